@@ -1,0 +1,1 @@
+"""Files: opening them without surprises, writing them whole or not at all."""

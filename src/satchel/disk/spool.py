@@ -1,0 +1,65 @@
+"""Temporary bytes on disk: nameless, private, gone with the process."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from satchel.errors import TargetError
+
+CHUNK = 1 << 20
+"""Bytes moved at a time."""
+
+
+class Spool:
+    """An append-then-read temporary file.
+
+    Held in memory up to ``memory_bytes``, then in a nameless file in the system's temporary
+    folder (``TMPDIR``).
+    """
+
+    def __init__(self, memory_bytes: int = 1 << 20) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=memory_bytes)  # noqa: SIM115
+
+    def write(self, data: bytes) -> None:
+        """Append ``data``.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        _guarded(self._file.write, data)
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield everything written, from the start."""
+        self._file.seek(0)
+        while chunk := self._file.read(CHUNK):
+            yield chunk
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield everything written, line by line, each with its LF."""
+        self._file.seek(0)
+        yield from self._file
+
+    def handle(self) -> BinaryIO:
+        """Return a file object at the start; it lives as long as the spool."""
+        self._file.seek(0)
+        return self._file  # type: ignore[return-value] - SpooledTemporaryFile is one in all but name
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
+
+
+def _guarded(call: Callable[[bytes], Any], data: bytes) -> None:
+    try:
+        call(data)
+    except OSError as error:
+        raise TargetError(
+            f"cannot write temporary data: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free some space there, or set TMPDIR to a larger folder.",
+        ) from error

@@ -1,0 +1,190 @@
+"""Every error that satchel raises on purpose: one tree, stable codes, exit and HTTP statuses.
+
+A message says what was wrong, where (file, line, byte, field) and what to do about it.
+"""
+
+from typing import ClassVar
+
+
+class SatchelError(Exception):
+    """The root; catch it to catch everything this package raises on purpose.
+
+    Args:
+        message: What is wrong, in one sentence, without the place.
+        file: The file, or another name for the place the bytes came from.
+        line: 1-based line number, where the input has lines.
+        byte: 0-based byte offset, where it has not.
+        field: The member at fault, as a JSON pointer without the leading slash or a plain name.
+        hint: What the person can do now.
+    """
+
+    code: ClassVar[str] = "satchel"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        byte: int | None = None,
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.byte = byte
+        self.field = field
+        self.hint = hint
+
+    def located(
+        self, *, file: str | None = None, line: int | None = None, byte: int | None = None
+    ) -> "SatchelError":
+        """Fill in what is not yet known of the place, and return the same error."""
+        self.file = self.file or file
+        if self.line is None and self.byte is None:
+            self.line, self.byte = line, byte
+        return self
+
+    @property
+    def place(self) -> str:
+        """File, line or byte, and field, joined for a person; empty when nothing is known."""
+        parts = [self.file] if self.file else []
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.byte is not None:
+            parts.append(f"byte {self.byte}")
+        if self.field:
+            parts.append(f"field {self.field}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{text} {self.hint}" if self.hint else text
+
+    def problem(self) -> dict[str, str | int]:
+        """Return code, message, place and hint as one JSON object; absent facts are left out."""
+        facts: dict[str, str | int | None] = {
+            "code": self.code,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "byte": self.byte,
+            "field": self.field,
+            "hint": self.hint,
+        }
+        return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+class UsageError(SatchelError):
+    """The request itself makes no sense; nothing was read or written."""
+
+    code: ClassVar[str] = "usage"
+    exit_status: ClassVar[int] = 2
+    http_status: ClassVar[int] = 400
+
+
+class ConfigError(UsageError):
+    """The configuration file or an environment variable is wrong."""
+
+    code: ClassVar[str] = "config.invalid"
+
+
+class UnknownFormatError(UsageError):
+    """No format of that name is installed, or none recognises the file."""
+
+    code: ClassVar[str] = "format.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class MissingExtraError(UsageError):
+    """The request needs an optional dependency that is not installed."""
+
+    code: ClassVar[str] = "extra.missing"
+    http_status: ClassVar[int] = 501
+
+
+class InputError(SatchelError):
+    """What was handed in cannot be used."""
+
+    code: ClassVar[str] = "input"
+    exit_status: ClassVar[int] = 4
+    http_status: ClassVar[int] = 422
+
+
+class UnreadableError(InputError):
+    """The file is missing, a directory, not permitted, or the disk failed while reading."""
+
+    code: ClassVar[str] = "input.unreadable"
+    http_status: ClassVar[int] = 404
+
+
+class MalformedError(InputError):
+    """The bytes are not what the format says they are."""
+
+    code: ClassVar[str] = "input.malformed"
+
+
+class EmptyInputError(InputError):
+    """There is nothing in the input; nothing to do is never reported as success."""
+
+    code: ClassVar[str] = "input.empty"
+
+
+class LimitError(InputError):
+    """A bound on size, count or depth was reached."""
+
+    code: ClassVar[str] = "input.limit"
+    http_status: ClassVar[int] = 413
+
+
+class ValueRefusedError(InputError):
+    """A value has no canonical form: a type, number or text that JSON memory cannot hold."""
+
+    code: ClassVar[str] = "value.refused"
+
+
+class RefusedError(SatchelError):
+    """Verification or permission says no."""
+
+    code: ClassVar[str] = "refused"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class VerificationError(RefusedError):
+    """A sealed file did not verify well enough for what was asked."""
+
+    code: ClassVar[str] = "verify.refused"
+
+
+class SigningKeyError(RefusedError):
+    """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
+
+    code: ClassVar[str] = "key.refused"
+
+
+class TargetError(SatchelError):
+    """Writing failed; what was at the target before is still there, untouched."""
+
+    code: ClassVar[str] = "target.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 507
+
+
+class TargetExistsError(TargetError):
+    """There is something at the target already and overwriting was not asked for."""
+
+    code: ClassVar[str] = "target.exists"
+    http_status: ClassVar[int] = 409
+
+
+class LossError(SatchelError):
+    """Something would not survive and the caller asked for all or nothing."""
+
+    code: ClassVar[str] = "transfer.loss"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 409

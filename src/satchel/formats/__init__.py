@@ -1,0 +1,1 @@
+"""Formats: one module each; the module's name is the format's name."""

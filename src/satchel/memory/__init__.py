@@ -1,0 +1,1 @@
+"""The model: plain immutable values for every kind of record, no I/O."""

@@ -1,0 +1,71 @@
+"""Times as the model keeps them: text of exactly 27 characters, UTC, microseconds.
+
+Source: docs/spec/2-records.md. Text, not datetime: a datetime that passes through an encoder
+comes back with other digits, and an id would break.
+"""
+
+import re
+from datetime import UTC, datetime
+
+_SHAPE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+TIME_LENGTH = 27
+"""Characters in a canonical time."""
+
+
+def is_canonical_time(text: str) -> bool:
+    """Tell whether ``text`` is a valid date in exactly ``YYYY-MM-DDThh:mm:ss.ffffffZ``."""
+    if _SHAPE.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def format_time(moment: datetime) -> str:
+    """Return an aware ``moment`` as canonical text.
+
+    Raises:
+        ValueError: If ``moment`` has no time zone; guessing one would be inventing a fact.
+    """
+    if moment.tzinfo is None:
+        raise ValueError("a time without a zone names no moment")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(TIME_LENGTH, "0")
+
+
+def now() -> str:
+    """Return the present moment as canonical text."""
+    return format_time(datetime.now(UTC))
+
+
+def read_time(text: str) -> str | None:
+    """Return an ISO 8601 text as canonical text, or None where it names no exact moment.
+
+    A date alone counts as its first moment in UTC; a time of day without a zone counts as UTC,
+    which is what the products whose exports we read mean by it. Digits beyond microseconds
+    cannot be kept, so such a text gives None and the caller keeps the original.
+    """
+    if _finer_than_microseconds(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return format_time(moment)
+    except OverflowError:
+        return None
+
+
+def _finer_than_microseconds(text: str) -> bool:
+    fraction = re.search(r"[.,](\d+)", text)
+    return fraction is not None and fraction[1][6:].strip("0") != ""
+
+
+def to_datetime(text: str) -> datetime:
+    """Return a canonical time as an aware datetime."""
+    return datetime.fromisoformat(text)

@@ -1,0 +1,108 @@
+"""What a format is: one way that memory is laid out in files.
+
+A format reads a place and yields records; it writes a set of records to a target. It adds one
+module to ``satchel.formats`` and one folder of samples; the shared suite does the rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+from satchel.seal.signing.key import SigningKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a format can do; every claim is checked by the conformance suite."""
+
+    components: frozenset[Component]
+    """Parts of memory that have a place in it."""
+
+    writes: bool = True
+    """Whether we can produce it, not only read it."""
+
+    exact: bool = False
+    """Whether reading and writing again gives back an equal value, unknown fields included."""
+
+    streams: bool = False
+    """Whether the first record is available before the last byte was read."""
+
+    sealed: bool = False
+    """Whether its records carry ids and signatures, and must be verified before they are used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """What a person needs to know about a format; help and the reference page are made from it."""
+
+    title: str
+    suffixes: tuple[str, ...]
+    """File name endings by which ``--to`` may be left out; empty when none is its own."""
+
+    spec: str
+    """Where the format is defined: a document, or a product with its version."""
+
+    checked: str
+    """ISO date on which the samples were last compared with the real product."""
+
+    traits: Traits
+    lost_on_writing: str = ""
+    """What memory it has no place for, in a sentence."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What a reader is given, and where it puts what is not a record."""
+
+    limits: Limits = DEFAULT_LIMITS
+    report: Report = field(default_factory=Report)
+    container: dict[str, Any] = field(default_factory=dict)
+    """Filled by the reader: fields of the file around the records, as found."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Writing:
+    """What a writer is given."""
+
+    limits: Limits = DEFAULT_LIMITS
+    report: Report = field(default_factory=Report)
+    keys: tuple[SigningKey, ...] = ()
+    """Who signs, where the format has signatures."""
+
+    compress: bool = False
+    """Whether the target's name asks for gzip."""
+
+
+@runtime_checkable
+class Format(Protocol):
+    """One way to lay memory out."""
+
+    info: ClassVar[Info]
+
+    def recognises(self, place: Place) -> bool:
+        """Tell whether a place holds this format, from its name and ``head``; no other I/O."""
+        ...
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield what the place holds, in its order: drafts, or sealed records.
+
+        Raises:
+            MalformedError: If the bytes are not what they should be, naming line or byte.
+            LimitError: If a bound is reached.
+        """
+        ...
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Write the records; what the format cannot hold goes into ``writing.report``.
+
+        Raises:
+            TargetError: If the target cannot be written.
+        """
+        ...

@@ -1,0 +1,67 @@
+"""Where memory is read from and written to: a file or a folder, not only a stream of bytes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from satchel.disk.reading import reading
+from satchel.disk.writing import writing
+
+HEAD_BYTES = 4096
+"""How much of a file a format may look at to recognise it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something to read from."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What to call it in errors."""
+        return str(self.path)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return self.path.is_dir()
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes of a file; empty for a folder."""
+        if self.is_folder:
+            return b""
+        with self.open() as stream:
+            return stream.read(HEAD_BYTES)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the file.
+
+        Raises:
+            UnreadableError: If it cannot be read.
+        """
+        with reading(self.path) as stream:
+            yield stream
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to write to; what is written appears whole or not at all."""
+
+    path: Path
+    overwrite: bool = False
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Give a file to write that takes the target's name when the block ends well.
+
+        Raises:
+            TargetError: If it cannot be written.
+        """
+        with writing(self.path, overwrite=self.overwrite) as stream:
+            yield stream

@@ -1,0 +1,92 @@
+"""Finds formats: module ``x.py`` in a formats folder is the format ``x``; others by entry point."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+
+from satchel.errors import UnknownFormatError
+from satchel.ports.format import Format
+from satchel.ports.place import Place
+
+ENTRY_POINT_GROUP = "satchel.formats"
+"""Where other packages announce theirs; a built-in name cannot be taken."""
+
+
+class Registry(Mapping[str, Format]):
+    """The installed formats; a module is imported when its format is first asked for.
+
+    Args:
+        folders: Packages whose modules are formats.
+    """
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self._folders = folders
+        self._found: dict[str, str | EntryPoint] | None = None
+
+    def __getitem__(self, name: str) -> Format:
+        where = self._modules.get(name)
+        if where is None:
+            raise UnknownFormatError(
+                f"there is no format {name!r}", hint=f"Known: {', '.join(self)}."
+            )
+        loaded = where.load() if isinstance(where, EntryPoint) else import_module(where)
+        found = getattr(loaded, "FORMAT", loaded)
+        if not isinstance(found, Format):
+            raise UnknownFormatError(f"{name!r} is installed, but is not a format")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._modules))
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def by_suffix(self, file_name: str) -> str | None:
+        """Return the format that a file name ends in, ``.gz`` aside; the longest ending wins."""
+        bare = file_name.removesuffix(".gz")
+        owners = [
+            (len(suffix), name)
+            for name, found in self.items()
+            for suffix in found.info.suffixes
+            if bare.endswith(suffix) and found.info.traits.writes
+        ]
+        return max(owners)[1] if owners else None
+
+    def recognise(self, place: Place) -> str:
+        """Return the one format that recognises a place.
+
+        Raises:
+            UnknownFormatError: If none does, or several do.
+        """
+        claims = [name for name, found in self.items() if found.recognises(place)]
+        if len(claims) == 1:
+            return claims[0]
+        if not claims:
+            raise UnknownFormatError(
+                "no format recognises this",
+                file=place.name,
+                hint=f"Say what it is with --from. Known: {', '.join(self)}.",
+            )
+        raise UnknownFormatError(
+            f"this could be any of {', '.join(claims)}",
+            file=place.name,
+            hint="Say which with --from.",
+        )
+
+    @property
+    def _modules(self) -> dict[str, str | EntryPoint]:
+        if self._found is None:
+            own: dict[str, str | EntryPoint] = {
+                found.name: f"{folder}.{found.name}"
+                for folder in self._folders
+                for found in iter_modules(import_module(folder).__path__)
+                if not found.name.startswith("_")
+            }
+            foreign = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+            self._found = {**foreign, **own}
+        return self._found
+
+
+formats = Registry(("satchel.formats.standard", "satchel.formats.vendor"))
+"""The formats that are installed."""

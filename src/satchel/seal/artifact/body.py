@@ -1,0 +1,283 @@
+"""The body: sections of canonical records, one a line; what all encodings have in common.
+
+A body always is a stretch of a seekable file. Encodings that are not lines are transcribed into a
+temporary one, so that hashing, verifying and converting are written once.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from blake3 import blake3
+
+from satchel.disk.spool import CHUNK, Spool
+from satchel.errors import LimitError, MalformedError, UnreadableError
+from satchel.seal.artifact.sections import COMPONENTS, check_name, rank
+from satchel.seal.limits import Limits
+from satchel.seal.records import PREFIX
+
+_HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}\n')
+_HEADER_START = b'{"section":"'
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the bytes done and the bytes there are."""
+
+
+class Sink(Protocol):
+    """Anything that takes bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take ``data``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the statement says about a body."""
+
+    body_hash: str
+    root_hash: str
+    counts: dict[str, int]
+
+
+class RootHash:
+    """H(JCS(components)), fed with the lines of the five sections in body order."""
+
+    def __init__(self) -> None:
+        self._hash = blake3(b"{")
+        self._section = -1
+        self._pending = b""
+
+    def feed(self, section: str, lines: bytes) -> None:
+        """Add whole or cut lines of one of the five sections."""
+        self._open(COMPONENTS.index(section))
+        data = self._pending + lines.replace(b"\n", b",")
+        self._pending = b"," if data.endswith(b",") else b""
+        self._hash.update(data[: len(data) - len(self._pending)])
+
+    def finish(self) -> str:
+        """Return the root hash."""
+        self._open(len(COMPONENTS) - 1)
+        self._hash.update(b"]}")
+        return PREFIX + self._hash.hexdigest()
+
+    def _open(self, index: int) -> None:
+        while self._section < index:
+            closing = b"]," if self._section >= 0 else b""
+            self._section += 1
+            name = COMPONENTS[self._section].encode()
+            self._hash.update(closing + b'"' + name + b'":[')
+            self._pending = b""
+
+
+class BodyBuilder:
+    """Collects records in any order and writes the body they make."""
+
+    def __init__(self) -> None:
+        self._spools: dict[str, Spool] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, section: str, line: bytes) -> None:
+        """Add one record's canonical bytes, without the line end.
+
+        Raises:
+            MalformedError: If the name cannot be a section's, or the bytes would read as a
+                section header.
+            TargetError: If the temporary folder is full.
+        """
+        spool = self._spools.get(section)
+        if spool is None:
+            check_name(section)
+            spool = self._spools[section] = Spool()
+            self._counts[section] = 0
+        if line.startswith(_HEADER_START) and _HEADER.fullmatch(line + b"\n"):
+            raise MalformedError("an object whose only member is `section`", field=section)
+        spool.write(line + b"\n")
+        self._counts[section] += 1
+
+    def write(self, sink: Sink) -> Totals:
+        """Write the body in its one order, and return its hashes; the builder is then spent."""
+        body, root = blake3(), RootHash()
+        names = sorted(self._spools, key=rank)
+        for name in names:
+            header = _HEADER_START + name.encode() + b'"}\n'
+            body.update(header)
+            sink.write(header)
+            for chunk in self._spools[name].chunks():
+                body.update(chunk)
+                if name in COMPONENTS:
+                    root.feed(name, chunk)
+                sink.write(chunk)
+        totals = Totals(
+            PREFIX + body.hexdigest(),
+            root.finish(),
+            {name: self._counts[name] for name in sorted(names)},
+        )
+        self.close()
+        return totals
+
+    def close(self) -> None:
+        """Give the space back."""
+        for spool in self._spools.values():
+            spool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the records of one section stand in the file."""
+
+    start: int
+    end: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One record of a body."""
+
+    section: str
+    data: bytes
+    """Canonical bytes, without the line end."""
+
+    number: int
+    """From 1, in the body as lines; in a ``.pam.jsonl`` file the line is one more."""
+
+
+class Body:
+    """A stretch of a file that holds a body.
+
+    Args:
+        handle: The file; it stays open as long as the body is used.
+        start: Offset of the first byte.
+        end: Offset after the last byte.
+        limits: The bounds on a line.
+        first_line: The number in the file of the body's first line, for errors; None where the
+            file has no lines of its own.
+    """
+
+    def __init__(
+        self, handle: BinaryIO, start: int, end: int, limits: Limits, first_line: int | None
+    ) -> None:
+        self._handle = handle
+        self._start = start
+        self._end = end
+        self._limits = limits
+        self.first_line = first_line
+        self.on_progress: Progress | None = None
+
+    def hash(self) -> str:
+        """Return H(body), at the speed of reading and hashing."""
+        body = blake3()
+        for chunk in self.chunks():
+            body.update(chunk)
+        return PREFIX + body.hexdigest()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes.
+
+        Raises:
+            UnreadableError: If the disk fails or the file has become shorter.
+        """
+        self._handle.seek(self._start)
+        left = self._end - self._start
+        while left:
+            chunk = _read(self._handle, min(CHUNK, left))
+            left -= len(chunk)
+            self._tell(self._end - self._start - left)
+            yield chunk
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the records, in order.
+
+        Raises:
+            MalformedError: If a section is empty, repeated, out of order or misnamed, or the
+                body does not start with one.
+            LimitError: If a line or the number of records is over a bound.
+        """
+        self._handle.seek(self._start)
+        section, held = "", True
+        count, at, bound = 0, self._start, self._limits.line_bytes
+        number = 0
+        while at < self._end:
+            data = self._handle.readline(bound + 1)
+            at += len(data)
+            number += 1
+            if not number & 0xFFF:
+                self._tell(at - self._start)
+            if not data.endswith(b"\n"):
+                self._refuse_line(data, bound, number)
+            if data.startswith(_HEADER_START) and (header := _HEADER.fullmatch(data)):
+                section, held = self._next_section(section, header[1].decode(), held, number), False
+                continue
+            if not section:
+                raise self._malformed("a record before the first section", number)
+            held = True
+            count += 1
+            yield Line(section, data[:-1], number)
+        if not held:
+            raise self._malformed(f"the section {section!r} is empty", number)
+        if count > self._limits.records:
+            raise LimitError(f"more than {self._limits.records} records")
+
+    def spans(self) -> dict[str, Span]:
+        """Return where each section is, in body order; one pass over the body."""
+        found: dict[str, Span] = {}
+        section, start, end, count = "", self._start, self._start, 0
+        for line in self.lines():
+            if line.section != section:
+                if section:
+                    found[section] = Span(start, end, count)
+                section, count = line.section, 0
+                start = end = end + len(_HEADER_START) + len(section) + len(b'"}\n')
+            end += len(line.data) + 1
+            count += 1
+        if section:
+            found[section] = Span(start, end, count)
+        return found
+
+    def within(self, span: Span) -> Iterator[bytes]:
+        """Yield the records of one section, without line ends."""
+        self._handle.seek(span.start)
+        for _ in range(span.count):
+            yield self._handle.readline()[:-1]
+
+    def line_of(self, number: int) -> int | None:
+        """Return the line in the file of the body's line ``number``."""
+        return None if self.first_line is None else self.first_line + number - 1
+
+    def _tell(self, done: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(done, self._end - self._start)
+
+    def _next_section(self, last: str, name: str, held: bool, number: int) -> str:  # noqa: FBT001
+        try:
+            check_name(name)
+        except MalformedError as error:
+            raise self._malformed(error.message, number) from None
+        if not held:
+            raise self._malformed(f"the section {last!r} is empty", number)
+        if last and rank(name) <= rank(last):
+            raise self._malformed(f"the section {name!r} is repeated or out of order", number)
+        return name
+
+    def _refuse_line(self, data: bytes, bound: int, number: int) -> None:
+        if len(data) > bound:
+            raise LimitError(
+                f"a line is longer than {bound} bytes", line=self.line_of(number)
+            )
+        raise self._malformed("the last line is cut", number)
+
+    def _malformed(self, message: str, number: int) -> MalformedError:
+        return MalformedError(message, line=self.line_of(number))
+
+
+def _read(handle: BinaryIO, size: int) -> bytes:
+    try:
+        chunk = handle.read(size)
+    except OSError as error:
+        raise UnreadableError(f"reading failed: {error.strerror}") from error
+    if not chunk:
+        raise UnreadableError("the file became shorter while it was read")
+    return chunk

@@ -1,0 +1,76 @@
+"""The sections of an artifact's body, their order, and what may be in each."""
+
+import re
+
+from satchel.errors import MalformedError
+from satchel.memory.parts import Component
+
+COMPONENTS = tuple(component.value for component in Component)
+"""The five sections that hold entries, in body order."""
+
+ORDER = (
+    "keys",
+    "redactions",
+    "erasures",
+    *COMPONENTS,
+    "status",
+    "sources",
+    "nodes",
+    "edges",
+    "sessions",
+    "files",
+    "workspace",
+    "config",
+    "statistics",
+    "embeddings",
+    "blobs",
+    "receipts",
+    "withheld",
+)
+"""Sections with a fixed place; others follow by name."""
+
+RECORD_SECTIONS = {
+    "bank": "keys",
+    "redaction": "redactions",
+    "erasure": "erasures",
+    **{component: component for component in COMPONENTS},
+    "status": "status",
+    "source": "sources",
+    "graph_node": "nodes",
+    "edge": "edges",
+    "session_event": "sessions",
+    "file_version": "files",
+    "config": "config",
+    "embedding": "embeddings",
+    "blob": "blobs",
+    "receipt": "receipts",
+    "token": "tokens",
+}
+"""The section of each record type."""
+
+PROOF_SECTIONS = frozenset({"proofs", "withheld"})
+"""Sections of audit paths, not records."""
+
+TYPED_SECTIONS = {section: kind for kind, section in RECORD_SECTIONS.items()}
+"""The one record type each section may hold; a section not named here holds any objects."""
+
+RESERVED = frozenset({"statement", "signatures", "components", "pam_version"})
+"""Names that mean something else at the top level of a ``.pam`` file."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_RANKS = {name: rank for rank, name in enumerate(ORDER)}
+
+
+def check_name(name: str) -> None:
+    """Refuse a text that cannot name a section.
+
+    Raises:
+        MalformedError: If it has another shape or means something else.
+    """
+    if not _NAME.fullmatch(name) or name in RESERVED:
+        raise MalformedError(f"{name[:80]!r} cannot be the name of a section")
+
+
+def rank(name: str) -> tuple[int, str]:
+    """Return the sort key that puts sections into body order."""
+    return (_RANKS.get(name, len(ORDER)), name)

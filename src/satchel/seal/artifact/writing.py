@@ -1,0 +1,184 @@
+"""Writing an artifact: one body, one statement, one set of signatures, three encodings."""
+
+import gzip
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import msgspec
+
+from satchel.disk.spool import Spool
+from satchel.seal.artifact.body import Body, BodyBuilder, Sink, Span, Totals
+from satchel.seal.artifact.opening import MAGIC, PREAMBLE, Encoding
+from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, rank
+from satchel.seal.artifact.statement import FileScope, SourceAgent, build
+from satchel.seal.encoding.cbor import array_head, encode, map_head
+from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
+from satchel.seal.limits import Limits
+from satchel.seal.records import Sealed
+from satchel.seal.signing.envelope import PayloadType, Signature, sign
+from satchel.seal.signing.key import SigningKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a new statement says besides hashes and counts."""
+
+    source_agent: SourceAgent | None = None
+    scope: FileScope | None = None
+    created_at: str | None = None
+    extra: dict[str, Any] | None = None
+    """Further members, such as ``bank``, ``head`` and ``metadata``."""
+
+    def statement(self, totals: Totals) -> dict[str, Any]:
+        """Return the statement over a body."""
+        return build(
+            body_hash=totals.body_hash,
+            root_hash=totals.root_hash,
+            counts=totals.counts,
+            scope=self.scope,
+            source_agent=self.source_agent,
+            created_at=self.created_at,
+            extra=self.extra,
+        )
+
+
+class ArtifactBuilder:
+    """Collects sealed records and writes them as one artifact."""
+
+    def __init__(self) -> None:
+        self._body = BodyBuilder()
+        self.records = 0
+        """Records added so far."""
+
+    def add(self, record: Sealed) -> None:
+        """Add a record to the section of its type."""
+        self._body.add(RECORD_SECTIONS[record.type], record.body)
+        self.records += 1
+
+    def add_item(self, section: str, value: dict[str, Any]) -> None:
+        """Add an object to a section that holds no records, such as ``withheld``."""
+        self._body.add(section, canonical_checked(value))
+
+    def write(
+        self, sink: Sink, encoding: Encoding, header: Header, keys: Sequence[SigningKey]
+    ) -> dict[str, Any]:
+        """Write the artifact and return its statement; the builder is then spent.
+
+        Args:
+            sink: Where the bytes go.
+            encoding: How they are laid out.
+            header: What the statement says.
+            keys: Who signs it; none leaves it unsigned.
+        """
+        if encoding is Encoding.JSONL:
+            sink.write(PREAMBLE)
+            statement = header.statement(self._body.write(sink))
+            sink.write(trailer(statement, _signed(statement, keys)))
+            return statement
+        spool = Spool()
+        statement = header.statement(self._body.write(spool))
+        try:
+            body = Body(spool.handle(), 0, spool.handle().seek(0, 2), Limits(), None)
+            write_encoding(sink, encoding, body, statement, _signed(statement, keys))
+        finally:
+            spool.close()
+        return statement
+
+    def close(self) -> None:
+        """Give the space back without writing."""
+        self._body.close()
+
+
+def _signed(statement: dict[str, Any], keys: Sequence[SigningKey]) -> list[Signature]:
+    return sign(PayloadType.ARTIFACT, statement, keys)
+
+
+def trailer(statement: dict[str, Any], signatures: Sequence[Signature]) -> bytes:
+    """Return the last line of a ``.pam.jsonl`` file."""
+    outside = {"signatures": msgspec.to_builtins(list(signatures)), "statement": statement}
+    return canonical_checked(outside) + b"\n"
+
+
+def write_encoding(
+    sink: Sink,
+    encoding: Encoding,
+    body: Body,
+    statement: dict[str, Any],
+    signatures: Sequence[Signature],
+) -> None:
+    """Write an existing body under an existing statement; the signatures stay good."""
+    if encoding is Encoding.JSONL:
+        sink.write(PREAMBLE)
+        for chunk in body.chunks():
+            sink.write(chunk)
+        sink.write(trailer(statement, signatures))
+    elif encoding is Encoding.JSON:
+        _write_json(sink, body, statement, signatures)
+    else:
+        _write_cbor(sink, body, statement, signatures)
+
+
+def _write_json(
+    sink: Sink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
+) -> None:
+    """One record a line, so that tools that read lines are of some use."""
+    spans = body.spans()
+    sink.write(b'{"statement":' + canonical_checked(statement))
+    sink.write(b',\n"signatures":' + canonical_checked(msgspec.to_builtins(list(signatures))))
+    sink.write(b',\n"components":{')
+    for index, name in enumerate(COMPONENTS):
+        sink.write((b"," if index else b"") + b'\n"%b":[' % name.encode())
+        _write_array(sink, body, spans.get(name))
+    sink.write(b"}")
+    for name in sorted(spans.keys() - set(COMPONENTS), key=rank):
+        sink.write(b',\n"%b":[' % name.encode())
+        _write_array(sink, body, spans[name])
+    sink.write(b"}\n")
+
+
+def _write_array(sink: Sink, body: Body, span: Span | None) -> None:
+    if span is not None:
+        for index, line in enumerate(body.within(span)):
+            sink.write((b",\n" if index else b"\n") + line)
+    sink.write(b"]")
+
+
+def _write_cbor(
+    sink: Sink, body: Body, statement: dict[str, Any], signatures: Sequence[Signature]
+) -> None:
+    """Keys in the order of their encoded bytes, lengths known before: deterministic CBOR."""
+    spans = body.spans()
+    others = spans.keys() - set(COMPONENTS)
+    outside: dict[str, Any] = {
+        "statement": statement,
+        "signatures": msgspec.to_builtins(list(signatures)),
+    }
+    names = sorted({*outside, *others, "components"}, key=encode)
+    sink.write(MAGIC + map_head(len(names)))
+    for name in names:
+        sink.write(encode(name))
+        if name in outside:
+            sink.write(encode(outside[name]))
+        elif name == "components":
+            sink.write(map_head(len(COMPONENTS)))
+            for component in sorted(COMPONENTS, key=encode):
+                sink.write(encode(component))
+                _write_cbor_array(sink, body, spans.get(component))
+        else:
+            _write_cbor_array(sink, body, spans[name])
+
+
+def _write_cbor_array(sink: Sink, body: Body, span: Span | None) -> None:
+    sink.write(array_head(0 if span is None else span.count))
+    if span is not None:
+        for line in body.within(span):
+            sink.write(encode(decode_canonical(line)))
+
+
+@contextmanager
+def compressing(sink: BinaryIO) -> Iterator[BinaryIO]:
+    """Give a gzip stream onto ``sink``: one member, no name, no time, the same bytes each run."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as stream:
+        yield stream  # type: ignore[misc] - a GzipFile is a BinaryIO in all but name

@@ -1,0 +1,1 @@
+"""One value, one byte string: canonical JSON and CBOR, and strict reading of both."""

@@ -1,0 +1,97 @@
+"""A reversible form for what the value domain cannot hold.
+
+A foreign file may hold integers beyond 2^53-1, NaN or bytes. They travel as ``{"$int": "..."}``,
+``{"$float": "..."}`` and ``{"$bytes": "..."}``; a real key that starts with ``$`` gets one more.
+The writer of the same format restores them. Source: docs/spec/1-canonical-bytes.md.
+"""
+
+import base64
+import math
+from typing import Any
+
+from satchel.errors import ValueRefusedError
+from satchel.seal.encoding.domain import MAX_INTEGER
+
+ABSENT: dict[str, Any] = {"$absent": True}
+"""Says, inside ``origin.as_written``, that the source's record had no such member."""
+
+_INT, _FLOAT, _BYTES = "$int", "$float", "$bytes"
+
+
+def carry(value: Any) -> Any:
+    """Return a foreign value in the reversible form; values that need none are unchanged."""
+    kind = type(value)
+    if kind is dict:
+        return {_escaped(key): carry(part) for key, part in value.items()}
+    if kind is list or kind is tuple:
+        return [carry(part) for part in value]
+    if kind is int and abs(value) > MAX_INTEGER:
+        return carried_int(str(value))
+    if kind is float and _unholdable(value):
+        return carried_float(_float_name(value))
+    if kind in (bytes, bytearray, memoryview):
+        return {_BYTES: base64.b64encode(value).decode()}
+    return value
+
+
+def carried_int(digits: str) -> dict[str, str]:
+    """Return an integer of any size, by its digits."""
+    return {_INT: digits}
+
+
+def carried_float(text: str) -> dict[str, str]:
+    """Return a number that is not finite, or integral and too large, by its text."""
+    return {_FLOAT: text}
+
+
+def escape_keys(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return an object's members with keys that start with ``$`` given one more."""
+    return [(_escaped(key), part) for key, part in pairs]
+
+
+def restore(value: Any) -> Any:
+    """Return the foreign value that ``carry`` was given.
+
+    Raises:
+        ValueRefusedError: If a carried form is not one that ``carry`` makes.
+    """
+    if type(value) is list:
+        return [restore(part) for part in value]
+    if type(value) is not dict:
+        return value
+    if len(value) == 1:
+        ((key, text),) = value.items()
+        if key in (_INT, _FLOAT, _BYTES):
+            return _restored(key, text)
+    return {_unescaped(key): restore(part) for key, part in value.items()}
+
+
+def _restored(key: str, text: Any) -> Any:
+    try:
+        if key == _INT:
+            return int(text)
+        if key == _FLOAT:
+            return float(text)
+        return base64.b64decode(text, validate=True)
+    except (ValueError, TypeError):
+        raise ValueRefusedError(f"{key} does not hold what its name says") from None
+
+
+def _unholdable(value: float) -> bool:
+    return not math.isfinite(value) or (value.is_integer() and abs(value) > MAX_INTEGER)
+
+
+def _float_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _escaped(key: str) -> str:
+    return f"${key}" if key.startswith("$") else key
+
+
+def _unescaped(key: str) -> str:
+    return key[1:] if key.startswith("$$") else key

@@ -1,0 +1,169 @@
+"""The value domain: which values have a canonical form, checked by exact type.
+
+Source: docs/spec/1-canonical-bytes.md. Nothing is repaired or coerced here; the one change is
+that an integral float becomes the integer with the same canonical text.
+"""
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from satchel.errors import SatchelError, ValueRefusedError
+
+MAX_DEPTH = 64
+"""Levels of arrays and objects, the outermost counted."""
+
+MAX_INTEGER = 2**53 - 1
+"""Largest magnitude of an integral number; beyond it languages disagree about the value."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MISSING = object()
+
+
+def checked(value: Any) -> Any:
+    """Return ``value`` with integral floats as integers, after checking every part of it.
+
+    Exact types only: dict with str keys, list, str, bool, None, int, float. A tuple, bytes, a
+    date, a Decimal or a subclass is refused, since an encoder would silently turn it into
+    something else.
+
+    Raises:
+        ValueRefusedError: With a JSON pointer to the part at fault.
+    """
+    return _checked(value, 0)
+
+
+def _checked(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _text(value)
+    if kind is bool or value is None:
+        return value
+    if kind is int:
+        if -MAX_INTEGER <= value <= MAX_INTEGER:
+            return value
+        raise _big(value)
+    if kind is float:
+        return _number(value)
+    if kind is dict:
+        return _object(value, depth + 1)
+    if kind is list:
+        return _array(value, depth + 1)
+    raise ValueRefusedError(
+        f"a value of type {kind.__name__} has no canonical form",
+        hint="Use text, numbers, booleans, null, lists and objects with text keys.",
+    )
+
+
+def _text(value: str) -> str:
+    if _SURROGATE.search(value):
+        raise ValueRefusedError("text with a lone surrogate is not Unicode text")
+    return value
+
+
+def _big(value: int) -> ValueRefusedError:
+    return ValueRefusedError(
+        f"an integer of {value.bit_length()} bits is beyond 2^53-1",
+        hint='Carry it as {"$int": "<digits>"}.',
+    )
+
+
+def _number(value: float) -> float | int:
+    if not math.isfinite(value):
+        raise ValueRefusedError(
+            f"{value} is not a JSON number", hint='Carry it as {"$float": "NaN"} or the like.'
+        )
+    if not value.is_integer():
+        return value
+    whole = int(value)
+    if abs(whole) > MAX_INTEGER:
+        raise _big(whole)
+    return whole
+
+
+def _object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
+    if depth > MAX_DEPTH:
+        raise _deep()
+    out = {}
+    key: Any = _MISSING
+    try:
+        for key, part in value.items():  # noqa: B007, PLC0206 - the key is wanted on error
+            if type(key) is not str:
+                raise ValueRefusedError(f"a key of type {type(key).__name__} is not text")
+            if not key.isascii():
+                _text(key)
+            # Most values are short ASCII text: spare them the call.
+            out[key] = (
+                part if type(part) is str and part.isascii() else _checked(part, depth)
+            )
+    except ValueRefusedError as error:
+        raise _under(error, key) from None
+    return out
+
+
+def _array(value: list[Any], depth: int) -> list[Any]:
+    if depth > MAX_DEPTH:
+        raise _deep()
+    out = []
+    try:
+        for part in value:
+            out.append(_checked(part, depth))  # noqa: PERF401 - the index is wanted on error
+    except ValueRefusedError as error:
+        raise _under(error, len(out)) from None
+    return out
+
+
+def _deep() -> ValueRefusedError:
+    return ValueRefusedError(f"nesting is deeper than {MAX_DEPTH} levels")
+
+
+def _under(error: SatchelError, step: object) -> SatchelError:
+    """Put one step in front of the error's pointer, escaped as RFC 6901 has it."""
+    shown = repr(step) if not isinstance(step, str | int) else str(step)
+    shown = shown.encode("utf-8", "backslashreplace").decode()
+    shown = shown.replace("~", "~0").replace("/", "~1")
+    error.field = f"{shown}/{error.field}" if error.field else shown
+    return error
+
+
+def plain(model: msgspec.Struct) -> dict[str, Any]:
+    """Return a model value as a checked JSON object, members at their default left out.
+
+    Only the model's own fields may be tuples or structs; user data inside them may not.
+
+    Raises:
+        ValueRefusedError: With a JSON pointer to the part at fault.
+    """
+    out: dict[str, Any] = {}
+    config = model.__struct_config__
+    if config.tag is not None:
+        out[str(config.tag_field)] = config.tag
+    for name in model.__struct_fields__:
+        value = getattr(model, name)
+        if _empty(value):
+            continue
+        try:
+            member = _member(value)
+        except ValueRefusedError as error:
+            raise _under(error, name) from None
+        if not _empty(member):
+            out[name] = member
+    return out
+
+
+def _empty(value: Any) -> bool:
+    return not value and (value is None or isinstance(value, tuple | list | dict))
+
+
+def _member(value: Any) -> Any:
+    if type(value) is str and value.isascii():
+        return str(value)
+    if isinstance(value, tuple):
+        return [plain(part) if isinstance(part, msgspec.Struct) else checked(part) for part in value]
+    if isinstance(value, msgspec.Struct):
+        return plain(value)
+    if isinstance(value, str):
+        return checked(str(value))  # an enum member of ours is text
+    return _checked(value, 1)

@@ -1,0 +1,298 @@
+"""Strict reading of JSON documents as a stream: duplicate keys, NaN and their like are refused.
+
+The document is read value by value, so a file of a million records takes the memory of one. The
+C scanner of the standard library does the parsing; its hooks do the refusing.
+"""
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn
+
+from satchel.errors import LimitError, MalformedError, UnreadableError
+from satchel.seal.encoding.carry import carried_float, carried_int, escape_keys
+from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER
+
+ITEM_BYTES = 16 * 2**20
+"""Largest single value that is read, in characters."""
+
+_CHUNK = 1 << 18
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SAFE_DIGITS = 15
+_MAX_DIGITS = 4300
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NEAR_END = 32
+_BOM = "\ufeff"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise MalformedError("an object has the same key twice", field=_shown(twice))
+    return members
+
+
+def _escaping_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return _object(escape_keys(pairs))
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()[:80]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise MalformedError(f"{name} is not JSON")
+
+
+def _strict_int(token: str) -> int:
+    if len(token) > _SAFE_DIGITS and (len(token) > _MAX_DIGITS or abs(int(token)) > MAX_INTEGER):
+        raise MalformedError("an integer is beyond 2^53-1 in magnitude")
+    return int(token)
+
+
+def _strict_float(token: str) -> float | int:
+    value = float(token)
+    if not math.isfinite(value):
+        raise MalformedError("a number is beyond the range of a double")
+    if not value.is_integer():
+        return value
+    if abs(value) > MAX_INTEGER:
+        raise MalformedError("an integral number is beyond 2^53-1 in magnitude")
+    return int(value)
+
+
+def _carried_int(token: str) -> int | dict[str, str]:
+    if len(token) > _MAX_DIGITS:
+        raise MalformedError(f"an integer has more than {_MAX_DIGITS} digits")
+    value = int(token)
+    return value if abs(value) <= MAX_INTEGER else carried_int(token)
+
+
+def _carried_float(token: str) -> float | int | dict[str, str]:
+    value = float(token)
+    if not math.isfinite(value) or (value.is_integer() and abs(value) > MAX_INTEGER):
+        return carried_float(token)
+    return int(value) if value.is_integer() else value
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_strict_int,
+    parse_float=_strict_float,
+    parse_constant=_refuse_constant,
+)
+_CARRYING = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_carried_int,
+    parse_float=_carried_float,
+    parse_constant=carried_float,
+)
+# Only for the rare value with a key that starts with "$".
+_ESCAPING = json.JSONDecoder(
+    object_pairs_hook=_escaping_object,
+    parse_int=_carried_int,
+    parse_float=_carried_float,
+    parse_constant=carried_float,
+)
+
+
+class JsonReader:
+    """Pulls values out of a JSON document, in order, with bounded memory.
+
+    Args:
+        stream: Bytes of the document; read, never closed.
+        name: What to call it in errors.
+        carrying: True for foreign files: numbers that the value domain cannot hold become their
+            reversible form instead of an error, and a byte order mark is skipped.
+        item_bytes: Largest single value, in characters.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        *,
+        carrying: bool = False,
+        item_bytes: int = ITEM_BYTES,
+    ) -> None:
+        self._stream = stream
+        self._name = name
+        self._carrying = carrying
+        self._scan_once = (_CARRYING if carrying else _STRICT).scan_once
+        self._item_bytes = item_bytes
+        self._decode = codecs.getincrementaldecoder("utf-8")("strict")
+        self._read_bytes = 0
+        self._text = ""
+        self._at = 0
+        self._lines = 1
+        self._ended = False
+        if self._peek() == _BOM:
+            if not carrying:
+                self._fail("the file starts with a byte order mark")
+            self._at += 1
+
+    @property
+    def line(self) -> int:
+        """The line, from 1, at which reading stands."""
+        return self._lines + self._text.count("\n", 0, self._at)
+
+    def peek(self) -> str:
+        """Return the first character of the next token, or "" at the end."""
+        self._skip_space()
+        return self._text[self._at : self._at + 1]
+
+    def members(self) -> Iterator[str]:
+        """Yield the keys of the object that starts here; read each value before the next key."""
+        seen: set[str] = set()
+        self._take("{", "an object")
+        if self.peek() == "}":
+            self._at += 1
+            return
+        while True:
+            if self.peek() != '"':
+                self._fail("expected a key")
+            key = self._scan()
+            if key in seen:
+                self._fail("an object has the same key twice", field=_shown(key))
+            seen.add(key)
+            self._take(":", "a colon after the key")
+            yield key
+            if self._next("}"):
+                return
+
+    def elements(self) -> Iterator[int]:
+        """Yield 0, 1, ... for the array that starts here; read each element before the next."""
+        self._take("[", "an array")
+        if self.peek() == "]":
+            self._at += 1
+            return
+        index = 0
+        while True:
+            yield index
+            index += 1
+            if self._next("]"):
+                return
+
+    def value(self) -> Any:
+        """Read one whole value.
+
+        Raises:
+            MalformedError: With the line at fault.
+            LimitError: If the value is larger than ``item_bytes``.
+        """
+        if self.peek() == "":
+            self._fail("the file ends where a value should be")
+        return self._scan()
+
+    def end(self) -> None:
+        """Require that nothing but space is left."""
+        if self.peek() != "":
+            self._fail("there is something after the end of the document")
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _next(self, closing: str) -> bool:
+        """Step over a comma (False) or the closing bracket (True)."""
+        char = self.peek()
+        if char not in (",", closing) or char == "":
+            self._fail(f"expected a comma or {closing!r}")
+        self._at += 1
+        return char == closing
+
+    def _take(self, char: str, what: str) -> None:
+        if self.peek() != char:
+            self._fail(f"expected {what}")
+        self._at += 1
+
+    def _peek(self) -> str:
+        if not self._text and not self._ended:
+            self._fill(_CHUNK)
+        return self._text[:1]
+
+    def _skip_space(self) -> None:
+        while True:
+            match = _SPACE.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._text) or self._ended:
+                return
+            self._fill(_CHUNK)
+
+    def _scan(self) -> Any:
+        want, edge = _CHUNK, not self._ended
+        while True:
+            try:
+                value, end = self._scan_once(self._text, self._at)
+            except StopIteration as error:
+                self._more_or_fail(want, error.value, "not JSON")
+            except json.JSONDecodeError as error:
+                self._more_or_fail(want, error.pos, f"not JSON: {error.msg}", error.msg)
+            except RecursionError:
+                self._fail(f"nesting is deeper than {MAX_DEPTH} levels")
+            except MalformedError as error:
+                if not edge:
+                    error.located(file=self._name, line=self.line)
+                    raise
+                # A number cut at the end of the buffer may be the start of a good one.
+                edge = False
+                self._fill(want)
+            else:
+                if end < len(self._text) or self._ended:
+                    return self._taken(value, end)
+                self._more_or_fail(want, end, "")
+            want *= 2
+
+    def _taken(self, value: Any, end: int) -> Any:
+        start, self._at = self._at, end
+        if _SURROGATE_ESCAPE.search(self._text, start, end) and _lone_surrogate(value):
+            self._fail("text with a lone surrogate is not Unicode text")
+        if self._carrying and self._text.find('"$', start, end) >= 0:
+            value, _ = _ESCAPING.scan_once(self._text, start)
+        return value
+
+    def _more_or_fail(self, want: int, position: int, problem: str, kind: str = "") -> None:
+        held = len(self._text) - self._at
+        at_edge = position >= len(self._text) - _NEAR_END or kind.startswith("Unterminated")
+        if self._ended or not at_edge:
+            self._at = min(position, len(self._text))
+            self._fail(problem or "not JSON")
+        if held > self._item_bytes:
+            raise LimitError(
+                f"a single value is larger than {self._item_bytes} characters",
+                file=self._name,
+                line=self.line,
+            )
+        self._fill(want)
+
+    def _fill(self, want: int) -> None:
+        """Forget what was consumed and read at least one byte more, or note the end."""
+        self._lines += self._text.count("\n", 0, self._at)
+        self._text = self._text[self._at :]
+        self._at = 0
+        try:
+            data = self._stream.read(want)
+        except OSError as error:
+            raise UnreadableError(f"reading failed: {error.strerror}", file=self._name) from None
+        try:
+            self._text += self._decode.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise MalformedError(
+                "the text is not UTF-8", file=self._name, byte=self._read_bytes + error.start
+            ) from None
+        self._read_bytes += len(data)
+        self._ended = not data
+
+    def _fail(self, message: str, *, field: str | None = None) -> NoReturn:
+        raise MalformedError(message, file=self._name, line=self.line, field=field)
+
+
+def _lone_surrogate(value: Any) -> bool:
+    if isinstance(value, str):
+        return _SURROGATE.search(value) is not None
+    if isinstance(value, dict):
+        return any(map(_lone_surrogate, value)) or any(map(_lone_surrogate, value.values()))
+    return isinstance(value, list) and any(map(_lone_surrogate, value))

@@ -1,0 +1,222 @@
+"""Provenance across a whole file: ids that occur once, parents that exist, no cycles.
+
+Linear and bounded in memory: up to a fixed number of rows are held, more go to disk in
+partitions by the first bits of the id, which are then looked at one after the other.
+"""
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+_PARTITIONS = 64
+_ROW = 41  # 32 bytes of id, 1 of role, 8 of position
+_EXAMPLES = 20
+
+
+class Role(IntEnum):
+    """What an id in a file stands for."""
+
+    OTHER = 0
+    """A record that cannot be a parent."""
+
+    ENTRY = 1
+    """An entry, full or redacted, or one that is withheld: it can be a parent."""
+
+    TOMBSTONE = 2
+    """The id of an erased entry, named by its erasure record."""
+
+    NEEDED = 3
+    """A parent, named by a child."""
+
+    MENTIONED = 4
+    """An entry that another refers to without descending from it."""
+
+
+@dataclass(slots=True)
+class IdReport:
+    """What ``IdIndex`` found; at most twenty examples each, with exact numbers."""
+
+    duplicates: int = 0
+    missing: int = 0
+    dangling: int = 0
+    """References that are not parents and lead nowhere; reported, not fatal."""
+
+    duplicate_examples: list[tuple[str, int]] = field(default_factory=list)
+    """Ids that occur twice, with the position of the second."""
+
+    missing_examples: list[tuple[str, int]] = field(default_factory=list)
+    """Parents that are not in the file, with the position of a child."""
+
+
+class IdIndex:
+    """Collects ids and parents of a file in any order, then compares them.
+
+    Args:
+        held_rows: Rows kept in memory before they go to disk.
+    """
+
+    def __init__(self, held_rows: int = 50_000) -> None:
+        self._held_rows: Final = held_rows
+        self._rows = 0
+        self._buffers = [bytearray() for _ in range(_PARTITIONS)]
+        self._segments: list[list[tuple[int, int]]] = [[] for _ in range(_PARTITIONS)]
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+
+    def add(self, identity: str, role: Role, position: int) -> None:
+        """Note that ``identity`` stands at ``position`` (a line number or a count).
+
+        Args:
+            identity: A well-formed content address.
+            role: What it stands for there.
+            position: Shown in the report.
+        """
+        raw = bytes.fromhex(identity[7:])
+        self._buffers[raw[0] % _PARTITIONS] += raw + bytes([role]) + position.to_bytes(8, "big")
+        self._rows += 1
+        if self._rows >= self._held_rows:
+            self._spill()
+
+    def finish(self) -> IdReport:
+        """Compare everything collected."""
+        report = IdReport()
+        for partition in range(_PARTITIONS):
+            self._compare(self._load(partition), report)
+        return report
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        self._file.close()
+
+    def _spill(self) -> None:
+        self._file.seek(0, 2)
+        for partition, buffer in enumerate(self._buffers):
+            self._segments[partition].append((self._file.tell(), len(buffer)))
+            self._file.write(buffer)
+            buffer.clear()
+        self._rows = 0
+
+    def _load(self, partition: int) -> bytes:
+        parts = []
+        for offset, length in self._segments[partition]:
+            self._file.seek(offset)
+            parts.append(self._file.read(length))
+        return b"".join([*parts, self._buffers[partition]])
+
+    def _compare(self, rows: bytes, report: IdReport) -> None:
+        present: dict[bytes, int] = {}
+        needed: list[int] = []
+        for start in range(0, len(rows), _ROW):
+            role = rows[start + 32]
+            if role >= Role.NEEDED:
+                needed.append(start)
+                continue
+            raw = rows[start : start + 32]
+            if raw in present and Role.TOMBSTONE not in (role, present[raw]):
+                report.duplicates += 1
+                _example(report.duplicate_examples, rows, start)
+            present[raw] = max(role, present.get(raw, 0))
+        for start in needed:
+            if present.get(rows[start : start + 32]):
+                continue
+            if rows[start + 32] == Role.MENTIONED:
+                report.dangling += 1
+            else:
+                report.missing += 1
+                _example(report.missing_examples, rows, start)
+
+
+def _example(examples: list[tuple[str, int]], rows: bytes, start: int) -> None:
+    if len(examples) < _EXAMPLES:
+        position = int.from_bytes(rows[start + 33 : start + _ROW], "big")
+        examples.append((f"blake3:{rows[start : start + 32].hex()}", position))
+
+
+class Lineage:
+    """Who descends from whom, on disk when it is large; for cycles and for one entry's chain.
+
+    SQLite's temporary database keeps small graphs in memory and spills large ones by itself.
+    """
+
+    def __init__(self) -> None:
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript(
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-8192;"
+            "CREATE TABLE node(id TEXT PRIMARY KEY, parents TEXT, note TEXT) WITHOUT ROWID;"
+            "CREATE TABLE done(id TEXT PRIMARY KEY) WITHOUT ROWID;"
+            "BEGIN"
+        )
+
+    def add(self, identity: str, parents: Iterable[str], note: str = "") -> None:
+        """Note one entry, its parents, and a word about it."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO node VALUES (?, ?, ?)",
+            (identity, json.dumps(list(parents)), note),
+        )
+
+    def find(self, identity: str) -> tuple[list[str], str] | None:
+        """Return an entry's parents and note, or None."""
+        row = self._db.execute(
+            "SELECT parents, note FROM node WHERE id = ?", (identity,)
+        ).fetchone()
+        return None if row is None else (json.loads(row[0]), row[1])
+
+    def matching(self, prefix: str) -> list[str]:
+        """Return up to three ids that start with ``prefix``."""
+        rows = self._db.execute(
+            "SELECT id FROM node WHERE id >= ? AND id < ? ORDER BY id LIMIT 3",
+            (prefix, prefix + "g"),
+        )
+        return [row[0] for row in rows]
+
+    def chain(self, identity: str) -> Iterator[tuple[str, list[str] | None, str]]:
+        """Yield an entry and all its ancestors once: (id, parents or None if absent, note)."""
+        waiting, seen = [identity], {identity}
+        while waiting:
+            current = waiting.pop()
+            found = self.find(current)
+            yield (current, *(found or (None, "")))
+            for parent in found[0] if found else ():
+                if parent not in seen:
+                    seen.add(parent)
+                    waiting.append(parent)
+
+    def cycle(self) -> str | None:
+        """Return an entry that is its own ancestor, or None; iterative, each edge seen once."""
+        for (start,) in self._db.execute("SELECT id FROM node ORDER BY id").fetchall():
+            if not self._is_done(start) and (found := self._walk(start)):
+                return found
+        return None
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._db.close()
+
+    def _walk(self, start: str) -> str | None:
+        path: list[tuple[str, list[str]]] = [(start, self._parents(start))]
+        on_path = {start}
+        while path:
+            current, left = path[-1]
+            if not left:
+                path.pop()
+                on_path.discard(current)
+                self._db.execute("INSERT OR IGNORE INTO done VALUES (?)", (current,))
+                continue
+            parent = left.pop()
+            if parent in on_path:
+                return parent
+            if not self._is_done(parent):
+                on_path.add(parent)
+                path.append((parent, self._parents(parent)))
+        return None
+
+    def _parents(self, identity: str) -> list[str]:
+        found = self.find(identity)
+        return found[0] if found else []
+
+    def _is_done(self, identity: str) -> bool:
+        row = self._db.execute("SELECT 1 FROM done WHERE id = ?", (identity,)).fetchone()
+        return row is not None

@@ -1,0 +1,1 @@
+"""Other people's sealed files, judged by what their signatures really cover."""

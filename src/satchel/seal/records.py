@@ -1,0 +1,267 @@
+"""Sealed records: a value, its canonical bytes and its content address.
+
+The id is computed over the value as it is, never over a model object, so members that this
+version does not know keep their place and the id holds. Source: docs/spec/2-records.md.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final, cast
+
+import msgspec
+from blake3 import blake3
+
+from satchel.errors import MalformedError, UsageError, ValueRefusedError
+from satchel.memory.entries import ENTRY_CLASSES, Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import RECORD_CLASSES, AnyRecord, Model
+from satchel.memory.times import now
+from satchel.seal.encoding.domain import checked, plain
+from satchel.seal.encoding.jcs import (
+    canonical_checked,
+    decode_canonical,
+    encode_sorted,
+    looks_odd,
+)
+from satchel.seal.limits import DEFAULT_LIMITS, Limits, check_record
+
+PREFIX = "blake3:"
+"""What every content address starts with."""
+
+_decode_typed = msgspec.json.Decoder(AnyRecord).decode
+
+Nonces = Callable[[], str]
+"""Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
+
+
+def digest(data: bytes) -> str:
+    """Return ``blake3:`` and 64 hex digits of BLAKE3-256."""
+    return PREFIX + blake3(data).hexdigest()
+
+
+def random_nonce() -> str:
+    """Return 128 random bits."""
+    return secrets.token_hex(16)
+
+
+def seeded_nonces(seed: bytes) -> Nonces:
+    """Return nonces drawn from ``seed``: the same seed gives the same row.
+
+    For an import that may be resumed; the seed must be random, kept secret, and deleted when the
+    import commits.
+    """
+    stream = blake3(seed, derive_key_context="satchel 2026 import nonces")
+    position = 0
+
+    def draw() -> str:
+        nonlocal position
+        position += 16
+        return stream.digest(length=16, seek=position - 16).hex()
+
+    return draw
+
+
+class Sealed:
+    """One record with its id; equal to another when the canonical bytes are equal.
+
+    Args:
+        identity: The content address.
+        record_type: The value of ``type``.
+        body: The canonical bytes, id and nonce included.
+    """
+
+    def __init__(self, identity: str, record_type: str, body: bytes) -> None:
+        self.id: Final = identity
+        self.type: Final = record_type
+        self.body: Final = body
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sealed) and self.body == other.body
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"Sealed({self.type}, {self.id})"
+
+    @cached_property
+    def value(self) -> dict[str, Any]:
+        """The record as JSON; members unknown to this version included."""
+        return cast("dict[str, Any]", msgspec.json.decode(self.body))
+
+    @cached_property
+    def model(self) -> Model:
+        """The record as a typed value; members unknown to this version are not in it."""
+        return as_model(self.value)
+
+    @property
+    def unknown(self) -> dict[str, Any]:
+        """Top-level members that this version does not know."""
+        known = known_members(self.type)
+        return {name: part for name, part in self.value.items() if name not in known}
+
+
+def known_members(record_type: str) -> frozenset[str]:
+    """Return the member names of a record type that this version knows."""
+    cls = RECORD_CLASSES.get(record_type)
+    return frozenset() if cls is None else _MEMBERS[record_type]
+
+
+_MEMBERS = {name: frozenset({*cls.__struct_fields__, "type"}) for name, cls in RECORD_CLASSES.items()}
+
+
+def seal(
+    draft: Model,
+    *,
+    nonces: Nonces = random_nonce,
+    unknown: dict[str, Any] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Sealed:
+    """Give a draft its nonce and its id.
+
+    Args:
+        draft: A record value; a nonce it has is kept, an id it has must be right.
+        nonces: Where a new nonce comes from.
+        unknown: Members beyond the model, written at the top level.
+        limits: The bounds on a record.
+
+    Raises:
+        ValueRefusedError: If the value has no canonical form.
+        LimitError: If the record is too large.
+    """
+    value = plain(draft)
+    if unknown:
+        _add_unknown(value, unknown)
+    if "nonce" not in value:
+        value["nonce"] = nonces()
+    claimed = value.pop("id", None)
+    identity = PREFIX + blake3(canonical_checked(value)).hexdigest()
+    if claimed is not None and claimed != identity:
+        raise ValueRefusedError(f"the id is not that of the content, which is {identity}", field="id")
+    value["id"] = identity
+    body = canonical_checked(value)
+    check_record(draft, len(body), limits)
+    return Sealed(identity, value["type"], body)
+
+
+def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
+    clash = sorted(known_members(value["type"]) & unknown.keys())
+    if clash:
+        raise ValueRefusedError("not an unknown member", field=clash[0])
+    value.update(checked(unknown))
+
+
+def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
+    """Return the record whose canonical bytes are ``line``, after checking all of it.
+
+    Raises:
+        MalformedError: If the bytes are not canonical, the shape is wrong, or the id is not that
+            of the content.
+        LimitError: If the record is too large.
+    """
+    record, model = open_shape(line, limits=limits)
+    if not id_holds(record):
+        raise MalformedError(
+            "the id is not that of the content", field="id", hint="The record was changed."
+        )
+    return record, model
+
+
+def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
+    """Do what ``open_record`` does, but leave the id to be judged by the caller.
+
+    Raises:
+        MalformedError: If the bytes are not canonical or the shape is wrong.
+        LimitError: If the record is too large.
+    """
+    model = _known_shape(line) or as_model(_object(line))
+    check_record(model, len(line), limits)
+    if model.id is None:
+        raise MalformedError("a record needs an id", field="id")
+    return Sealed(model.id, str(model.__struct_config__.tag), line), model
+
+
+def _known_shape(line: bytes) -> Model | None:
+    """Return the typed value when that alone proves the bytes canonical; the common, fast case.
+
+    When the typed value encodes to the very bytes, there was no unknown member, no duplicate key
+    and no odd spelling in them. Anything else takes the general way.
+    """
+    try:
+        model = _decode_typed(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return model if encode_sorted(model) == line and not looks_odd(line) else None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    value = decode_canonical(line)
+    if not isinstance(value, dict):
+        raise MalformedError("a record must be an object")
+    return value
+
+
+def id_holds(record: Sealed) -> bool:
+    """Tell whether a record's id is the hash of the rest of it."""
+    return record.id == PREFIX + blake3(_without_id(record)).hexdigest()
+
+
+def _without_id(record: Sealed) -> bytes:
+    """Cut the id member out of canonical bytes, which is cheaper than encoding again.
+
+    Only the id's own text is cut. Were the same text also in a nested object, the cut could hit
+    the wrong one, so then the value is encoded again.
+    """
+    line, member = record.body, b'"id":"%b"' % record.id.encode()
+    if line.count(member) != 1:
+        return canonical_checked({k: v for k, v in record.value.items() if k != "id"})
+    before, _, after = line.partition(member)
+    return before + after[1:] if after[:1] == b"," else before[:-1] + after
+
+
+def as_model(value: dict[str, Any]) -> Model:
+    """Return a record's typed value.
+
+    A foreign record may hold members that are null; they count as absent.
+
+    Raises:
+        MalformedError: If the type is unknown or a member has the wrong shape.
+    """
+    if None in value.values():
+        value = {name: part for name, part in value.items() if part is not None}
+    try:
+        return msgspec.convert(value, AnyRecord)  # type: ignore[arg-type, no-any-return]
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        field = path.rstrip("`").lstrip(".") or None
+        raise MalformedError(f"not a record: {message}", field=field) from None
+
+
+def derive(parents: Sequence[Sealed], fields: dict[str, Any], *, nonces: Nonces = random_nonce) -> Sealed:
+    """Make a new entry that was drawn from ``parents`` (the paper's ``derive``, section 3.2).
+
+    Args:
+        parents: The entries it comes from, at least one.
+        fields: Its members; ``type`` is one of the five components. ``created_at`` is now unless
+            given.
+        nonces: Where its nonce comes from.
+
+    Raises:
+        UsageError: If there is no parent, a parent is not an entry, or the type is not a component.
+        MalformedError: If a member has the wrong shape.
+    """
+    component = fields.get("type")
+    if component not in set(Component):
+        raise UsageError(f"an entry's type is one of {', '.join(Component)}", field="type")
+    if not parents or any(parent.type not in set(Component) for parent in parents):
+        raise UsageError("an entry is derived from at least one entry", field="parent_ids")
+    made = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
+    cls = ENTRY_CLASSES[Component(component)]
+    known = {name: part for name, part in made.items() if name in _MEMBERS[component]}
+    unknown = {name: part for name, part in made.items() if name not in _MEMBERS[component]}
+    try:
+        entry: Entry = msgspec.convert(known, cls)
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not an entry: {error}") from None
+    return seal(entry, nonces=nonces, unknown=unknown)

@@ -1,0 +1,1 @@
+"""Keys, signatures, and which keys count."""

@@ -1,0 +1,284 @@
+"""Signing keys on disk: one file each, mode 0600, the secret wrapped by a passphrase or plain.
+
+Losing the keys never loses the memory; it only ends the ability to sign as before.
+"""
+
+import base64
+import binascii
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from nacl import bindings, pwhash
+from nacl.exceptions import CryptoError
+
+from satchel.disk.reading import reading
+from satchel.disk.writing import PRIVATE_FILE, private_folder, writing
+from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
+from satchel.memory.times import now
+from satchel.seal.encoding.jcs import canonical, decode_canonical
+from satchel.seal.records import random_nonce
+from satchel.seal.signing.envelope import PayloadType, sign
+from satchel.seal.signing.key import SEED_BYTES, SigningKey
+
+FORMAT = "satchel-key/1"
+SUFFIX = ".key"
+DEFAULT_NAME = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_MAX_FILE = 16_384
+# argon2id at libsodium's "moderate" level: about a second and 256 MiB.
+_OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
+
+Role = Literal["owner", "writer"]
+"""Owner keys sign artifacts, tokens and configuration; writer keys sign heads."""
+
+
+class _Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A seed under a passphrase: Argon2id, XChaCha20-Poly1305."""
+
+    kdf: Literal["argon2id"]
+    # A hostile key file may not ask for more work than this.
+    ops: Annotated[int, Meta(ge=1, le=16)]
+    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30)]
+    salt: str
+    nonce: str
+    box: str
+
+
+class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a key file holds."""
+
+    format: Literal["satchel-key/1"]
+    name: str
+    role: Role
+    key: str
+    """The public key, as did:key."""
+
+    created_at: str
+    seed: str | None = None
+    wrapped: _Wrapped | None = None
+
+    @property
+    def protected(self) -> bool:
+        """Whether a passphrase is needed."""
+        return self.wrapped is not None
+
+
+class KeyRing:
+    """The signing keys of one home folder.
+
+    Args:
+        folder: Where the key files are; made, with mode 0700, when the first key is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> list[str]:
+        """Return the names of all keys, sorted."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(path.stem for path in self.folder.glob(f"*{SUFFIX}"))
+
+    def create(
+        self,
+        name: str = DEFAULT_NAME,
+        *,
+        role: Role = "owner",
+        passphrase: str | None = None,
+        key: SigningKey | None = None,
+    ) -> SigningKey:
+        """Make a key and its file.
+
+        Args:
+            name: Letters, digits, dot, dash and underscore.
+            role: What it is for.
+            passphrase: Wraps the secret when given.
+            key: An existing key to keep; a new one by default.
+
+        Raises:
+            TargetExistsError: If there is a key of that name.
+        """
+        made = key or SigningKey.generate()
+        secret: dict[str, Any] = (
+            {"seed": base64.b64encode(made.seed).decode()}
+            if passphrase is None
+            else {"wrapped": _wrap(made, passphrase)}
+        )
+        content = {
+            "format": FORMAT,
+            "name": name,
+            "role": role,
+            "key": made.did,
+            "created_at": now(),
+            **secret,
+        }
+        path = self._path(name)
+        private_folder(self.folder)
+        try:
+            with writing(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+                stream.write(canonical(content) + b"\n")
+        except TargetExistsError:
+            raise TargetExistsError(
+                f"there is a key named {name!r} already",
+                file=str(path),
+                hint="Choose another name, or rotate this one: satchel keys rotate.",
+            ) from None
+        return made
+
+    def read(self, name: str) -> KeyFile:
+        """Return a key's file, without unlocking the secret.
+
+        Raises:
+            SigningKeyError: If there is none, or it is readable by others.
+            MalformedError: If the file is not a key file.
+        """
+        path = self._path(name)
+        try:
+            with reading(path) as stream:
+                _refuse_open_mode(path, os.fstat(stream.fileno()).st_mode)
+                return _parse(stream.read(_MAX_FILE))
+        except UnreadableError as error:
+            if path.exists():
+                raise
+            raise SigningKeyError(
+                f"there is no key named {name!r}",
+                file=str(path),
+                hint=f"Make one: satchel keys create {name}",
+            ) from error
+
+    def load(self, name: str = DEFAULT_NAME, *, passphrase: str | None = None) -> SigningKey:
+        """Return a key that can sign.
+
+        Raises:
+            SigningKeyError: If it is missing, a passphrase is missing or wrong, or the secret
+                does not belong to the public key.
+        """
+        held = self.read(name)
+        seed = _unwrap(held, passphrase) if held.wrapped else _base64(held.seed or "")
+        if len(seed) != SEED_BYTES:
+            raise SigningKeyError("the secret has the wrong length", file=str(self._path(name)))
+        key = SigningKey.from_seed(seed)
+        if key.did != held.key:
+            raise SigningKeyError(
+                "the secret does not belong to the public key in the file",
+                file=str(self._path(name)),
+            )
+        return key
+
+    def retire(self, name: str) -> str:
+        """Give a key's file another name, so that a new key can take this one; return that name."""
+        held = self.read(name)
+        retired = f"{name[:40]}.retired-{held.key[-8:]}"
+        self._path(name).rename(self._path(retired))
+        return retired
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise SigningKeyError(
+                f"{name!r} cannot be the name of a key",
+                hint="Use letters, digits, dot, dash and underscore.",
+            )
+        return self.folder / f"{name}{SUFFIX}"
+
+
+def key_from_text(text: str) -> SigningKey:
+    """Return the key of a base64 seed, as held in an environment variable.
+
+    Raises:
+        SigningKeyError: If it is not 32 bytes in base64; the text is not repeated in the error.
+    """
+    seed = _base64(text.strip())
+    if len(seed) != SEED_BYTES:
+        raise SigningKeyError(f"a signing key is {SEED_BYTES} bytes in base64")
+    return SigningKey.from_seed(seed)
+
+
+def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
+    """Return the statement, signed by both keys, that ``new`` takes the place of ``old``."""
+    payload = {
+        "type": "config",
+        "action": "key_succession",
+        "payload": {"old": old.did, "new": new.did},
+        "at": now(),
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.CONFIG, payload, [old, new])
+    return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+
+
+def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> dict[str, Any]:
+    """Return the signed statement that ``revoked`` keys no longer count."""
+    payload: dict[str, Any] = {
+        "type": "config",
+        "action": "key_revocation",
+        "payload": {"keys": list(revoked)} | ({"reason": reason} if reason else {}),
+        "at": now(),
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.CONFIG, payload, [key])
+    return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+
+
+def _parse(data: bytes) -> KeyFile:
+    try:
+        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), KeyFile)
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not a key file: {error}") from None
+
+
+def _refuse_open_mode(path: Path, mode: int) -> None:
+    if stat.S_IMODE(mode) & 0o077:
+        raise SigningKeyError(
+            f"others may read this key (mode {stat.S_IMODE(mode):04o})",
+            file=str(path),
+            hint=f"If nobody did, close it: chmod 600 {path}",
+        )
+
+
+def _wrap(key: SigningKey, passphrase: str) -> dict[str, Any]:
+    salt = bindings.randombytes(pwhash.argon2id.SALTBYTES)
+    nonce = bindings.randombytes(bindings.crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
+    under = pwhash.argon2id.kdf(32, passphrase.encode(), salt, _OPS, _MEMORY)
+    box = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
+        key.seed, key.did.encode(), nonce, under
+    )
+    return {
+        "kdf": "argon2id",
+        "ops": _OPS,
+        "memory_bytes": _MEMORY,
+        "salt": base64.b64encode(salt).decode(),
+        "nonce": base64.b64encode(nonce).decode(),
+        "box": base64.b64encode(box).decode(),
+    }
+
+
+def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
+    wrapped = held.wrapped
+    if wrapped is None or passphrase is None:
+        raise SigningKeyError(
+            f"the key {held.name!r} is protected by a passphrase",
+            hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
+        )
+    try:
+        under = pwhash.argon2id.kdf(
+            32, passphrase.encode(), _base64(wrapped.salt), wrapped.ops, wrapped.memory_bytes
+        )
+        return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(
+            _base64(wrapped.box), held.key.encode(), _base64(wrapped.nonce), under
+        )
+    except (CryptoError, TypeError, ValueError):
+        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong") from None
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SigningKeyError("the secret is not base64") from None

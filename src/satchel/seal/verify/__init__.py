@@ -1,0 +1,1 @@
+"""Verification: numbered steps, distinct outcomes, a result that says what was not looked at."""

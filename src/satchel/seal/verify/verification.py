@@ -1,0 +1,159 @@
+"""What verifying a file came to, as a value."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """The verdicts, worst first."""
+
+    MALFORMED = "malformed"
+    """Not a readable artifact."""
+
+    TAMPERED = "tampered"
+    """Something differs from what was signed, or contradicts itself."""
+
+    FORK = "fork"
+    """Two different histories under one name."""
+
+    INCOMPLETE = "incomplete"
+    """Parents are missing."""
+
+    UNSIGNED = "unsigned"
+    """Nobody vouches for it."""
+
+    STRANGER = "stranger"
+    """Validly signed, by nobody we trust."""
+
+    ENTRIES_ONLY = "entries-only"
+    """A trusted signature that covers the set of entries and nothing else."""
+
+    OLDER = "older"
+    """Good, but a newer copy was seen here."""
+
+    GOOD = "good"
+    """All that was looked at is as a trusted signer left it."""
+
+    @property
+    def severity(self) -> int:
+        """Higher is worse; ``good`` is 0."""
+        return len(Outcome) - 1 - list(Outcome).index(self)
+
+
+_EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
+_REFUSED = 3
+
+StepState = Literal["passed", "failed", "not run"]
+
+STEPS = {
+    1: "limits and strict parse",
+    2: "signatures",
+    3: "trust",
+    4: "body hash",
+    5: "freshness",
+    6: "records, root hash, counts",
+    7: "provenance",
+    8: "log head and proofs",
+}
+"""The numbered steps, by number."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step found."""
+
+    number: int
+    name: str
+    state: StepState
+    detail: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is wrong."""
+
+    outcome: Outcome
+    message: str
+    line: int | None = None
+    byte: int | None = None
+    field: str | None = None
+    id: str | None = None
+
+
+class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One signature and what is known of its key."""
+
+    key: str
+    valid: bool
+    standing: Literal["trusted", "retired", "revoked", "other bank", "unknown"] = "unknown"
+    name: str | None = None
+    problem: str | None = None
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a chain back to the roots."""
+
+    id: str
+    state: str
+    parents: list[str] = []
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of verifying one file; truthy when the outcome is ``good``."""
+
+    file: str
+    encoding: str | None
+    steps: list[Step]
+    findings: list[Finding]
+    signers: list[Signer]
+    statement: dict[str, Any] | None
+    statement_digest: str | None
+    records: dict[str, int]
+    """Records in each section, as counted where that was done, else as signed."""
+
+    notes: list[str] = []
+    """Things worth knowing that are no fault, such as claims that no signature covers."""
+
+    chain: list[ChainLink] = []
+    """For one entry, when it was asked for."""
+
+    require_fresh: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of what was found."""
+        return max(
+            (finding.outcome for finding in self.findings),
+            key=lambda outcome: outcome.severity,
+            default=Outcome.GOOD,
+        )
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Every verdict that holds, worst first."""
+        held = {finding.outcome for finding in self.findings} or {Outcome.GOOD}
+        return sorted(held, key=lambda outcome: -outcome.severity)
+
+    @property
+    def exit_status(self) -> int:
+        """0 for good (and older, unless freshness was required), 3 or 4 otherwise."""
+        if self.outcome is Outcome.OLDER and self.require_fresh:
+            return _REFUSED
+        return _EXIT.get(self.outcome, _REFUSED)
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether every record was looked at."""
+        return any(step.number == 6 and step.state != "not run" for step in self.steps)  # noqa: PLR2004
+
+    def __bool__(self) -> bool:
+        return self.outcome is Outcome.GOOD
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON, the derived verdicts included."""
+        return {
+            "outcome": self.outcome.value,
+            "outcomes": [outcome.value for outcome in self.outcomes],
+            "exit_status": self.exit_status,
+            **msgspec.to_builtins(self),
+        }

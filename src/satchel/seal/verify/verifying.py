@@ -1,0 +1,372 @@
+"""The one function that verifies a sealed file, in numbered steps.
+
+1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
+with ``deep``, or whenever 2 and 3 gave no trusted signer: 6 each record, its id, root hash and
+counts; 7 provenance; 8 the log head and proofs. Source: docs/spec/4-verification.md.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.errors import LimitError, MalformedError, TargetError, UsageError
+from satchel.memory.times import now
+from satchel.seal.artifact.body import Progress
+from satchel.seal.artifact.opening import Artifact, SdkFile, opening
+from satchel.seal.artifact.statement import statement_digest
+from satchel.seal.graph import IdReport, Lineage
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.log import SignedHead, check_head, parse_head
+from satchel.seal.profiles.pam_sdk import judge_sdk_file
+from satchel.seal.signing.envelope import PayloadType, check
+from satchel.seal.signing.trust import SeenStatement
+from satchel.seal.verify.contents import Contents
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import (
+    STEPS,
+    ChainLink,
+    Finding,
+    Outcome,
+    Signer,
+    Step,
+    StepState,
+    Verification,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How far to look."""
+
+    deep: bool = False
+    """Look at every record even when a trusted signer vouches for the whole."""
+
+    require_fresh: bool = False
+    """Count an older copy as a failure."""
+
+    entry: str | None = None
+    """Follow this entry's chain back to the roots (an id, or the start of one)."""
+
+    limits: Limits = DEFAULT_LIMITS
+    on_progress: Progress | None = None
+
+
+def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None) -> Verification:
+    """Verify a sealed file; what is wrong with it is in the result, not raised.
+
+    Args:
+        path: The file, in any encoding, plain or gzip.
+        policy: Whose signature counts.
+        request: How far to look.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        EmptyInputError: If it is empty.
+        UnknownFormatError: If it is no sealed file at all.
+        UsageError: If the entry asked for is not in it.
+    """
+    asked = request or Request()
+    run = _Run(str(path), policy, asked)
+    try:
+        with opening(path, asked.limits) as artifact:
+            run.verify(artifact)
+    except SdkFile:
+        return judge_sdk_file(path, policy, asked.limits)
+    except (MalformedError, LimitError) as error:
+        run.broken(error)
+    return run.result()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One verification in progress."""
+
+    file: str
+    policy: TrustPolicy
+    asked: Request
+    steps: dict[int, Step] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    signers: list[Signer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chain: list[ChainLink] = field(default_factory=list)
+    records: dict[str, int] = field(default_factory=dict)
+    artifact: Artifact | None = None
+    digest: str | None = None
+
+    def verify(self, artifact: Artifact) -> None:
+        """Run the steps."""
+        self.artifact = artifact
+        self.records = dict(artifact.statement.counts)
+        artifact.body.on_progress = self.asked.on_progress
+        self.digest = statement_digest(artifact.statement_value)
+        self._step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
+        self._signatures(artifact)
+        trusted = self._trust(artifact)
+        self._body(artifact)
+        head = None if artifact.statement.head is None else parse_head(artifact.statement.head)
+        if trusted:
+            self._freshness(artifact, head)
+        if self.asked.deep or self.asked.entry or not trusted:
+            self._contents(artifact, head)
+        if trusted and not any(found.outcome.severity > 1 for found in self.findings):
+            self._remember(artifact, head)
+
+    def broken(self, error: MalformedError | LimitError) -> None:
+        """Note that the structure gave out."""
+        finding = Finding(
+            outcome=Outcome.MALFORMED,
+            message=error.message,
+            line=error.line,
+            byte=error.byte,
+            field=error.field,
+        )
+        self.findings.append(finding)
+        reached = next(number for number in STEPS if number not in self.steps)
+        self._step(reached, "failed", str(error))
+
+    def result(self) -> Verification:
+        """Return the value."""
+        for number in STEPS:
+            if number not in self.steps:
+                self._step(number, "not run", self._why_not(number))
+        artifact = self.artifact
+        return Verification(
+            file=self.file,
+            encoding=artifact.encoding.value if artifact else None,
+            steps=[self.steps[number] for number in STEPS],
+            findings=self.findings,
+            signers=self.signers,
+            statement=artifact.statement_value if artifact else None,
+            statement_digest=self.digest,
+            records=self.records,
+            notes=self.notes,
+            chain=self.chain,
+            require_fresh=self.asked.require_fresh,
+        )
+
+    # -- the steps -------------------------------------------------------------------------
+
+    def _signatures(self, artifact: Artifact) -> None:
+        bank = artifact.statement.bank
+        for found in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
+            self.signers.append(
+                Signer(
+                    key=found.key,
+                    valid=found.valid,
+                    standing=self.policy.standing(found.key, bank) if found.valid else "unknown",
+                    name=self.policy.name(found.key),
+                    problem=found.problem,
+                )
+            )
+        valid = sum(signer.valid for signer in self.signers)
+        if not self.signers:
+            self._find(Outcome.UNSIGNED, "nobody signed this file")
+            self._step(2, "failed", "no signature")
+        elif not valid:
+            self._find(Outcome.TAMPERED, "no signature is valid for what the file says")
+            self._step(2, "failed", f"0 of {len(self.signers)} valid")
+        else:
+            self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
+
+    def _trust(self, artifact: Artifact) -> bool:
+        counting = [
+            signer for signer in self.signers if signer.valid and self._counts(signer)
+        ]
+        need = self.policy.threshold
+        if len(counting) >= need:
+            names = ", ".join(signer.name or signer.key for signer in counting)
+            self._step(3, "passed", f"trusted: {names}")
+            return True
+        if any(signer.valid for signer in self.signers):
+            worth = ", ".join(sorted({s.standing for s in self.signers if s.valid}))
+            self._find(
+                Outcome.STRANGER,
+                f"{len(counting)} of {need} trusted signatures (keys here: {worth})",
+            )
+            self._step(3, "failed", f"{len(counting)} of {need} needed; {worth}")
+        del artifact
+        return False
+
+    def _counts(self, signer: Signer) -> bool:
+        if signer.standing == "revoked":
+            seen = self.policy.seen
+            if seen is not None and self.digest and seen.has(self.digest, signer.key):
+                self.notes.append(f"{signer.key} is revoked, but verified this very file before")
+                return True
+            return False
+        return signer.standing in ("trusted", "retired")
+
+    def _body(self, artifact: Artifact) -> None:
+        found = artifact.body.hash()
+        if found == artifact.statement.body_hash:
+            self._step(4, "passed", found)
+            return
+        self._find(Outcome.TAMPERED, "the body is not the one that was signed")
+        self._step(4, "failed", f"found {found}")
+
+    def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
+        if head is None or self.policy.seen is None:
+            return
+        mine = (head.signed.epoch, head.signed.size)
+        key = self._trusted_key()
+        newest = mine
+        for seen in self.policy.seen.all():
+            if seen.bank != artifact.statement.bank or seen.epoch is None or seen.size is None:
+                continue
+            theirs = (seen.epoch, seen.size)
+            if theirs == mine and seen.root != head.signed.root:
+                self._find(
+                    Outcome.FORK, f"another history of the same length was seen at {seen.at}"
+                )
+                self._step(5, "failed", "same size, other root")
+                return
+            if seen.key == key:
+                newest = max(newest, theirs)
+        if newest > mine:
+            self._find(Outcome.OLDER, f"a newer copy was seen here: {_at(newest)}, this is {_at(mine)}")
+            self._step(5, "failed", f"{_at(mine)}, seen {_at(newest)}")
+        else:
+            self._step(5, "passed", _at(mine))
+
+    def _contents(self, artifact: Artifact, head: SignedHead | None) -> None:
+        counts = artifact.statement.counts
+        needs_lineage = self.asked.entry is not None or "redactions" in counts
+        lineage = Lineage() if needs_lineage else None
+        contents = Contents(
+            artifact, self.asked.limits, head.signed if head else None, lineage
+        )
+        try:
+            contents.read(artifact.body)
+            self._records(artifact, contents)
+            self._provenance(artifact, contents, lineage)
+            self._log(artifact, contents, head)
+            if self.asked.entry and lineage is not None:
+                self._chain(lineage, self.asked.entry)
+        finally:
+            if lineage is not None:
+                lineage.close()
+
+    def _records(self, artifact: Artifact, contents: Contents) -> None:
+        self.findings.extend(contents.findings)
+        if contents.more_findings:
+            self.notes.append(f"{contents.more_findings} more findings of this kind")
+        wrong = len(contents.findings) + contents.more_findings
+        if contents.root_hash != artifact.statement.root_hash:
+            self._find(Outcome.TAMPERED, "the root hash is not that of the components")
+            wrong += 1
+        if contents.counts != artifact.statement.counts:
+            self._find(Outcome.TAMPERED, "the counts are not those of the sections")
+            wrong += 1
+        self.records = contents.counts
+        total = sum(contents.counts.values())
+        self._step(6, "failed" if wrong else "passed", f"{total} records, {wrong} findings")
+
+    def _provenance(self, artifact: Artifact, contents: Contents, lineage: Lineage | None) -> None:
+        report = contents.provenance()
+        self._duplicates(artifact, report)
+        if report.missing:
+            examples = ", ".join(identity for identity, _ in report.missing_examples[:3])
+            self._find(Outcome.INCOMPLETE, f"{report.missing} parents are missing: {examples}")
+        if report.dangling:
+            self.notes.append(f"{report.dangling} source events are not in this file")
+        cycle = None
+        if contents.cycle_possible and lineage is not None:
+            cycle = lineage.cycle()
+        if cycle:
+            self._find(Outcome.TAMPERED, "an entry is its own ancestor", identity=cycle)
+        wrong = report.duplicates or report.missing or cycle
+        self._step(
+            7,
+            "failed" if wrong else "passed",
+            f"{contents.roots} roots, {report.missing} missing, {report.duplicates} repeated",
+        )
+
+    def _duplicates(self, artifact: Artifact, report: IdReport) -> None:
+        for identity, number in report.duplicate_examples:
+            self.findings.append(
+                Finding(
+                    outcome=Outcome.TAMPERED,
+                    message="an id occurs twice",
+                    line=artifact.body.line_of(number),
+                    id=identity,
+                )
+            )
+
+    def _log(self, artifact: Artifact, contents: Contents, head: SignedHead | None) -> None:
+        if head is None or artifact.statement.head is None:
+            return
+        found = check_head(artifact.statement.head, head)
+        wrong = []
+        if not found.valid:
+            wrong.append(f"the log head: {found.problem}")
+        if head.signed.bank != artifact.statement.bank:
+            wrong.append("the log head is of another bank")
+        if artifact.statement.scope.kind == "disclosure" and (missing := contents.unproved().missing):
+            wrong.append(f"{missing} disclosed entries have no proof")
+        for message in wrong:
+            self._find(Outcome.TAMPERED, message)
+        if head.signed.key not in contents.owner_keys | contents.admitted_keys:
+            self.notes.append("the file does not show that the head's key belongs to the bank")
+        self._step(
+            8,
+            "failed" if wrong else "passed",
+            f"size {head.signed.size}, {contents.proofs} proofs",
+        )
+
+    def _chain(self, lineage: Lineage, wanted: str) -> None:
+        matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
+        if len(matches) != 1:
+            raise UsageError(
+                "no entry has this id" if not matches else "more than one id starts like this",
+                file=self.file,
+                field=wanted,
+            )
+        for identity, parents, note in lineage.chain(matches[0]):
+            state = note if parents is not None else "missing"
+            self.chain.append(ChainLink(id=identity, state=state, parents=parents or []))
+
+    def _remember(self, artifact: Artifact, head: SignedHead | None) -> None:
+        if self.policy.seen is None or self.digest is None:
+            return
+        signed = head.signed if head else None
+        try:
+            self.policy.seen.remember(
+                SeenStatement(
+                    at=now(),
+                    statement=self.digest,
+                    key=self._trusted_key(),
+                    bank=artifact.statement.bank,
+                    epoch=signed.epoch if signed else None,
+                    size=signed.size if signed else None,
+                    root=signed.root if signed else None,
+                )
+            )
+        except TargetError as error:
+            self.notes.append(f"this verification could not be remembered: {error.message}")
+
+    # -- small things ----------------------------------------------------------------------
+
+    def _trusted_key(self) -> str:
+        return next(s.key for s in self.signers if s.valid and s.standing != "unknown")
+
+    def _find(self, outcome: Outcome, message: str, *, identity: str | None = None) -> None:
+        self.findings.append(Finding(outcome=outcome, message=message, id=identity))
+
+    def _step(self, number: int, state: StepState, detail: str) -> None:
+        self.steps[number] = Step(number=number, name=STEPS[number], state=state, detail=detail)
+
+    def _why_not(self, number: int) -> str:
+        if self.artifact is None:
+            return "the file could not be parsed"
+        if number == 3 and 2 in self.steps:  # noqa: PLR2004
+            return "no valid signature"
+        if number in (5, 8) and self.artifact.statement.head is None:
+            return "the file was made without a bank"
+        if number == 5:  # noqa: PLR2004
+            return "no trusted signer, or nothing is remembered here"
+        if any(finding.outcome is Outcome.MALFORMED for finding in self.findings):
+            return "an earlier step failed"
+        return "a trusted signer vouches for the body; use --deep to look at every record"
+
+
+def _at(place: tuple[int, int]) -> str:
+    return f"epoch {place[0]}, size {place[1]}"
