@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from satchel.errors import TargetError
 
@@ -47,7 +47,8 @@ class Spool:
     def handle(self) -> BinaryIO:
         """Return a file object at the start; it lives as long as the spool."""
         self._file.seek(0)
-        return self._file  # type: ignore[return-value] - SpooledTemporaryFile is one in all but name
+        # A SpooledTemporaryFile is a BinaryIO in all but its declared name.
+        return cast("BinaryIO", self._file)
 
     def close(self) -> None:
         """Give the space back."""

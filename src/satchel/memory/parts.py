@@ -59,7 +59,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A value inside a record; members at their default are not written."""
 
 
-class Entity(Part):
+class Entity(Part, frozen=True, kw_only=True, omit_defaults=True):
     """A person, place or thing that the text is about."""
 
     name: str
@@ -67,7 +67,7 @@ class Entity(Part):
     aliases: tuple[str, ...] = ()
 
 
-class Scope(Part):
+class Scope(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Whose memory it is, in the source's own ids."""
 
     user: str | None = None
@@ -77,14 +77,14 @@ class Scope(Part):
     namespace: tuple[str, ...] = ()
 
 
-class Evidence(Part):
+class Evidence(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Something beyond entries that a memory was made from, such as a message."""
 
     kind: str
     id: str
 
 
-class Origin(Part):
+class Origin(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Where a record was before it was here."""
 
     provider: str | None = None

@@ -28,7 +28,6 @@ from satchel.memory.parts import (
     Scope,
     Time,
     TrustClass,
-    Unit,
     check_times,
 )
 

@@ -38,7 +38,7 @@ class Connector(Protocol):
     info: ClassVar[Info]
 
     def page(self, cursor: str | None, report: Report) -> Page:
-        """List records from ``cursor``, None being the start; the same cursor gives the same page."""
+        """List records from ``cursor`` (None is the start); a cursor always gives one page."""
         ...
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:

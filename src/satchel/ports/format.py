@@ -13,6 +13,7 @@ from satchel.memory.records import Model
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
+from satchel.seal.artifact.writing import Header
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 from satchel.seal.signing.key import SigningKey
@@ -75,6 +76,9 @@ class Writing:
     report: Report = field(default_factory=Report)
     keys: tuple[SigningKey, ...] = ()
     """Who signs, where the format has signatures."""
+
+    header: Header = field(default_factory=Header)
+    """What a new statement says, where the format has one."""
 
     compress: bool = False
     """Whether the target's name asks for gzip."""

@@ -1,10 +1,25 @@
 """A set of sealed records that can be read more than once, as writers need it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-from satchel.seal.artifact.body import Body
+from satchel.seal.artifact.body import Body, Totals
+from satchel.seal.artifact.opening import opening
 from satchel.seal.artifact.sections import RECORD_SECTIONS, TYPED_SECTIONS
+from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, open_record
+from satchel.seal.signing.envelope import Signature
+
+
+@dataclass(frozen=True, slots=True)
+class SealedUnder:
+    """A statement and the signatures over it."""
+
+    statement: dict[str, Any]
+    signatures: list[Signature]
 
 
 class RecordSet:
@@ -12,10 +27,14 @@ class RecordSet:
 
     Args:
         body: The body; its file stays open as long as the set is used.
+        totals: Its hashes and counts.
+        sealed: The statement and signatures it came with, when it came from an artifact.
     """
 
-    def __init__(self, body: Body) -> None:
-        self._body = body
+    def __init__(self, body: Body, totals: Totals, sealed: SealedUnder | None = None) -> None:
+        self.body: Final = body
+        self.totals: Final = totals
+        self.sealed: Final = sealed
         self._spans = body.spans()
 
     def __iter__(self) -> Iterator[Sealed]:
@@ -41,5 +60,18 @@ class RecordSet:
     def _section(self, section: str) -> Iterator[Sealed]:
         span = self._spans.get(section)
         if span is not None:
-            for line in self._body.within(span):
+            for line in self.body.within(span):
                 yield open_record(line)[0]
+
+
+@contextmanager
+def opened_records(path: Path, limits: Limits) -> Iterator[RecordSet]:
+    """Give the records of an artifact, with the statement and signatures they are under.
+
+    Nothing is verified here beyond the structure; verify the file first.
+    """
+    with opening(path, limits) as artifact:
+        statement = artifact.statement
+        totals = Totals(statement.body_hash, statement.root_hash, statement.counts)
+        under = SealedUnder(artifact.statement_value, artifact.signatures)
+        yield RecordSet(artifact.body, totals, under)

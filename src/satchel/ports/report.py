@@ -9,7 +9,7 @@ _EXAMPLES = 3
 class Loss:
     """One kind of thing that could not be carried."""
 
-    field: str
+    name: str
     """The member, or the kind of record, that was left behind."""
 
     reason: str

@@ -39,6 +39,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 DEFAULT_LIMITS = Limits()
 """What holds when nothing is configured."""
 
+
 def check_record(record: Model, size: int, limits: Limits) -> None:
     """Refuse a record that is over a bound.
 

@@ -64,7 +64,9 @@ class LeafProof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seq: _Count
     type: str
     at: Time
-    path: Annotated[list[Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]], Meta(max_length=_MAX_PATH)]
+    path: Annotated[
+        list[Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]], Meta(max_length=_MAX_PATH)
+    ]
 
     def path_bytes(self) -> list[bytes]:
         """The sibling hashes."""

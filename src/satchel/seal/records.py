@@ -108,7 +108,9 @@ def known_members(record_type: str) -> frozenset[str]:
     return frozenset() if cls is None else _MEMBERS[record_type]
 
 
-_MEMBERS = {name: frozenset({*cls.__struct_fields__, "type"}) for name, cls in RECORD_CLASSES.items()}
+_MEMBERS = {
+    name: frozenset({*cls.__struct_fields__, "type"}) for name, cls in RECORD_CLASSES.items()
+}
 
 
 def seal(
@@ -138,7 +140,9 @@ def seal(
     claimed = value.pop("id", None)
     identity = PREFIX + blake3(canonical_checked(value)).hexdigest()
     if claimed is not None and claimed != identity:
-        raise ValueRefusedError(f"the id is not that of the content, which is {identity}", field="id")
+        raise ValueRefusedError(
+            f"the id is not that of the content, which is {identity}", field="id"
+        )
     value["id"] = identity
     body = canonical_checked(value)
     check_record(draft, len(body), limits)
@@ -231,14 +235,16 @@ def as_model(value: dict[str, Any]) -> Model:
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
     try:
-        return msgspec.convert(value, AnyRecord)  # type: ignore[arg-type, no-any-return]
+        return msgspec.convert(value, AnyRecord)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         field = path.rstrip("`").lstrip(".") or None
         raise MalformedError(f"not a record: {message}", field=field) from None
 
 
-def derive(parents: Sequence[Sealed], fields: dict[str, Any], *, nonces: Nonces = random_nonce) -> Sealed:
+def derive(
+    parents: Sequence[Sealed], fields: dict[str, Any], *, nonces: Nonces = random_nonce
+) -> Sealed:
     """Make a new entry that was drawn from ``parents`` (the paper's ``derive``, section 3.2).
 
     Args:

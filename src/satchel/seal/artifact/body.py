@@ -264,9 +264,7 @@ class Body:
 
     def _refuse_line(self, data: bytes, bound: int, number: int) -> None:
         if len(data) > bound:
-            raise LimitError(
-                f"a line is longer than {bound} bytes", line=self.line_of(number)
-            )
+            raise LimitError(f"a line is longer than {bound} bytes", line=self.line_of(number))
         raise self._malformed("the last line is cut", number)
 
     def _malformed(self, message: str, number: int) -> MalformedError:

@@ -278,7 +278,7 @@ def _components(reader: _Reader, builder: BodyBuilder, found: set[str], name: st
 def _section(reader: _Reader, section: str, builder: BodyBuilder) -> int:
     check_name(section)
     count = 0
-    for count, _ in enumerate(reader.elements(), start=1):  # noqa: B007
+    for count, _ in enumerate(reader.elements(), start=1):
         value = reader.value()
         if not isinstance(value, dict):
             raise MalformedError("a record must be an object", field=f"{section}/{count - 1}")

@@ -68,7 +68,6 @@ def build(
     counts: dict[str, int],
     scope: FileScope | None = None,
     source_agent: SourceAgent | None = None,
-    created_at: str | None = None,
     extra: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return a statement as the JSON that is signed.
@@ -79,12 +78,12 @@ def build(
         counts: Records in each section that is not empty.
         scope: How much of the memory it is; the whole by default.
         source_agent: Whose memory it is.
-        created_at: Now, unless given.
-        extra: Further members, such as ``bank``, ``head``, ``metadata`` or unknown ones.
+        extra: Further members, such as ``bank``, ``head``, ``metadata`` or unknown ones; a
+            ``created_at`` here takes the place of now.
     """
     statement: dict[str, Any] = {
         "format": FORMAT,
-        "created_at": created_at or now(),
+        "created_at": now(),
         "body_hash": body_hash,
         "root_hash": root_hash,
         "counts": counts,

@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self, cast
 
 import msgspec
 
@@ -14,8 +14,8 @@ from satchel.seal.artifact.opening import MAGIC, PREAMBLE, Encoding
 from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, rank
 from satchel.seal.artifact.statement import FileScope, SourceAgent, build
 from satchel.seal.encoding.cbor import array_head, encode, map_head
-from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
-from satchel.seal.limits import Limits
+from satchel.seal.encoding.jcs import canonical, canonical_checked, decode_canonical
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 from satchel.seal.signing.envelope import PayloadType, Signature, sign
 from satchel.seal.signing.key import SigningKey
@@ -27,9 +27,8 @@ class Header:
 
     source_agent: SourceAgent | None = None
     scope: FileScope | None = None
-    created_at: str | None = None
     extra: dict[str, Any] | None = None
-    """Further members, such as ``bank``, ``head`` and ``metadata``."""
+    """Further members, such as ``bank``, ``head``, ``metadata`` and a given ``created_at``."""
 
     def statement(self, totals: Totals) -> dict[str, Any]:
         """Return the statement over a body."""
@@ -39,18 +38,25 @@ class Header:
             counts=totals.counts,
             scope=self.scope,
             source_agent=self.source_agent,
-            created_at=self.created_at,
             extra=self.extra,
         )
 
 
 class ArtifactBuilder:
-    """Collects sealed records and writes them as one artifact."""
+    """Collects sealed records into the body of an artifact."""
 
     def __init__(self) -> None:
         self._body = BodyBuilder()
+        self._spool = Spool()
         self.records = 0
         """Records added so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._body.close()
+        self._spool.close()
 
     def add(self, record: Sealed) -> None:
         """Add a record to the section of its type."""
@@ -59,39 +65,17 @@ class ArtifactBuilder:
 
     def add_item(self, section: str, value: dict[str, Any]) -> None:
         """Add an object to a section that holds no records, such as ``withheld``."""
-        self._body.add(section, canonical_checked(value))
+        self._body.add(section, canonical(value))
 
-    def write(
-        self, sink: Sink, encoding: Encoding, header: Header, keys: Sequence[SigningKey]
-    ) -> dict[str, Any]:
-        """Write the artifact and return its statement; the builder is then spent.
-
-        Args:
-            sink: Where the bytes go.
-            encoding: How they are laid out.
-            header: What the statement says.
-            keys: Who signs it; none leaves it unsigned.
-        """
-        if encoding is Encoding.JSONL:
-            sink.write(PREAMBLE)
-            statement = header.statement(self._body.write(sink))
-            sink.write(trailer(statement, _signed(statement, keys)))
-            return statement
-        spool = Spool()
-        statement = header.statement(self._body.write(spool))
-        try:
-            body = Body(spool.handle(), 0, spool.handle().seek(0, 2), Limits(), None)
-            write_encoding(sink, encoding, body, statement, _signed(statement, keys))
-        finally:
-            spool.close()
-        return statement
-
-    def close(self) -> None:
-        """Give the space back without writing."""
-        self._body.close()
+    def finish(self, limits: Limits = DEFAULT_LIMITS) -> tuple[Body, Totals]:
+        """Return the body, readable until the builder is closed, and what to say about it."""
+        totals = self._body.write(self._spool)
+        size = self._spool.size
+        return Body(self._spool.handle(), 0, size, limits, first_line=None), totals
 
 
-def _signed(statement: dict[str, Any], keys: Sequence[SigningKey]) -> list[Signature]:
+def sign_statement(statement: dict[str, Any], keys: Sequence[SigningKey]) -> list[Signature]:
+    """Sign a statement with each key; no keys, no signatures."""
     return sign(PayloadType.ARTIFACT, statement, keys)
 
 
@@ -101,14 +85,14 @@ def trailer(statement: dict[str, Any], signatures: Sequence[Signature]) -> bytes
     return canonical_checked(outside) + b"\n"
 
 
-def write_encoding(
+def write_artifact(
     sink: Sink,
     encoding: Encoding,
     body: Body,
     statement: dict[str, Any],
     signatures: Sequence[Signature],
 ) -> None:
-    """Write an existing body under an existing statement; the signatures stay good."""
+    """Write a body under a statement and its signatures, which do not depend on the encoding."""
     if encoding is Encoding.JSONL:
         sink.write(PREAMBLE)
         for chunk in body.chunks():
@@ -181,4 +165,4 @@ def _write_cbor_array(sink: Sink, body: Body, span: Span | None) -> None:
 def compressing(sink: BinaryIO) -> Iterator[BinaryIO]:
     """Give a gzip stream onto ``sink``: one member, no name, no time, the same bytes each run."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as stream:
-        yield stream  # type: ignore[misc] - a GzipFile is a BinaryIO in all but name
+        yield cast("BinaryIO", stream)  # a GzipFile is one in all but its declared name

@@ -140,9 +140,7 @@ class CborReader:
         if self._again.read(len(expected)) != expected:
             self._fail("not deterministic CBOR (RFC 8949 4.2.1)", byte=start)
 
-    def _fail(
-        self, message: str, *, field: str | None = None, byte: int | None = None
-    ) -> NoReturn:
+    def _fail(self, message: str, *, field: str | None = None, byte: int | None = None) -> NoReturn:
         raise MalformedError(
             message,
             file=self._name,

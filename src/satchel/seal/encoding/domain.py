@@ -89,18 +89,20 @@ def _object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
     out = {}
     key: Any = _MISSING
     try:
-        for key, part in value.items():  # noqa: B007, PLC0206 - the key is wanted on error
-            if type(key) is not str:
-                raise ValueRefusedError(f"a key of type {type(key).__name__} is not text")
-            if not key.isascii():
-                _text(key)
+        for key, part in value.items():
+            if type(key) is not str or not key.isascii():
+                _key(key)
             # Most values are short ASCII text: spare them the call.
-            out[key] = (
-                part if type(part) is str and part.isascii() else _checked(part, depth)
-            )
+            out[key] = part if type(part) is str and part.isascii() else _checked(part, depth)
     except ValueRefusedError as error:
         raise _under(error, key) from None
     return out
+
+
+def _key(key: object) -> None:
+    if type(key) is not str:
+        raise ValueRefusedError(f"a key of type {type(key).__name__} is not text")
+    _text(key)
 
 
 def _array(value: list[Any], depth: int) -> list[Any]:
@@ -161,7 +163,9 @@ def _member(value: Any) -> Any:
     if type(value) is str and value.isascii():
         return str(value)
     if isinstance(value, tuple):
-        return [plain(part) if isinstance(part, msgspec.Struct) else checked(part) for part in value]
+        return [
+            plain(part) if isinstance(part, msgspec.Struct) else checked(part) for part in value
+        ]
     if isinstance(value, msgspec.Struct):
         return plain(value)
     if isinstance(value, str):

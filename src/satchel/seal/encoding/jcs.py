@@ -34,7 +34,7 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_checked(value: Any) -> bytes:
-    """Return the canonical bytes of a value that came from ``checked``, ``plain`` or a strict reader."""
+    """Return the canonical bytes of a value from ``checked``, ``plain`` or a strict reader."""
     out = encode_sorted(value)
     if _EXPONENT.search(out) or (_ASTRAL.search(out) and _has_astral_key(value)):
         return _slow(value).encode()
@@ -79,10 +79,7 @@ def looks_odd(data: bytes) -> bool:
 
 
 def _odd_numbers_or_depth(data: bytes) -> bool:
-    return (
-        _ODD_NUMBER.search(data) is not None
-        or data.count(b"{") + data.count(b"[") > MAX_DEPTH
-    )
+    return _ODD_NUMBER.search(data) is not None or data.count(b"{") + data.count(b"[") > MAX_DEPTH
 
 
 def _has_astral_key(value: Any) -> bool:

@@ -8,7 +8,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from satchel.errors import LimitError, MalformedError, UnreadableError
@@ -80,25 +80,21 @@ def _carried_float(token: str) -> float | int | dict[str, str]:
     return int(value) if value.is_integer() else value
 
 
-_STRICT = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_int=_strict_int,
-    parse_float=_strict_float,
-    parse_constant=_refuse_constant,
-)
-_CARRYING = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_int=_carried_int,
-    parse_float=_carried_float,
-    parse_constant=carried_float,
-)
+def _scanner(*, carrying: bool, escaping: bool = False) -> Callable[[str, int], tuple[Any, int]]:
+    """Return the C scanner: (text, start) to (value, end), StopIteration when there is none."""
+    decoder: Any = json.JSONDecoder(
+        object_pairs_hook=_escaping_object if escaping else _object,
+        parse_int=_carried_int if carrying else _strict_int,
+        parse_float=_carried_float if carrying else _strict_float,
+        parse_constant=carried_float if carrying else _refuse_constant,
+    )
+    return decoder.scan_once  # type: ignore[no-any-return]  # typeshed leaves it out
+
+
+_STRICT = _scanner(carrying=False)
+_CARRYING = _scanner(carrying=True)
 # Only for the rare value with a key that starts with "$".
-_ESCAPING = json.JSONDecoder(
-    object_pairs_hook=_escaping_object,
-    parse_int=_carried_int,
-    parse_float=_carried_float,
-    parse_constant=carried_float,
-)
+_ESCAPING = _scanner(carrying=True, escaping=True)
 
 
 class JsonReader:
@@ -123,7 +119,7 @@ class JsonReader:
         self._stream = stream
         self._name = name
         self._carrying = carrying
-        self._scan_once = (_CARRYING if carrying else _STRICT).scan_once
+        self._scan_once = _CARRYING if carrying else _STRICT
         self._item_bytes = item_bytes
         self._decode = codecs.getincrementaldecoder("utf-8")("strict")
         self._read_bytes = 0
@@ -251,7 +247,7 @@ class JsonReader:
         if _SURROGATE_ESCAPE.search(self._text, start, end) and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
         if self._carrying and self._text.find('"$', start, end) >= 0:
-            value, _ = _ESCAPING.scan_once(self._text, start)
+            value, _ = _ESCAPING(self._text, start)
         return value
 
     def _more_or_fail(self, want: int, position: int, problem: str, kind: str = "") -> None:

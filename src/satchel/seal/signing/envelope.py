@@ -26,7 +26,7 @@ class PayloadType(StrEnum):
 
     ARTIFACT = "application/vnd.satchel.artifact.v1+json"
     HEAD = "application/vnd.satchel.head.v1+json"
-    TOKEN = "application/vnd.satchel.token.v1+json"
+    TOKEN = "application/vnd.satchel.token.v1+json"  # noqa: S105 - a media type
     REQUEST = "application/vnd.satchel.request.v1+json"
     RECEIPT = "application/vnd.satchel.receipt.v1+json"
     REDACTION = "application/vnd.satchel.redaction.v1+json"

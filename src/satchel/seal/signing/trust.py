@@ -19,7 +19,6 @@ from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 from satchel.seal.signing.did import public_key
 
-_FORMAT = "satchel-trust/1"
 _MAX_FILE = 16 * 2**20
 
 Profile = Literal["satchel", "pam-sdk-1.0"]
@@ -61,7 +60,7 @@ class TrustRegistry:
         self.path = path
         self._keys: dict[str, TrustedKey] | None = None
 
-    def keys(self) -> list[TrustedKey]:
+    def listed(self) -> list[TrustedKey]:
         """Return all keys, in the order they were added."""
         return list(self._loaded().values())
 
@@ -133,7 +132,7 @@ class TrustRegistry:
 
     def _save(self) -> None:
         private_folder(self.path.parent)
-        content = msgspec.to_builtins(_Registry(format=_FORMAT, keys=self.keys()))
+        content = msgspec.to_builtins(_Registry(format="satchel-trust/1", keys=self.listed()))
         with writing(self.path, mode=PRIVATE_FILE) as stream:
             stream.write(canonical_checked(content) + b"\n")
 

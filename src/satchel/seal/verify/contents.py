@@ -1,6 +1,5 @@
 """Steps 6 to 8: every record, the graph they make, and the proofs that they were logged."""
 
-
 import msgspec
 
 from satchel.errors import MalformedError, SatchelError
@@ -19,6 +18,7 @@ from satchel.seal.verify.verification import Finding, Outcome
 
 _MAX_FINDINGS = 100
 _BATCH = 1 << 16
+
 
 class Contents:
     """Reads every record of a body once and keeps what steps 6, 7 and 8 need.
@@ -134,7 +134,9 @@ class Contents:
         self._redacted_seen = True
         if self._redactions.get(record.id) != digest(line.data):
             self._note(
-                Outcome.TAMPERED, "a redacted form without the redaction that allows it", line,
+                Outcome.TAMPERED,
+                "a redacted form without the redaction that allows it",
+                line,
                 record.id,
             )
 
@@ -212,4 +214,3 @@ def _feed(root: RootHash, section: str, held: list[bytes]) -> None:
 
 def _raw(identity: str) -> bytes:
     return bytes.fromhex(identity[7:])
-

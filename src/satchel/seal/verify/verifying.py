@@ -1,4 +1,4 @@
-"""The one function that verifies a sealed file, in numbered steps.
+"""Verifies an artifact, in numbered steps.
 
 1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
 with ``deep``, or whenever 2 and 3 gave no trusted signer: 6 each record, its id, root hash and
@@ -11,12 +11,11 @@ from pathlib import Path
 from satchel.errors import LimitError, MalformedError, TargetError, UsageError
 from satchel.memory.times import now
 from satchel.seal.artifact.body import Progress
-from satchel.seal.artifact.opening import Artifact, SdkFile, opening
+from satchel.seal.artifact.opening import Artifact, opening
 from satchel.seal.artifact.statement import statement_digest
 from satchel.seal.graph import IdReport, Lineage
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.log import SignedHead, check_head, parse_head
-from satchel.seal.profiles.pam_sdk import judge_sdk_file
 from satchel.seal.signing.envelope import PayloadType, check
 from satchel.seal.signing.trust import SeenStatement
 from satchel.seal.verify.contents import Contents
@@ -50,7 +49,9 @@ class Request:
     on_progress: Progress | None = None
 
 
-def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None) -> Verification:
+def verify_artifact(
+    path: Path, policy: TrustPolicy, request: Request | None = None
+) -> Verification:
     """Verify a sealed file; what is wrong with it is in the result, not raised.
 
     Args:
@@ -63,14 +64,13 @@ def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None)
         EmptyInputError: If it is empty.
         UnknownFormatError: If it is no sealed file at all.
         UsageError: If the entry asked for is not in it.
+        SdkFile: If the published SDK wrote it; it is judged by its own profile.
     """
     asked = request or Request()
     run = _Run(str(path), policy, asked)
     try:
         with opening(path, asked.limits) as artifact:
             run.verify(artifact)
-    except SdkFile:
-        return judge_sdk_file(path, policy, asked.limits)
     except (MalformedError, LimitError) as error:
         run.broken(error)
     return run.result()
@@ -168,9 +168,7 @@ class _Run:
             self._step(2, "passed", f"{valid} of {len(self.signers)} valid")
 
     def _trust(self, artifact: Artifact) -> bool:
-        counting = [
-            signer for signer in self.signers if signer.valid and self._counts(signer)
-        ]
+        counting = [signer for signer in self.signers if signer.valid and self._counts(signer)]
         need = self.policy.threshold
         if len(counting) >= need:
             names = ", ".join(signer.name or signer.key for signer in counting)
@@ -222,7 +220,9 @@ class _Run:
             if seen.key == key:
                 newest = max(newest, theirs)
         if newest > mine:
-            self._find(Outcome.OLDER, f"a newer copy was seen here: {_at(newest)}, this is {_at(mine)}")
+            self._find(
+                Outcome.OLDER, f"a newer copy was seen here: {_at(newest)}, this is {_at(mine)}"
+            )
             self._step(5, "failed", f"{_at(mine)}, seen {_at(newest)}")
         else:
             self._step(5, "passed", _at(mine))
@@ -231,9 +231,7 @@ class _Run:
         counts = artifact.statement.counts
         needs_lineage = self.asked.entry is not None or "redactions" in counts
         lineage = Lineage() if needs_lineage else None
-        contents = Contents(
-            artifact, self.asked.limits, head.signed if head else None, lineage
-        )
+        contents = Contents(artifact, self.asked.limits, head.signed if head else None, lineage)
         try:
             contents.read(artifact.body)
             self._records(artifact, contents)
@@ -300,7 +298,9 @@ class _Run:
             wrong.append(f"the log head: {found.problem}")
         if head.signed.bank != artifact.statement.bank:
             wrong.append("the log head is of another bank")
-        if artifact.statement.scope.kind == "disclosure" and (missing := contents.unproved().missing):
+        if artifact.statement.scope.kind == "disclosure" and (
+            missing := contents.unproved().missing
+        ):
             wrong.append(f"{missing} disclosed entries have no proof")
         for message in wrong:
             self._find(Outcome.TAMPERED, message)

@@ -1,0 +1,43 @@
+"""Carry the memory of an AI agent: seal it, prove it, move it.
+
+``satchel.verify``, ``satchel.convert`` and ``satchel.inspect`` do what the commands of the same
+names do. Everything is loaded when first used, so importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
+    from satchel.errors import SatchelError
+    from satchel.seal.records import Sealed, derive
+
+_WHERE = {
+    "Conversion": "satchel.api",
+    "Overview": "satchel.api",
+    "SatchelError": "satchel.errors",
+    "Sealed": "satchel.seal.records",
+    "Verification": "satchel.api",
+    "convert": "satchel.api",
+    "derive": "satchel.seal.records",
+    "inspect": "satchel.api",
+    "verify": "satchel.api",
+}
+
+__all__ = [
+    "Conversion",
+    "Overview",
+    "SatchelError",
+    "Sealed",
+    "Verification",
+    "convert",
+    "derive",
+    "inspect",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)

@@ -1,0 +1,219 @@
+"""Settings: flag over environment over file over default, and where each value came from."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import platformdirs
+
+from satchel.disk.reading import reading
+from satchel.errors import ConfigError, UnreadableError
+from satchel.seal.limits import Limits
+from satchel.seal.signing.keyring import DEFAULT_NAME, KeyRing
+from satchel.seal.signing.trust import SeenRecord, TrustRegistry
+from satchel.seal.verify.policy import TrustPolicy
+
+FILE_NAME = "satchel.toml"
+_APP = "satchel"
+_MAX_FILE = 2**20
+
+
+class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[keys]``."""
+
+    name: str = DEFAULT_NAME
+    """Which signing key is used when none is named."""
+
+
+class VerifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[verify]``."""
+
+    threshold: int = 1
+    """How many distinct trusted keys must have signed."""
+
+    require_fresh: bool = False
+    """Whether an older copy than the newest seen is a failure."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the configuration file may hold."""
+
+    keys: KeySettings = KeySettings()
+    verify: VerifySettings = VerifySettings()
+    limits: Limits = Limits()
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting and where its value came from."""
+
+    name: str
+    value: Any
+    origin: str
+    """``default``, ``file``, the environment variable's name, or ``flag``."""
+
+    variable: str
+    """The environment variable that sets it."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an action needs to know about its surroundings."""
+
+    home: Path
+    """Keys and the trust registry."""
+
+    state: Path
+    """What was seen; apart from the home, so that restoring one does not bring back both."""
+
+    file: Path
+    """The configuration file, which need not exist."""
+
+    options: Options
+    values: list[Value]
+
+    @property
+    def keyring(self) -> KeyRing:
+        """The signing keys."""
+        return KeyRing(self.home / "keys")
+
+    @property
+    def registry(self) -> TrustRegistry:
+        """The keys this machine believes."""
+        return TrustRegistry(self.home / "trust.json")
+
+    @property
+    def seen(self) -> SeenRecord:
+        """What verified here before."""
+        return SeenRecord(self.state / "seen.jsonl")
+
+    def policy(
+        self, keys: frozenset[str] = frozenset(), threshold: int | None = None
+    ) -> TrustPolicy:
+        """Return whose signature is enough."""
+        return TrustPolicy(
+            registry=self.registry,
+            keys=keys,
+            seen=self.seen,
+            threshold=threshold or self.options.verify.threshold,
+        )
+
+
+def load_settings(
+    *,
+    home: Path | None = None,
+    config: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read the settings.
+
+    Args:
+        home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's data folder by default.
+        config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
+        environment: The environment; the process's own by default.
+
+    Raises:
+        ConfigError: If the file or a variable holds something unknown or of the wrong type.
+    """
+    env = os.environ if environment is None else environment
+    found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path(_APP))
+    state, state_origin = _folder(None, env, "SATCHEL_WITNESS", platformdirs.user_state_path(_APP))
+    file = config or Path(
+        env.get("SATCHEL_CONFIG") or platformdirs.user_config_path(_APP) / FILE_NAME
+    )
+    table = _read(file, required=config is not None or "SATCHEL_CONFIG" in env)
+    values = [
+        Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
+        Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
+    ]
+    merged: dict[str, dict[str, Any]] = {}
+    for section, fields in _schema().items():
+        merged[section] = {}
+        for name, default in fields.items():
+            value = _value(section, name, default, table, env)
+            values.append(value)
+            merged[section][name] = value.value
+    return Settings(
+        home=found_home, state=state, file=file, options=_options(merged, file), values=values
+    )
+
+
+def _folder(
+    given: Path | None, env: Mapping[str, str], variable: str, default: Path
+) -> tuple[Path, str]:
+    if given is not None:
+        return given.expanduser(), "flag"
+    if env.get(variable):
+        return Path(env[variable]).expanduser(), variable
+    return default, "default"
+
+
+def _read(file: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        with reading(file) as stream:
+            table = tomllib.loads(stream.read(_MAX_FILE).decode())
+    except UnreadableError as error:
+        if not file.exists() and not required:
+            return {}
+        raise ConfigError(error.message, file=str(file)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not TOML: {error}", file=str(file)) from None
+    schema = _schema()
+    for section, content in table.items():
+        if section not in schema:
+            raise ConfigError("no such section", file=str(file), field=section, hint=_known(schema))
+        if not isinstance(content, dict):
+            raise ConfigError("this must be a table", file=str(file), field=section)
+        for name in content:
+            if name not in schema[section]:
+                raise ConfigError(
+                    "no such key",
+                    file=str(file),
+                    field=f"{section}.{name}",
+                    hint=_known(schema[section]),
+                )
+    return table
+
+
+def _known(names: Mapping[str, Any]) -> str:
+    return f"Known: {', '.join(names)}."
+
+
+def _schema() -> dict[str, dict[str, Any]]:
+    return msgspec.to_builtins(Options())  # type: ignore[no-any-return]
+
+
+def _value(
+    section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
+) -> Value:
+    variable = f"SATCHEL_{section}_{name}".upper()
+    if variable in env:
+        return Value(
+            name=f"{section}.{name}",
+            value=_from_text(env[variable], default, variable),
+            origin=variable,
+            variable=variable,
+        )
+    if name in table.get(section, {}):
+        value, origin = table[section][name], "file"
+    else:
+        value, origin = default, "default"
+    return Value(name=f"{section}.{name}", value=value, origin=origin, variable=variable)
+
+
+def _from_text(text: str, default: Any, variable: str) -> Any:
+    try:
+        return msgspec.convert(text, type(default), strict=False)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
+
+
+def _options(merged: dict[str, Any], file: Path) -> Options:
+    try:
+        options = msgspec.convert(merged, Options)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error), file=str(file)) from None
+    if options.verify.threshold < 1:
+        raise ConfigError("a threshold below 1 would trust nobody's word", field="verify.threshold")
+    return options

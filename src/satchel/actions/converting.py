@@ -1,0 +1,312 @@
+"""Converting memory from one format to another, sealed on the way, read back at the end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from satchel.actions.config import Settings
+from satchel.actions.verifying import VerifyOptions, verify
+from satchel.disk.spool import CHUNK
+from satchel.errors import (
+    EmptyInputError,
+    LossError,
+    TargetError,
+    TargetExistsError,
+    UnreadableError,
+    UsageError,
+    VerificationError,
+)
+from satchel.memory.parts import TrustClass
+from satchel.memory.records import Source
+from satchel.memory.times import now
+from satchel.ports.format import Format, Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet, opened_records
+from satchel.ports.registry import formats
+from satchel.ports.report import Loss, Report
+from satchel.seal.artifact.statement import SourceAgent
+from satchel.seal.artifact.writing import ArtifactBuilder, Header
+from satchel.seal.records import Sealed, seal
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.verification import Outcome, Verification
+
+PROFILES = {"pam-sdk-1.0": "pam_sdk"}
+"""Profiles that choose a format by another name."""
+
+_NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
+_UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertOptions:
+    """What a conversion is asked to do."""
+
+    source_format: str | None = None
+    """Recognised when not given."""
+
+    target_format: str | None = None
+    """From the output's name when not given."""
+
+    profile: str | None = None
+    key: SigningKey | None = None
+    """Signs a new artifact; None writes it unsigned."""
+
+    overwrite: bool = False
+    fail_on_loss: bool = False
+    unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
+    """Verdicts on a sealed input that are put up with."""
+
+    source_agent: SourceAgent | None = None
+    trusted_keys: tuple[str, ...] = ()
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a conversion did."""
+
+    input: str
+    output: str
+    source_format: str
+    target_format: str
+    input_digest: str
+    output_digest: str
+    input_bytes: int
+    output_bytes: int
+    records: dict[str, int]
+    """Objects in each section, as read."""
+
+    losses: list[Loss]
+    notes: list[str]
+    same_seal: bool = False
+    """Whether the statement and its signatures were kept."""
+
+    source_outcome: str | None = None
+    """The verdict on a sealed input."""
+
+    signed_by: str | None = None
+    read_back: str | None = None
+    """The verdict on a sealed output, read again from the disk."""
+
+    @property
+    def lost(self) -> int:
+        """How many things did not make it."""
+        return sum(loss.count for loss in self.losses)
+
+
+def convert(
+    source: Path, output: Path, settings: Settings, options: ConvertOptions | None = None
+) -> Conversion:
+    """Convert one file to another format.
+
+    A sealed input is verified first. Between the encodings of an artifact the seal is kept; into
+    an artifact a new one is made; the output is read back before this returns.
+
+    Raises:
+        InputError: If the input cannot be read, is malformed or empty.
+        VerificationError: If a sealed input does not verify.
+        TargetError: If the output cannot be written; nothing is left behind then.
+        LossError: With ``fail_on_loss``, if something would not survive.
+        UsageError: If the formats cannot be told.
+    """
+    asked = options or ConvertOptions()
+    place = Place(source)
+    source_name = asked.source_format or formats.recognise(place)
+    target_name, writer = _target(output, asked)
+    _refuse_same(source, output)
+    if output.exists() and not asked.overwrite:
+        raise TargetExistsError(
+            "the target exists already", file=str(output), hint="Use --force to replace it."
+        )
+    before, size = _digest(source)
+    if size == 0:
+        raise EmptyInputError("the file is empty", file=place.name)
+    report, writing_report = Report(), Report()
+    with _records(place, source_name, before, settings, asked, report) as taken:
+        records, verdict = taken
+        keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
+        writing = Writing(
+            limits=settings.options.limits,
+            report=writing_report,
+            keys=(asked.key,) if asked.key else (),
+            header=Header(source_agent=asked.source_agent),
+            compress=output.name.endswith(".gz"),
+        )
+        if verdict is not None and not keep:
+            _require_trust(verdict, asked.unsafe_accept, place.name)
+        target = Target(output, overwrite=asked.overwrite)
+        _write(writer, records, target, writing, asked)
+        counts = records.counts
+    if _digest(source)[0] != before:
+        raise UnreadableError(
+            "the file changed while it was read; the output may be a mixture",
+            file=place.name,
+            hint="Run it again when nothing writes to it.",
+        )
+    after, written = _digest(output)
+    return Conversion(
+        input=place.name,
+        output=str(output),
+        source_format=source_name,
+        target_format=target_name,
+        input_digest=before,
+        output_digest=after,
+        input_bytes=size,
+        output_bytes=written,
+        records=counts,
+        losses=[*report.losses.values(), *writing_report.losses.values()],
+        notes=[*report.notes, *writing_report.notes],
+        same_seal=keep,
+        source_outcome=verdict.outcome.value if verdict else None,
+        signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
+        read_back=_read_back(output, writer, settings, verdict, asked),
+    )
+
+
+def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
+    name = asked.target_format or formats.by_suffix(output.name)
+    if asked.profile is not None:
+        if asked.profile not in PROFILES:
+            raise UsageError(f"no profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}.")
+        name = PROFILES[asked.profile]
+    if name is None:
+        raise UsageError(
+            "the output's name does not say its format",
+            file=str(output),
+            hint="Use --to, or end the name in .pam.jsonl, .pam or .pam.cbor.",
+        )
+    found = formats[name]
+    if not found.info.traits.writes:
+        raise UsageError(f"{name} can be read, but not written")
+    return name, found
+
+
+def _refuse_same(source: Path, output: Path) -> None:
+    with suppress(OSError):
+        if source.samefile(output):
+            raise UsageError("input and output are the same file", file=str(source))
+
+
+@contextmanager
+def _records(
+    place: Place, name: str, digest: str, settings: Settings, asked: ConvertOptions, report: Report
+) -> Iterator[tuple[RecordSet, Verification | None]]:
+    """Give the input as sealed records, verified when it was sealed, sealed when it was not."""
+    reader, limits, verdict = formats[name], settings.options.limits, None
+    if reader.info.traits.sealed:
+        options = VerifyOptions(deep=True, keys=asked.trusted_keys)
+        verdict = verify(place.path, settings, options)
+        if verdict.outcome in _NEVER:
+            raise _refusal(verdict, place.name)
+    if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
+        with opened_records(place.path, limits) as records:
+            yield records, verdict
+        return
+    with ArtifactBuilder() as builder:
+        reading = Reading(limits=limits, report=report)
+        for item in reader.read(place, reading):
+            builder.add(item if isinstance(item, Sealed) else seal(item, limits=limits))
+        if builder.records == 0:
+            raise EmptyInputError("there is no memory in this file", file=place.name)
+        builder.add(_source_record(name, digest, reading))
+        yield RecordSet(*builder.finish(limits)), verdict
+
+
+def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
+    return seal(
+        Source(
+            at=now(),
+            provider=name,
+            format=name,
+            digest=digest,
+            container=reading.container,
+            trust=TrustClass.IMPORTED,
+        )
+    )
+
+
+def _require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
+    """Refuse to take records out of a file that nobody trusted vouches for, unless told to."""
+    refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
+    if refused:
+        raise VerificationError(
+            f"the file is {' and '.join(refused)}: {verdict.findings[0].message}",
+            file=name,
+            hint=" ".join(
+                ["Trust its key (satchel keys trust), or put up with it:"]
+                + [f"--unsafe-accept {found}" for found in refused]
+            ),
+        )
+
+
+def _refusal(verdict: Verification, name: str) -> VerificationError:
+    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
+    return VerificationError(
+        f"the file is {verdict.outcome}: {worst.message}",
+        file=name,
+        line=worst.line,
+        byte=worst.byte,
+        field=worst.field,
+        hint="See: satchel verify --deep.",
+    )
+
+
+def _write(
+    writer: Format, records: RecordSet, target: Target, writing: Writing, asked: ConvertOptions
+) -> None:
+    if asked.fail_on_loss:
+        trial = Writing(
+            limits=writing.limits, keys=writing.keys, header=writing.header, report=Report()
+        )
+        with _scratch(target.path) as scratch:
+            writer.write(records, Target(scratch), trial)
+        if trial.report.total:
+            fields = sorted({loss.name for loss in trial.report.losses.values()})
+            raise LossError(
+                f"{trial.report.total} values would be lost: {', '.join(fields)}",
+                file=str(target.path),
+                hint="Leave --fail-on-loss out to write what fits.",
+            )
+    writer.write(records, target, writing)
+
+
+@contextmanager
+def _scratch(beside: Path) -> Iterator[Path]:
+    scratch = beside.with_name(f".{beside.name[:64]}.trial")
+    try:
+        yield scratch
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _read_back(
+    output: Path,
+    writer: Format,
+    settings: Settings,
+    source: Verification | None,
+    asked: ConvertOptions,
+) -> str | None:
+    """Verify what is now on the disk; a file that does not verify is taken away again."""
+    if not writer.info.traits.sealed:
+        return None
+    verdict = verify(output, settings, VerifyOptions(deep=True, keys=asked.trusted_keys))
+    if verdict.outcome in _NEVER and (source is None or source.outcome not in _NEVER):
+        output.unlink(missing_ok=True)
+        raise TargetError(
+            f"what was written reads back as {verdict.outcome}; it was removed",
+            file=str(output),
+            hint="The disk may be failing.",
+        )
+    return verdict.outcome.value
+
+
+def _digest(path: Path) -> tuple[str, int]:
+    """Return the digest and size of a file."""
+    found, size = blake3(), 0
+    with Place(path).open() as stream:
+        while chunk := stream.read(CHUNK):
+            found.update(chunk)
+            size += len(chunk)
+    return f"blake3:{found.hexdigest()}", size

@@ -1,0 +1,150 @@
+"""What is installed, what is missing, and whether keys and state are sound."""
+
+import os
+import platform
+import shutil
+import stat
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.errors import SatchelError
+from satchel.ports.registry import formats
+from satchel.seal.artifact.statement import FORMAT
+
+_PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
+_LOW_SPACE = 256 * 2**20
+
+State = Literal["ok", "note", "problem"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str | None = None
+
+
+def diagnose(settings: Settings) -> list[Check]:
+    """Look at everything; nothing is changed."""
+    return [
+        *_installed(),
+        _folder("home", settings.home),
+        _folder("witness", settings.state),
+        _apart(settings),
+        *_keys(settings),
+        _registry(settings),
+        _formats(),
+        _space(),
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the program and of the formats it writes."""
+    return {
+        "satchel": version("satchel"),
+        "artifact format": FORMAT,
+        "python": platform.python_version(),
+    }
+
+
+def _installed() -> list[Check]:
+    checks = [Check(name=name, state="ok", detail=detail) for name, detail in versions().items()]
+    for package in _PACKAGES:
+        try:
+            checks.append(Check(name=package, state="ok", detail=version(package)))
+        except PackageNotFoundError:
+            checks.append(
+                Check(name=package, state="problem", detail="missing", hint="Reinstall satchel.")
+            )
+    return checks
+
+
+def _folder(name: str, path: Path) -> Check:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return Check(name=name, state="note", detail=f"{path} (made when first needed)")
+    except OSError as error:
+        return Check(name=name, state="problem", detail=f"{path}: {error.strerror}")
+    if not stat.S_ISDIR(found.st_mode):
+        return Check(name=name, state="problem", detail=f"{path} is not a folder")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return Check(
+            name=name,
+            state="problem",
+            detail=f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o})",
+            hint=f"chmod 700 {path}",
+        )
+    if not os.access(path, os.W_OK):
+        return Check(name=name, state="problem", detail=f"{path} cannot be written")
+    return Check(name=name, state="ok", detail=str(path))
+
+
+def _apart(settings: Settings) -> Check:
+    home, state = settings.home.resolve(), settings.state.resolve()
+    if state.is_relative_to(home):
+        return Check(
+            name="witness apart",
+            state="note",
+            detail="what was seen is kept inside the home, so restoring one brings back both",
+            hint="Set SATCHEL_WITNESS to another folder to notice old copies after a restore.",
+        )
+    return Check(name="witness apart", state="ok", detail="outside the home")
+
+
+def _keys(settings: Settings) -> list[Check]:
+    checks = []
+    for name in settings.keyring.names():
+        try:
+            held = settings.keyring.read(name)
+        except SatchelError as error:
+            checks.append(
+                Check(name=f"key {name}", state="problem", detail=error.message, hint=error.hint)
+            )
+        else:
+            how = "passphrase" if held.protected else "no passphrase"
+            detail = f"{held.role}, {how}, {held.key}"
+            checks.append(Check(name=f"key {name}", state="ok", detail=detail))
+    if not checks:
+        checks.append(
+            Check(name="keys", state="note", detail="none yet; one is made when first needed")
+        )
+    return checks
+
+
+def _registry(settings: Settings) -> Check:
+    try:
+        keys = settings.registry.listed()
+        seen = sum(1 for _ in settings.seen.all())
+    except SatchelError as error:
+        return Check(name="trust", state="problem", detail=str(error))
+    return Check(name="trust", state="ok", detail=f"{len(keys)} keys, {seen} files seen")
+
+
+def _formats() -> Check:
+    broken = []
+    for name in formats:
+        try:
+            formats[name]
+        except Exception as error:  # noqa: BLE001 - whatever a foreign plugin raises is its fault
+            broken.append(f"{name} ({error})")
+    if broken:
+        return Check(name="formats", state="problem", detail=f"cannot load {', '.join(broken)}")
+    return Check(name="formats", state="ok", detail=", ".join(formats))
+
+
+def _space() -> Check:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    detail = f"{free // 2**20} MiB free in {folder}"
+    if free < _LOW_SPACE:
+        hint = "Large files are laid out there; set TMPDIR to a larger folder."
+        return Check(name="temporary space", state="problem", detail=detail, hint=hint)
+    return Check(name="temporary space", state="ok", detail=detail)

@@ -1,0 +1,290 @@
+"""Signing keys and whose word counts: what ``satchel keys`` does."""
+
+import binascii
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.disk.reading import reading
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import MalformedError, SigningKeyError, UsageError
+from satchel.memory.times import now
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.signing.did import did_of, public_key
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.signing.keyring import KeyFile, Role, key_from_text, revocation, succession
+from satchel.seal.signing.trust import Profile, TrustedKey
+
+KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
+"""Environment variable with a 32-byte seed in base64; it wins over key files."""
+
+_RAW_KEY_BYTES = 32
+_MAX_KEY_FILE = 4096
+
+
+class KeyLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One key in a listing."""
+
+    key: str
+    name: str
+    state: str
+    own: bool
+    signs: bool
+    """Whether its secret is here."""
+
+    role: str | None = None
+    protected: bool = False
+    profile: str = "satchel"
+    banks: list[str] = []
+    added_at: str | None = None
+    reason: str | None = None
+
+
+def signing_key(
+    settings: Settings,
+    name: str | None = None,
+    *,
+    passphrase: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[SigningKey, bool]:
+    """Return the key to sign with, and whether it was made just now.
+
+    A key in the environment wins; else the named one; else the default one, made on first use.
+
+    Raises:
+        SigningKeyError: If the key is missing, revoked, or needs a passphrase.
+    """
+    env = os.environ if environment is None else environment
+    if name is None and env.get(KEY_VARIABLE):
+        key = key_from_text(env[KEY_VARIABLE])
+        _trust_own(settings, key, "environment")
+        return key, False
+    wanted = name or settings.options.keys.name
+    if name is None and wanted not in settings.keyring.names():
+        return create_key(settings, wanted, passphrase=passphrase), True
+    key = settings.keyring.load(wanted, passphrase=passphrase)
+    known = settings.registry.find(key.did)
+    if known is not None and known.state == "revoked":
+        raise SigningKeyError(
+            f"the key {wanted!r} was revoked", hint="Make another: satchel keys create NAME"
+        )
+    return key, False
+
+
+def create_key(
+    settings: Settings, name: str, *, role: Role = "owner", passphrase: str | None = None
+) -> SigningKey:
+    """Make a key and trust it.
+
+    Raises:
+        TargetExistsError: If there is one of that name.
+    """
+    key = settings.keyring.create(name, role=role, passphrase=passphrase)
+    _trust_own(settings, key, name)
+    return key
+
+
+def _trust_own(settings: Settings, key: SigningKey, name: str) -> None:
+    registry = settings.registry
+    if registry.find(key.did) is None:
+        registry.trust(TrustedKey(key=key.did, name=name, added_at=now(), own=True))
+
+
+def list_keys(settings: Settings) -> list[KeyLine]:
+    """Return every key that is here or believed, own ones first."""
+    files: dict[str, KeyFile] = {}
+    for name in settings.keyring.names():
+        held = settings.keyring.read(name)
+        files[held.key] = held
+    lines = []
+    for known in settings.registry.listed():
+        file = files.pop(known.key, None)
+        lines.append(
+            KeyLine(
+                key=known.key,
+                name=known.name,
+                state=known.state,
+                own=known.own,
+                signs=file is not None,
+                role=file.role if file else None,
+                protected=file.protected if file else False,
+                profile=known.profile,
+                banks=known.banks,
+                added_at=known.added_at,
+                reason=known.reason,
+            )
+        )
+    lines.extend(
+        KeyLine(
+            key=file.key,
+            name=file.name,
+            state="not trusted",
+            own=True,
+            signs=True,
+            role=file.role,
+            protected=file.protected,
+            added_at=file.created_at,
+        )
+        for file in files.values()
+    )
+    return sorted(lines, key=lambda line: (not line.own, line.name))
+
+
+def export_public(settings: Settings, name: str) -> dict[str, str]:
+    """Return what others need to trust a key."""
+    held = settings.keyring.read(name)
+    return {"key": held.key, "name": held.name, "role": held.role, "created_at": held.created_at}
+
+
+def export_secret(settings: Settings, name: str, output: Path, *, overwrite: bool = False) -> Path:
+    """Copy a key file, secret included, to a file that only its owner may read.
+
+    Raises:
+        TargetError: If it cannot be written.
+    """
+    content = msgspec.to_builtins(settings.keyring.read(name))
+    content = {field: part for field, part in content.items() if part is not None}
+    with writing(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
+        stream.write(canonical(content) + b"\n")
+    return output
+
+
+def rotate_key(
+    settings: Settings, name: str, *, passphrase: str | None = None
+) -> tuple[SigningKey, dict[str, Any]]:
+    """Put a new key in the place of one, with a statement that both signed.
+
+    The old key signs no more; what it signed stays good.
+
+    Returns:
+        The new key, and the succession statement to give to those who trusted the old one.
+
+    Raises:
+        SigningKeyError: If there is no such key, or its passphrase is wrong.
+    """
+    old = settings.keyring.load(name, passphrase=passphrase)
+    role = settings.keyring.read(name).role
+    new = SigningKey.generate()
+    statement = succession(old, new)
+    retired = settings.keyring.retire(name)
+    settings.keyring.create(name, role=role, passphrase=passphrase, key=new)
+    registry = settings.registry
+    if registry.find(old.did) is None:
+        registry.trust(TrustedKey(key=old.did, name=retired, added_at=now(), own=True))
+    registry.trust(TrustedKey(key=new.did, name=name, added_at=now(), own=True, replaces=old.did))
+    path = settings.keyring.folder / f"{retired}.succession.json"
+    with writing(path, mode=PRIVATE_FILE) as stream:
+        stream.write(canonical(statement) + b"\n")
+    return new, statement
+
+
+def trust_key(
+    settings: Settings,
+    key: str,
+    *,
+    name: str | None = None,
+    profile: Profile = "satchel",
+    banks: tuple[str, ...] = (),
+    replaces: str | None = None,
+) -> TrustedKey:
+    """Believe a key from now on.
+
+    Args:
+        settings: The surroundings.
+        key: A did:key, 64 hex digits, or a file that holds one of them or 32 raw bytes.
+        name: What to call it.
+        profile: Which kind of file it may vouch for.
+        banks: Banks it may vouch for; none means any.
+        replaces: The key that it succeeds, which is retired.
+
+    Raises:
+        UsageError: If it was revoked.
+        MalformedError: If it is no usable key.
+    """
+    entry = TrustedKey(
+        key=read_public_key(key),
+        name=name or (Path(key).stem if not key.startswith("did:") else key[-8:]),
+        added_at=now(),
+        profile=profile,
+        banks=list(banks),
+        replaces=read_public_key(replaces) if replaces else None,
+    )
+    settings.registry.trust(entry)
+    return entry
+
+
+def revoke_key(
+    settings: Settings,
+    key: str,
+    *,
+    reason: str | None = None,
+    signer: SigningKey | None = None,
+) -> tuple[TrustedKey, dict[str, Any] | None]:
+    """Stop believing a key, for good.
+
+    Args:
+        settings: The surroundings.
+        key: A did:key, or the name of a key in the registry.
+        reason: Why.
+        signer: Signs a statement for others, when given.
+
+    Raises:
+        UsageError: If no key, or more than one, has that name.
+    """
+    registry = settings.registry
+    if not key.startswith("did:"):
+        matches = [known.key for known in registry.listed() if known.name == key]
+        if len(matches) != 1:
+            raise UsageError(
+                f"{len(matches)} keys are named {key!r}", hint="Give the did:key instead."
+            )
+        key = matches[0]
+    revoked = registry.revoke(key, reason)
+    statement = revocation(signer, [key], reason) if signer else None
+    return revoked, statement
+
+
+def read_public_key(text: str) -> str:
+    """Return the did:key that a text or a file stands for.
+
+    Raises:
+        MalformedError: If it is no usable key.
+        UnreadableError: If it looks like a file and cannot be read.
+    """
+    if text.startswith("did:"):
+        public_key(text)
+        return text
+    if len(text) == 2 * _RAW_KEY_BYTES:
+        try:
+            return did_of(binascii.unhexlify(text))
+        except (binascii.Error, ValueError):
+            pass
+    with reading(Path(text)) as stream:
+        data = stream.read(_MAX_KEY_FILE)
+    if len(data) == _RAW_KEY_BYTES:
+        return did_of(data)
+    try:
+        content = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise MalformedError("not a public key", file=text) from None
+    if content.startswith("{"):
+        return _from_json(content, text)
+    if content.startswith("did:") or len(content) == 2 * _RAW_KEY_BYTES:
+        return read_public_key(content)
+    raise MalformedError(
+        "not a public key", file=text, hint="Give a did:key, 64 hex digits, or 32 raw bytes."
+    )
+
+
+def _from_json(content: str, name: str) -> str:
+    try:
+        found = msgspec.json.decode(content)
+        key = found["key"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        raise MalformedError("not a public key: no member `key`", file=name) from None
+    public_key(str(key))
+    return str(key)

@@ -1,0 +1,82 @@
+"""The Python API: what ``import satchel`` offers."""
+
+from pathlib import Path
+from typing import Unpack
+
+from satchel.actions import converting, inspecting, verifying
+from satchel.actions.config import load_settings
+from satchel.actions.converting import Conversion, ConvertOptions
+from satchel.actions.inspecting import Overview
+from satchel.actions.signing import signing_key
+from satchel.api.arguments import ConvertArguments, VerifyArguments
+from satchel.seal.verify.verification import Outcome, Verification
+
+__all__ = ["Conversion", "Overview", "Verification", "convert", "inspect", "verify"]
+
+
+def verify(path: str | Path, **options: Unpack[VerifyArguments]) -> Verification:
+    """Verify a sealed file against the keys this machine trusts.
+
+    Args:
+        path: A ``.pam.jsonl``, ``.pam`` or ``.pam.cbor`` file, or one of these as ``.gz``.
+        **options: ``deep``, ``require_fresh``, ``entry``, ``keys``, ``threshold``, ``on_progress``.
+
+    Returns:
+        A value that is truthy when the outcome is ``good``; it says what each step found.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        UnknownFormatError: If it is no sealed file.
+    """
+    return verifying.verify(Path(path), load_settings(), verifying.VerifyOptions(**options))
+
+
+def convert(
+    source: str | Path, output: str | Path, **options: Unpack[ConvertArguments]
+) -> Conversion:
+    """Convert memory from one format to another.
+
+    Args:
+        source: What to read; its format is recognised.
+        output: What to write; the format follows from the name, or ``to``.
+        **options: ``from_``, ``to``, ``profile``, ``key_name``, ``passphrase``, ``sign``,
+            ``overwrite``, ``fail_on_loss``, ``unsafe_accept``, ``trusted_keys``.
+
+    Returns:
+        What was read, written, lost, and how the output verified when it was read back.
+
+    Raises:
+        SatchelError: One of the tree in ``satchel.errors``; nothing half-written is left behind.
+    """
+    settings = load_settings()
+    key = None
+    if options.get("sign", True):
+        key, _ = signing_key(
+            settings, options.get("key_name"), passphrase=options.get("passphrase")
+        )
+    accepted = frozenset(Outcome(text) for text in options.get("unsafe_accept", ()))
+    return converting.convert(
+        Path(source),
+        Path(output),
+        settings,
+        ConvertOptions(
+            source_format=options.get("from_"),
+            target_format=options.get("to"),
+            profile=options.get("profile"),
+            key=key,
+            overwrite=options.get("overwrite", False),
+            fail_on_loss=options.get("fail_on_loss", False),
+            unsafe_accept=accepted,
+            trusted_keys=tuple(options.get("trusted_keys", ())),
+        ),
+    )
+
+
+def inspect(path: str | Path, *, from_: str | None = None) -> Overview:
+    """Say what a file holds, without changing anything.
+
+    Raises:
+        InputError: If it cannot be read or is malformed.
+        UnknownFormatError: If no format recognises it.
+    """
+    return inspecting.inspect(Path(path), load_settings(), from_)

@@ -1,0 +1,47 @@
+"""Exact round trips: what a source's record said that its mapped form does not reproduce.
+
+A reader maps a record to the model; then the format's own writer is asked what it would write for
+that. Where the two differ, the original member goes into ``origin.as_written``, and the writer
+puts it back as long as the entry still says the same. So nothing is lost for want of a place, and
+what is mapped exactly is not kept twice.
+"""
+
+from typing import Any
+
+from satchel.seal.encoding.carry import ABSENT
+
+_MISSING = object()
+
+
+def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """Return the members to keep so that ``reproduce`` gives ``found`` back.
+
+    Args:
+        found: The source's record.
+        written: What the writer makes of the mapped record.
+    """
+    kept = {
+        name: part
+        for name, part in found.items()
+        if (other := written.get(name, _MISSING)) is _MISSING or not _same(part, other)
+    }
+    kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
+    return kept
+
+
+def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the source's record again, from what the writer made and what was kept."""
+    out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
+    out.update({name: part for name, part in kept.items() if part != ABSENT})
+    return out
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two JSON values are the same; ``1`` and ``true`` are not."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

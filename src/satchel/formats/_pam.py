@@ -1,0 +1,51 @@
+"""What the three encodings of a sealed artifact have in common."""
+
+from collections.abc import Iterator
+from typing import BinaryIO, ClassVar
+
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet, SealedUnder, opened_records
+from satchel.seal.artifact.opening import Encoding
+from satchel.seal.artifact.writing import compressing, sign_statement, write_artifact
+from satchel.seal.records import Sealed
+
+TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True)
+"""An artifact holds everything, and is verified before it is read."""
+
+SPEC = "docs/spec/3-artifact.md"
+CHECKED = "2026-11-21"
+
+
+class PamFormat:
+    """An artifact in one encoding.
+
+    Records that come under a statement keep it and its signatures: the encoding changes, the seal
+    does not. Others get a new statement, signed with ``writing.keys``.
+    """
+
+    encoding: ClassVar[Encoding]
+    info: ClassVar[Info]
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield the sealed records."""
+        with opened_records(place.path, reading.limits) as records:
+            yield from records
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Write the records under their seal, or a new one."""
+        under = records.sealed
+        if under is None:
+            statement = writing.header.statement(records.totals)
+            under = SealedUnder(statement, sign_statement(statement, writing.keys))
+        with target.open() as sink:
+            if writing.compress:
+                with compressing(sink) as stream:
+                    self._write(stream, records, under)
+            else:
+                self._write(sink, records, under)
+
+    def _write(self, sink: BinaryIO, records: RecordSet, under: SealedUnder) -> None:
+        write_artifact(sink, self.encoding, records.body, under.statement, under.signatures)

@@ -1,0 +1,27 @@
+"""Sealed artifact as deterministic CBOR, ``.pam.cbor`` (application/pam+cbor)."""
+
+from typing import ClassVar
+
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.ports.format import Info
+from satchel.ports.place import Place
+from satchel.seal.artifact.opening import MAGIC, Encoding
+
+
+class PamCbor(PamFormat):
+    """The same value as ``.pam``, compact and binary."""
+
+    encoding = Encoding.CBOR
+    info: ClassVar[Info] = Info(
+        title="Sealed artifact, CBOR",
+        suffixes=(".pam.cbor",),
+        spec=SPEC,
+        checked=CHECKED,
+        traits=TRAITS,
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return place.head.startswith(MAGIC)
+
+
+FORMAT = PamCbor()

@@ -1,0 +1,27 @@
+"""Sealed artifact as lines, ``.pam.jsonl``: streamed both ways, verified at hash speed."""
+
+from typing import ClassVar
+
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.ports.format import Info
+from satchel.ports.place import Place
+from satchel.seal.artifact.opening import PREAMBLE, Encoding
+
+
+class PamJsonl(PamFormat):
+    """One record a line between a preamble and the signed statement."""
+
+    encoding = Encoding.JSONL
+    info: ClassVar[Info] = Info(
+        title="Sealed artifact, lines",
+        suffixes=(".pam.jsonl",),
+        spec=SPEC,
+        checked=CHECKED,
+        traits=TRAITS,
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return place.head.startswith(PREAMBLE)
+
+
+FORMAT = PamJsonl()

@@ -1,0 +1,30 @@
+"""The one function that verifies any sealed file, whoever wrote it."""
+
+from pathlib import Path
+
+from satchel.seal.artifact.opening import SdkFile
+from satchel.seal.profiles.pam_sdk import judge_sdk_file
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import Verification
+from satchel.seal.verify.verifying import Request, verify_artifact
+
+
+def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None) -> Verification:
+    """Verify a sealed file; what is wrong with it is in the result, not raised.
+
+    Args:
+        path: The file, in any encoding, plain or gzip; or a file of the published SDK.
+        policy: Whose signature counts.
+        request: How far to look.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        EmptyInputError: If it is empty.
+        UnknownFormatError: If it is no sealed file at all.
+        UsageError: If the entry asked for is not in it.
+    """
+    asked = request or Request()
+    try:
+        return verify_artifact(path, policy, asked)
+    except SdkFile:
+        return judge_sdk_file(path, policy, asked.limits)

@@ -1,0 +1,150 @@
+"""Printing: data on stdout, messages on stderr, JSON when asked for, nothing a file can abuse."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from satchel.actions.config import Settings, load_settings
+from satchel.errors import SatchelError
+from satchel.seal.artifact.body import Progress as OnProgress
+
+_SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@dataclass(slots=True)
+class State:
+    """The options that stand before the verb."""
+
+    home: Path | None = None
+    config: Path | None = None
+    debug: bool = False
+    json: bool = False
+    _settings: list[Settings] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, read once."""
+        if not self._settings:
+            self._settings.append(load_settings(home=self.home, config=self.config))
+        return self._settings[0]
+
+
+state = State()
+"""Of the one command that this process runs."""
+
+
+def safe(text: object) -> Text:
+    """Return text from a file or a name so that it cannot drive the terminal.
+
+    Control characters and those that reverse or hide text are shown as escapes; markup is not
+    interpreted.
+    """
+    shown = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
+    )
+    return Text(shown)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on stdout."""
+    data = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.write(data.decode() + "\n")
+
+
+def line(*parts: object, style: str = "") -> None:
+    """Print one line on stdout."""
+    out.print(_joined(parts, style))
+
+
+def message(*parts: object, style: str = "") -> None:
+    """Print one line on stderr."""
+    err.print(_joined(parts, style))
+
+
+def _joined(parts: Iterable[object], style: str) -> Text:
+    text = Text(style=style)
+    for part in parts:
+        text.append_text(part if isinstance(part, Text) else safe(part))
+    return text
+
+
+def facts(rows: Iterable[tuple[str, object]]) -> None:
+    """Print names and values in two columns."""
+    table([], ([Text(name, style="dim"), value] for name, value in rows))
+
+
+def table(columns: list[str], rows: Iterable[list[object]]) -> None:
+    """Print columns side by side; nothing is cut or wrapped, so that ids can be copied."""
+    head = [[Text(column, style="dim") for column in columns]] if columns else []
+    shown = [*head, *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
+    for row in shown:
+        whole = Text()
+        for cell, width in zip(row, widths, strict=True):
+            whole.append_text(cell)
+            whole.append(" " * (width - cell.cell_len + 2))
+        whole.rstrip()
+        out.print(whole)
+
+
+def _cell(value: object) -> Text:
+    return value.copy() if isinstance(value, Text) else safe(value)
+
+
+def print_error(error: SatchelError) -> None:
+    """Print an error on stderr: what, where, what to do."""
+    if state.json:
+        problem = {"error": error.problem(), "exit_status": error.exit_status}
+        sys.stderr.write(msgspec.json.encode(problem).decode() + "\n")
+        return
+    message(Text("error: ", style="bold red"), error.message)
+    if error.place:
+        message(Text("  where  ", style="dim"), error.place)
+    if error.hint:
+        message(Text("  try    ", style="dim"), error.hint)
+
+
+@contextmanager
+def progress(label: str, size: int) -> Iterator[OnProgress | None]:
+    """Give a callback that drives a bar on stderr, when the work is long and someone looks."""
+    if size < _SHOW_PROGRESS_FROM or not err.is_terminal or state.json:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(label, total=size)
+
+        def tell(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield tell
+
+
+def count(number: int, word: str) -> str:
+    """Return ``1 record`` or ``2 records``."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def size(bytes_: int) -> str:
+    """Return a size for a person."""
+    value, units = float(bytes_), ["B", "kB", "MB", "GB"]
+    while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - decimal units
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"

@@ -1,0 +1,113 @@
+"""``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from satchel.actions.diagnosing import diagnose
+from satchel.ports.registry import formats
+from satchel.surfaces.cli._console import facts, line, message, print_json, state, table
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_PROBLEM = 1
+_STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
+
+config = typer.Typer(no_args_is_help=True, help="Settings, and where each comes from.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("formats")(formats_command)
+    app.command("doctor")(doctor_command)
+    app.add_typer(config, name="config")
+
+
+def formats_command(
+    name: Annotated[str | None, typer.Argument(help="One format, in full.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the formats that can be read and written.
+
+    Example: `satchel formats mem0`
+    """
+    if as_json:
+        chosen = [name] if name else list(formats)
+        print_json([{"name": each, **_info(each)} for each in chosen])
+    elif name:
+        info = formats[name].info
+        line(f"{name}: {info.title}")
+        facts(
+            (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
+            for label, value in _info(name).items()
+            if value not in ("", [], None)
+        )
+    else:
+        table(
+            ["name", "", "ends in", "what it is"],
+            [
+                [
+                    each,
+                    "read, write" if formats[each].info.traits.writes else "read",
+                    " ".join(formats[each].info.suffixes),
+                    formats[each].info.title,
+                ]
+                for each in formats
+            ],
+        )
+
+
+def _info(name: str) -> dict[str, object]:
+    info = msgspec.to_builtins(formats[name].info)
+    traits = info.pop("traits")
+    traits["components"] = sorted(traits["components"])
+    return {**info, **traits}
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    )
+
+
+def doctor_command(as_json: Json = False) -> int:
+    """Check the installation, the keys and the state; nothing is changed.
+
+    Example: `satchel doctor`
+    """
+    checks = diagnose(state.settings)
+    if as_json:
+        print_json(checks)
+    else:
+        table(
+            ["", "", ""],
+            [
+                [Text(check.state, _STYLE[check.state]), check.name, check.detail]
+                for check in checks
+            ],
+        )
+        for check in checks:
+            if check.hint:
+                message(f"{check.name}: {check.hint}")
+    return _PROBLEM if any(check.state == "problem" for check in checks) else 0
+
+
+@config.command("show")
+def show_command(as_json: Json = False) -> None:
+    """Show every setting, its value and where that came from.
+
+    Example: `satchel config show`
+    """
+    settings = state.settings
+    if as_json:
+        print_json({"file": str(settings.file), "values": settings.values})
+        return
+    where = "" if settings.file.exists() else " (there is none)"
+    message(f"file: {settings.file}{where}")
+    table(
+        ["setting", "value", "from", "variable"],
+        [[found.name, found.value, found.origin, found.variable] for found in settings.values],
+    )

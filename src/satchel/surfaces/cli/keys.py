@@ -1,0 +1,196 @@
+"""``satchel keys``: signing keys, and whose word counts."""
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from satchel.actions import signing
+from satchel.seal.signing.keyring import Role
+from satchel.seal.signing.trust import Profile
+from satchel.surfaces.cli import _passphrase
+from satchel.surfaces.cli._console import line, message, print_json, state, table
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str, typer.Argument(help="Name of the key.")]
+
+keys = typer.Typer(no_args_is_help=True, help="Signing keys, and whose word counts.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(keys, name="keys")
+
+
+@keys.command("create")
+def create_command(
+    name: Name = "default",
+    role: Annotated[
+        str, typer.Option(help="owner signs artifacts; writer signs log heads.")
+    ] = "owner",
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Protect it; asked for, or SATCHEL_PASSPHRASE.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a signing key and trust it.
+
+    Example: `satchel keys create laptop --passphrase`
+    """
+    if role not in ("owner", "writer"):
+        raise typer.BadParameter("owner or writer", param_hint="--role")
+    key = signing.create_key(
+        state.settings,
+        name,
+        role=cast("Role", role),
+        passphrase=_passphrase.new() if passphrase else None,
+    )
+    if as_json:
+        print_json(signing.export_public(state.settings, name))
+    else:
+        line(key.did)
+        message(
+            f"The secret is in {state.settings.keyring.folder}; keep a copy: keys export --secret"
+        )
+
+
+@keys.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List the keys that are here, and those that are believed.
+
+    Example: `satchel keys list`
+    """
+    found = signing.list_keys(state.settings)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        message("No keys yet. The first artifact makes one, or: satchel keys create")
+        return
+    table(
+        ["name", "state", "", "key"],
+        [
+            [
+                key.name,
+                key.state,
+                " ".join(
+                    word
+                    for word in (
+                        "own" if key.own else "",
+                        key.role or "",
+                        "passphrase" if key.protected else "",
+                        "" if key.profile == "satchel" else key.profile,
+                    )
+                    if word
+                ),
+                key.key,
+            ]
+            for key in found
+        ],
+    )
+
+
+@keys.command("export")
+def export_command(
+    name: Name = "default",
+    secret: Annotated[
+        bool, typer.Option("--secret", help="With the secret, into --output only.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, mode 0600.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what others need to trust a key, or copy the key itself to a file.
+
+    Example: `satchel keys export laptop > laptop.public.json`
+    """
+    if secret:
+        if output is None:
+            raise typer.BadParameter("a secret goes to a file: --output", param_hint="--secret")
+        path = signing.export_secret(state.settings, name, output, overwrite=force)
+        message(f"Wrote the key to {path} (mode 0600). Whoever has it can sign as you.")
+        return
+    del as_json  # it is JSON either way
+    print_json(signing.export_public(state.settings, name))
+
+
+@keys.command("rotate")
+def rotate_command(name: Name = "default", as_json: Json = False) -> None:
+    """Put a new key in the place of one; what the old one signed stays good.
+
+    Example: `satchel keys rotate laptop`
+    """
+    protected = state.settings.keyring.read(name).protected
+    passphrase = _passphrase.existing(needed=protected)
+    new, statement = signing.rotate_key(state.settings, name, passphrase=passphrase)
+    if as_json:
+        print_json(statement)
+        return
+    line(new.did)
+    message("The statement of succession, signed by both keys, is beside the key files.")
+
+
+@keys.command("trust")
+def trust_command(
+    key: Annotated[str, typer.Argument(help="did:key, 64 hex digits, or a file with a key.")],
+    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    profile: Annotated[
+        str, typer.Option(help="What it may vouch for: satchel or pam-sdk-1.0.")
+    ] = "satchel",
+    bank: Annotated[list[str] | None, typer.Option(help="Only for this bank. Repeatable.")] = None,
+    replaces: Annotated[
+        str | None, typer.Option(help="The key that this one succeeds; it is retired.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Believe a key from now on.
+
+    Check it with its owner first, on another channel: the key is what you trust.
+
+    Example: `satchel keys trust did:key:z6Mk... --name ada`
+    """
+    if profile not in ("satchel", "pam-sdk-1.0"):
+        raise typer.BadParameter("satchel or pam-sdk-1.0", param_hint="--profile")
+    entry = signing.trust_key(
+        state.settings,
+        key,
+        name=name,
+        profile=cast("Profile", profile),
+        banks=tuple(bank or ()),
+        replaces=replaces,
+    )
+    if as_json:
+        print_json(entry)
+    else:
+        line(f"trusted {entry.name}: {entry.key}")
+
+
+@keys.command("revoke")
+def revoke_command(
+    key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
+    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    sign_with: Annotated[
+        str | None, typer.Option(help="Sign a statement for others with this key.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Stop believing a key, for good.
+
+    Files that verified here before it was revoked still count; others by it no longer do.
+
+    Example: `satchel keys revoke laptop --reason "stolen"`
+    """
+    signer = None
+    if sign_with:
+        protected = state.settings.keyring.read(sign_with).protected
+        passphrase = _passphrase.existing(needed=protected)
+        signer, _ = signing.signing_key(state.settings, sign_with, passphrase=passphrase)
+    revoked, statement = signing.revoke_key(state.settings, key, reason=reason, signer=signer)
+    if as_json:
+        print_json({"revoked": revoked, "statement": statement})
+        return
+    line(f"revoked {revoked.name}: {revoked.key}")
+    if statement is not None:
+        print_json(statement)

@@ -1,0 +1,313 @@
+"""``convert``, ``inspect`` and ``verify``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from satchel.actions.converting import PROFILES, Conversion, ConvertOptions, convert
+from satchel.actions.inspecting import Overview, inspect
+from satchel.actions.signing import signing_key
+from satchel.actions.verifying import VerifyOptions, verify
+from satchel.disk.spool import CHUNK
+from satchel.ports.registry import formats
+from satchel.seal.artifact.statement import SourceAgent
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.verification import Outcome, Verification
+from satchel.surfaces.cli import _passphrase
+from satchel.surfaces.cli._console import (
+    count,
+    facts,
+    line,
+    message,
+    print_json,
+    progress,
+    safe,
+    size,
+    state,
+    table,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="Believe this key as well: did:key, hex or a file. Repeatable."),
+]
+_LOSS = 1
+_STYLE = {Outcome.GOOD: "bold green", Outcome.OLDER: "bold yellow"}
+_MARK = {"passed": Text("ok", "green"), "failed": Text("no", "red"), "not run": Text("-", "dim")}
+
+
+class Acceptable(StrEnum):
+    """Verdicts that ``--unsafe-accept`` takes."""
+
+    UNSIGNED = "unsigned"
+    STRANGER = "stranger"
+    ENTRIES_ONLY = "entries-only"
+    INCOMPLETE = "incomplete"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("convert")(convert_command)
+    app.command("inspect")(inspect_command)
+    app.command("verify")(verify_command)
+
+
+def convert_command(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File to read; - for stdin.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Format of IN; recognised by default.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Format of OUT; from its name by default.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help=f"Write for another reader: {', '.join(PROFILES)}.")
+    ] = None,
+    sign_with: Annotated[
+        str | None, typer.Option("--sign-with", help="Name of the signing key.")
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")
+    ] = False,
+    accept: Annotated[
+        list[Acceptable] | None,
+        typer.Option("--unsafe-accept", help="Put up with this verdict on IN. Repeatable."),
+    ] = None,
+    trusted: Trusted = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    fail_on_loss: Annotated[
+        bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Convert memory from one format to another.
+
+    A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
+    these three the seal is kept. What the target cannot hold is counted and named, and makes the
+    exit status 1.
+
+    Example: `satchel convert mem0.json memory.pam.jsonl`
+    """
+    with _stdin_as_file(source) as path:
+        options = ConvertOptions(
+            source_format=from_,
+            target_format=to,
+            profile=profile,
+            key=None if unsigned else _key(sign_with, to, output, profile),
+            overwrite=force,
+            fail_on_loss=fail_on_loss,
+            unsafe_accept=frozenset(Outcome(found.value) for found in accept or ()),
+            source_agent=SourceAgent(name=agent) if agent else None,
+            trusted_keys=tuple(trusted or ()),
+        )
+        done = convert(path, output, state.settings, options)
+    if as_json:
+        print_json(msgspec.to_builtins(done))
+    else:
+        _show_conversion(done)
+    return _LOSS if done.lost else 0
+
+
+def _key(name: str | None, to: str | None, output: Path, profile: str | None) -> SigningKey | None:
+    """Return the key to sign with, where the target is sealed at all."""
+    target = PROFILES.get(profile or "") or to or formats.by_suffix(output.name)
+    if target is None or target not in formats or not formats[target].info.traits.sealed:
+        return None
+    wanted = name or state.settings.options.keys.name
+    ring = state.settings.keyring
+    protected = wanted in ring.names() and ring.read(wanted).protected
+    key, made = signing_key(state.settings, name, passphrase=_passphrase.existing(needed=protected))
+    if made:
+        message(f"Made your signing key {wanted!r} in {ring.folder}: {key.did}")
+    return key
+
+
+@contextmanager
+def _stdin_as_file(source: Path) -> Iterator[Path]:
+    """Lay stdin out in a temporary file, since a file is read more than once."""
+    if str(source) != "-":
+        yield source
+        return
+    import sys
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="satchel-stdin-") as held:
+        while data := sys.stdin.buffer.read(CHUNK):
+            held.write(data)
+        held.flush()
+        yield Path(held.name)
+
+
+def _show_conversion(done: Conversion) -> None:
+    line(
+        f"{done.source_format} -> {done.target_format}: ",
+        count(sum(done.records.values()), "record"),
+        f", {size(done.input_bytes)} -> {size(done.output_bytes)}",
+    )
+    rows: list[tuple[str, object]] = [
+        ("read", f"{done.input}  {done.input_digest}"),
+        ("written", f"{done.output}  {done.output_digest}"),
+        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+    ]
+    if done.source_outcome:
+        rows.append(("input is", done.source_outcome))
+    if done.same_seal:
+        rows.append(("seal", "kept: the same statement and signatures"))
+    if done.signed_by:
+        rows.append(("signed by", done.signed_by))
+    if done.read_back:
+        rows.append(("read back", done.read_back))
+    facts(rows)
+    for note in done.notes:
+        message("note: ", note)
+    if done.losses:
+        message(f"{count(done.lost, 'value')} did not make it:", style="yellow")
+        for loss in done.losses:
+            where = f" (such as {loss.examples[0]})" if loss.examples else ""
+            message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+
+
+def inspect_command(
+    file: Annotated[Path, typer.Argument(help="File to look into.")],
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Its format; recognised by default.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a file holds, without changing anything.
+
+    Example: `satchel inspect mem0.json`
+    """
+    found = inspect(file, state.settings, from_)
+    if as_json:
+        print_json(found)
+    else:
+        _show_overview(found)
+    return 0
+
+
+def _show_overview(found: Overview) -> None:
+    line(f"{found.title} ({found.format}), {size(found.bytes)}")
+    rows: list[tuple[str, object]] = [("records", _tally(found.records))]
+    for name, tally in (
+        ("users", found.users),
+        ("agents", found.agents),
+        ("tags", found.tags),
+        ("kept as is", found.kept_as_written),
+    ):
+        if tally:
+            rows.append((name, _tally(tally)))
+    if found.runs:
+        rows.append(("runs", f"{found.runs:,}"))
+    if found.earliest:
+        rows.append(("created", f"{found.earliest} to {found.latest}"))
+    if found.undated:
+        rows.append(("undated", f"{found.undated:,}"))
+    if found.expired:
+        rows.append(("expired", f"{found.expired:,}"))
+    if found.outcome:
+        rows.append(
+            ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
+        )
+    facts(rows)
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _tally(tally: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in tally.items())
+
+
+def verify_command(
+    file: Annotated[Path, typer.Argument(help="Sealed file.")],
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Look at every record, whoever signed.")
+    ] = False,
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", help="Follow this entry's chain back to its roots (id or start)."),
+    ] = None,
+    trusted: Trusted = None,
+    threshold: Annotated[
+        int | None, typer.Option(min=1, help="How many trusted keys must have signed.")
+    ] = None,
+    require_fresh: Annotated[
+        bool, typer.Option("--require-fresh", help="Refuse an older copy than the newest seen.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Prove that a sealed file is as a trusted signer left it.
+
+    Exit status: 0 good or older, 3 unsigned, stranger, tampered, incomplete, fork, entries-only
+    (and older with --require-fresh), 4 malformed.
+
+    Example: `satchel verify memory.pam.jsonl --deep`
+    """
+    total = file.stat().st_size if file.is_file() else 0
+    with progress("verifying", total) as tell:
+        found = verify(
+            file,
+            state.settings,
+            VerifyOptions(
+                deep=deep,
+                require_fresh=require_fresh,
+                entry=entry,
+                keys=tuple(trusted or ()),
+                threshold=threshold,
+                on_progress=tell,
+            ),
+        )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _show_verification(found)
+    return found.exit_status
+
+
+def _show_verification(found: Verification) -> None:
+    also = [outcome.value for outcome in found.outcomes[1:]]
+    line(
+        Text(found.outcome.value, _STYLE.get(found.outcome, "bold red")),
+        f" (also {', '.join(also)})" if also else "",
+        f"  {found.file}",
+    )
+    table(
+        ["", "step", "", "found"],
+        [[step.number, step.name, _MARK[step.state], step.detail] for step in found.steps],
+    )
+    for signer in found.signers:
+        verdict = signer.standing if signer.valid else f"invalid: {signer.problem}"
+        name = f"{signer.name} " if signer.name else ""
+        line(f"signature  {name}{signer.key}  {verdict}")
+    for finding in found.findings:
+        where = "".join(
+            f", {name} {value}"
+            for name, value in (
+                ("line", finding.line),
+                ("byte", finding.byte),
+                ("field", finding.field),
+                ("id", finding.id),
+            )
+            if value is not None
+        )
+        line(Text(f"{finding.outcome.value}: ", "red"), safe(finding.message), where)
+    for note in found.notes:
+        message("note: ", note)
+    if found.chain:
+        table(
+            ["entry", "", "parents"],
+            [[link.id, link.state, len(link.parents)] for link in found.chain],
+        )
+    if found.outcome is Outcome.STRANGER:
+        message("If you know this key is theirs: satchel keys trust DID --name NAME")

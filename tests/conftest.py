@@ -1,0 +1,51 @@
+"""Settings and fixtures shared by every test."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.policy import TrustPolicy
+
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("night", max_examples=5000, deadline=None, stateful_step_count=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep keys, trust and state of every test in a folder of its own."""
+    home = tmp_path / "satchel-home"
+    for variable in list(os.environ):
+        if variable.startswith("SATCHEL_") and variable != "SATCHEL_SHARED":
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "satchel-witness"))
+    monkeypatch.setenv("SATCHEL_CONFIG", "")
+    return home
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The sample files kept beside the project; tests that use it carry the mark ``shared``."""
+    shared = Path(os.environ.get("SATCHEL_SHARED") or ROOT.parent / "shared")
+    if not (shared / "data").is_dir():
+        pytest.skip("the sample files are not here (SATCHEL_SHARED, ../shared)")
+    return shared / "data"
+
+
+@pytest.fixture(scope="session")
+def key() -> SigningKey:
+    """A signing key that is the same in every run."""
+    return SigningKey.from_seed(bytes(range(32)))
+
+
+@pytest.fixture
+def trusting(key: SigningKey) -> TrustPolicy:
+    """A policy that believes ``key`` and remembers nothing."""
+    return TrustPolicy(keys=frozenset([key.did]))

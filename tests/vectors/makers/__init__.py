@@ -1,0 +1,1 @@
+"""One module a vector file, each with ``write(folder)``."""
