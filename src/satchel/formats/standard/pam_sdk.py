@@ -27,8 +27,9 @@ from satchel.ports.report import Report
 from satchel.seal.artifact.opening import GZIP_MAGIC
 from satchel.seal.artifact.writing import compressing
 from satchel.seal.encoding.carry import carry, restore
-from satchel.seal.profiles.pam_sdk_entries import NOT_IN_FILE, PROVIDER, draft_of, written
+from satchel.seal.profiles.pam_sdk_entries import draft_of, written
 from satchel.seal.profiles.pam_sdk_hashing import content_text, parents_first
+from satchel.seal.profiles.pam_sdk_members import NOT_IN_FILE, PROVIDER
 from satchel.seal.profiles.pam_sdk_reading import SdkDocument, opening_sdk_file
 from satchel.seal.profiles.pam_sdk_shape import CAPS, PROFILE, check_envelope
 from satchel.seal.profiles.pam_sdk_writing import dump_cbor, dump_json, make_document, make_entry
@@ -36,6 +37,7 @@ from satchel.seal.records import Sealed, digest, seal
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
 _NO_PLACE = "the SDK has no place for it"
 
 # `pam_version` is the first member that the SDK writes; only plain texts may stand before it.
@@ -181,7 +183,7 @@ class _Writer:
         for record in records:
             cap = CAPS.get(record.type)
             if cap is None:
-                if not _is_header(record):
+                if record.type not in _OF_THE_TRANSFER:
                     self._report.lost(record.type, _NO_PLACE, example=record.id)
             elif counts[record.type] >= cap:
                 self._report.lost(

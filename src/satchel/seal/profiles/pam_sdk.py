@@ -173,7 +173,7 @@ class _Judge:
     def _keys(self) -> list[str]:
         """Return the keys to try, the given ones first, each once."""
         registry = self.policy.registry
-        known = registry.keys() if registry else []
+        known = registry.listed() if registry else []
         marked = [key.key for key in known if key.profile == PROFILE]
         return list(dict.fromkeys([*sorted(self.policy.keys), *marked]))
 

@@ -69,7 +69,7 @@ class _FloatKeepingReader(JsonReader):
     def __init__(self, stream: BinaryIO, name: str, item_bytes: int) -> None:
         self._counted = (0, 1)
         super().__init__(stream, name, item_bytes=item_bytes)
-        self._scan_once = _JSON.scan_once  # type: ignore[attr-defined] - typeshed leaves it out
+        self._scan_once = _JSON.scan_once  # type: ignore[attr-defined]  # typeshed has no name for it
 
     @property
     def line(self) -> int:

@@ -1,7 +1,7 @@
 """Verifies an artifact, in numbered steps.
 
 1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
-with ``deep``, or whenever 2 and 3 gave no trusted signer: 6 each record, its id, root hash and
+with ``deep``, or whenever 2 to 4 did not show a whole body under a trusted signer: 6 each record, its id, root hash and
 counts; 7 provenance; 8 the log head and proofs. Source: docs/spec/4-verification.md.
 """
 
@@ -101,11 +101,12 @@ class _Run:
         self._step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
         self._signatures(artifact)
         trusted = self._trust(artifact)
-        self._body(artifact)
+        whole = self._body(artifact)
         head = None if artifact.statement.head is None else parse_head(artifact.statement.head)
         if trusted:
             self._freshness(artifact, head)
-        if self.asked.deep or self.asked.entry or not trusted:
+        # A body that is not the signed one is looked through, to say which record differs.
+        if self.asked.deep or self.asked.entry or not trusted or not whole:
             self._contents(artifact, head)
         if trusted and not any(found.outcome.severity > 1 for found in self.findings):
             self._remember(artifact, head)
@@ -193,13 +194,14 @@ class _Run:
             return False
         return signer.standing in ("trusted", "retired")
 
-    def _body(self, artifact: Artifact) -> None:
+    def _body(self, artifact: Artifact) -> bool:
         found = artifact.body.hash()
         if found == artifact.statement.body_hash:
             self._step(4, "passed", found)
-            return
+            return True
         self._find(Outcome.TAMPERED, "the body is not the one that was signed")
         self._step(4, "failed", f"found {found}")
+        return False
 
     def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
         if head is None or self.policy.seen is None:

@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
     """Run the command with ``arguments`` and return its exit status."""
     state.json = "--json" in arguments
     try:
-        result = app(arguments, standalone_mode=False)
+        result = app(arguments, prog_name="satchel", standalone_mode=False)
     except SatchelError as error:
         if state.debug:
             raise

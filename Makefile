@@ -1,0 +1,55 @@
+# demo, check, prove and bench-full are the four commands; the rest are their parts.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin/
+SHELL := /bin/bash
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo check prove bench-full lint types layers docs test docs-write clean
+
+demo: .venv/.runtime           ## the main job on a sample export
+	$(BIN)python examples/demo.py
+
+check: .venv/.dev lint types layers docs test demo   ## everything CI runs
+	@echo "check: all passed"
+
+prove: .venv/.dev              ## kills, faults, peers, ratios (under 25 minutes)
+	$(BIN)python -m pytest -m prove -o timeout=1500 tests benchmarks
+
+bench-full: .venv/.dev         ## a million entries; by hand
+	$(BIN)python -m pytest -m bench_full -o timeout=5400 benchmarks
+
+lint: .venv/.dev
+	$(BIN)ruff format --check .
+	$(BIN)ruff check .
+	$(BIN)pydoclint src
+
+types: .venv/.dev
+	$(BIN)mypy
+
+layers: .venv/.dev
+	$(BIN)lint-imports --no-cache
+
+docs: .venv/.dev
+	$(BIN)python docs/generate.py --check
+
+docs-write: .venv/.dev         ## regenerate docs/reference and schemas
+	$(BIN)python docs/generate.py
+
+test: .venv/.dev
+	HYPOTHESIS_PROFILE=$(if $(CI),ci,dev) $(BIN)python -m pytest -q -n 2
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv .venv
+	$(BIN)python -m pip install -q --upgrade "pip>=25.1"
+
+.venv/.runtime: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)python -m pip install -q -c constraints.txt -e .
+	@touch $@
+
+.venv/.dev: .venv/.runtime
+	$(BIN)python -m pip install -q -c constraints.txt --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis

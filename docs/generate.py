@@ -1,0 +1,170 @@
+"""Writes the reference pages that are made from the program itself.
+
+``python docs/generate.py`` writes them; with ``--check`` it only says whether they are current.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from satchel import errors
+from satchel.actions.config import Options
+from satchel.ports.registry import formats
+from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
+from satchel.seal.limits import Limits
+from satchel.seal.verify.verification import STEPS, Outcome
+
+ROOT = Path(__file__).parent
+REFERENCE = ROOT / "reference"
+COMMANDS = (
+    (),
+    ("convert",),
+    ("inspect",),
+    ("verify",),
+    ("keys",),
+    ("keys", "create"),
+    ("keys", "list"),
+    ("keys", "export"),
+    ("keys", "rotate"),
+    ("keys", "trust"),
+    ("keys", "revoke"),
+    ("formats",),
+    ("doctor",),
+    ("config",),
+    ("config", "show"),
+)
+MADE = "<!-- Made by docs/generate.py; do not edit. -->"
+
+
+def main() -> None:
+    """Write the pages, or compare them."""
+    pages = {
+        "commands.md": commands(),
+        "formats.md": format_table(),
+        "errors.md": error_table(),
+        "limits.md": limit_table(),
+        "configuration.md": configuration_table(),
+        "verification.md": verification_table(),
+    }
+    stale = []
+    for name, text in pages.items():
+        path = REFERENCE / name
+        if "--check" in sys.argv:
+            if not path.exists() or path.read_text("utf-8") != text:
+                stale.append(name)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+    if stale:
+        sys.exit(f"docs/reference is not current: {', '.join(stale)}; run make docs-write")
+
+
+def commands() -> str:
+    """Help texts, as the program prints them."""
+    parts = [MADE, "# Commands", ""]
+    for words in COMMANDS:
+        parts += [f"## `satchel {' '.join(words)}`".replace(" `", "`").replace("##`", "## `")]
+        parts += ["", "```text", help_of(words), "```", ""]
+    return "\n".join(parts)
+
+
+def help_of(words: tuple[str, ...]) -> str:
+    """Return the help of one command, plain and 100 wide."""
+    os.environ.update(COLUMNS="100", TERMINAL_WIDTH="100", NO_COLOR="1", TERM="dumb")
+    from satchel.surfaces.cli.main import run
+
+    held = io.StringIO()
+    with contextlib.redirect_stdout(held):
+        run([*words, "--help"])
+    return "\n".join(line.rstrip() for line in held.getvalue().strip().splitlines())
+
+
+def format_table() -> str:
+    """One row a format."""
+    rows = [MADE, "# Formats", ""]
+    rows += ["| name | what it is | ends in | holds | writes | exact | source |", "|" + "---|" * 7]
+    for name, found in formats.items():
+        info = found.info
+        held = ", ".join(sorted(info.traits.components))
+        rows.append(
+            f"| `{name}` | {info.title} | {' '.join(f'`{s}`' for s in info.suffixes)} | {held} "
+            f"| {yes(info.traits.writes)} | {yes(info.traits.exact)} "
+            f"| {info.spec}, compared {info.checked} |"
+        )
+    rows += ["", "What is lost on writing:", ""]
+    rows += [
+        f"- `{name}`: {found.info.lost_on_writing or 'nothing.'}" for name, found in formats.items()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def error_table() -> str:
+    """One row an error class."""
+    rows = [MADE, "# Errors", "", "| code | exit | HTTP | meaning |", "|---|---|---|---|"]
+    for cls in sorted(classes(errors.SatchelError), key=lambda found: found.code):
+        meaning = (cls.__doc__ or "").strip().splitlines()[0]
+        rows.append(f"| `{cls.code}` | {cls.exit_status} | {cls.http_status} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def classes(top: type[errors.SatchelError]) -> Iterator[type[errors.SatchelError]]:
+    """Yield a class and all below it."""
+    yield top
+    for cls in top.__subclasses__():
+        yield from classes(cls)
+
+
+def limit_table() -> str:
+    """One row a limit."""
+    rows = [MADE, "# Limits", "", "Each can be set: see configuration.md.", ""]
+    rows += ["| limit | default |", "|---|---|"]
+    for name, value in msgspec.to_builtins(Limits()).items():
+        rows.append(f"| `{name}` | {value:,} |")
+    return "\n".join(rows) + "\n"
+
+
+def configuration_table() -> str:
+    """One row a setting."""
+    rows = [MADE, "# Configuration", ""]
+    rows += [
+        "A flag wins over an environment variable, that over the file, that over the default.",
+        "`satchel config show` says where each value came from. The file is TOML.",
+        "",
+        "| setting | default | environment |",
+        "|---|---|---|",
+        "| home (keys, trust) | the platform's data folder | `SATCHEL_HOME` |",
+        "| witness (what was seen) | the platform's state folder | `SATCHEL_WITNESS` |",
+        "| the file itself | the platform's configuration folder | `SATCHEL_CONFIG` |",
+        "| passphrase of a key | asked for | `SATCHEL_PASSPHRASE` |",
+        "| signing key, 32 bytes in base64 | a key file | `SATCHEL_SIGNING_KEY` |",
+    ]
+    for section, fields in msgspec.to_builtins(Options()).items():
+        for name, value in fields.items():
+            variable = f"SATCHEL_{section}_{name}".upper()
+            rows.append(f"| `{section}.{name}` | `{msgspec.json.encode(value).decode()}` | `{variable}` |")
+    return "\n".join(rows) + "\n"
+
+
+def verification_table() -> str:
+    """Steps, outcomes and sections."""
+    rows = [MADE, "# Verification", "", "| step | looks at |", "|---|---|"]
+    rows += [f"| {number} | {name} |" for number, name in STEPS.items()]
+    rows += ["", "Outcomes, worst first:", ""]
+    rows += [f"{place}. `{outcome}`" for place, outcome in enumerate(Outcome, start=1)]
+    rows += ["", "Sections of the body, in order, and the record type each holds:", ""]
+    rows += [f"- `{name}`: {TYPED_SECTIONS.get(name, 'objects')}" for name in ORDER]
+    return "\n".join(rows) + "\n"
+
+
+def yes(value: bool) -> str:  # noqa: FBT001
+    """Return yes or no."""
+    return "yes" if value else "no"
+
+
+if __name__ == "__main__":
+    main()
