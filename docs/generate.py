@@ -146,7 +146,9 @@ def configuration_table() -> str:
     for section, fields in msgspec.to_builtins(Options()).items():
         for name, value in fields.items():
             variable = f"SATCHEL_{section}_{name}".upper()
-            rows.append(f"| `{section}.{name}` | `{msgspec.json.encode(value).decode()}` | `{variable}` |")
+            rows.append(
+                f"| `{section}.{name}` | `{msgspec.json.encode(value).decode()}` | `{variable}` |"
+            )
     return "\n".join(rows) + "\n"
 
 

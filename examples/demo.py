@@ -63,7 +63,9 @@ def satchel(*arguments: str | Path, expect: int = 0) -> None:
     """Show a command, run it, and insist on its exit status."""
     words = [str(argument) for argument in arguments]
     print(f"$ satchel {' '.join(words)}", flush=True)
-    done = subprocess.run([sys.executable, "-m", "satchel", *words], env=surroundings(), check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "satchel", *words], env=surroundings(), check=False
+    )
     if done.returncode != expect:
         sys.exit(f"exit status {done.returncode}, expected {expect}")
 

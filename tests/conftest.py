@@ -49,3 +49,13 @@ def key() -> SigningKey:
 def trusting(key: SigningKey) -> TrustPolicy:
     """A policy that believes ``key`` and remembers nothing."""
     return TrustPolicy(keys=frozenset([key.did]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests with the shared samples ran, so that a silent skip shows."""
+    ran = sum(
+        "shared" in report.keywords and report.when == "call"
+        for report in terminalreporter.stats.get("passed", [])
+    )
+    not_run = sum("shared" in r.keywords for r in terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(f"shared samples: {ran} tests ran, {not_run} could not")

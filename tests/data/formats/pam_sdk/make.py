@@ -42,7 +42,7 @@ def garden() -> dict[str, Any]:
             "created_at": AT.format(1),
             "timestamp": "2026-04-01T09:00:00Z",
             "actor": "user",
-            "observation": "Die Tomaten brauchen jeden Abend Wasser \u2013 \u6c34\u3084\u308a \U0001f345",
+            "observation": "Tomaten brauchen abends Wasser \u2013 \u6c34\u3084\u308a \U0001f345",
             "salience": 1.0,
             "event_type": "interaction",
             "tags": ["garden", "water"],
