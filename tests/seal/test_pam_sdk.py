@@ -234,11 +234,9 @@ def test_the_samples_of_the_reference_are_written_byte_for_byte(
     assert dump_cbor(made) == (folder / "01_signed.pam.cbor").read_bytes()
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", ["working", "identity"])
 def test_a_list_longer_than_the_sdk_loads_is_not_written(component: str) -> None:
     """The SDK saves 1,001 working entries and can never load them; we do not save them."""
-    if CAPS[component] > 1_000:
-        pytest.skip("the same check; long lists only take time")
     entries = [
         {"created_at": f"{AT} {number}", "tags": [str(number)]}
         for number in range(CAPS[component] + 1)
@@ -418,7 +416,7 @@ def test_d04_an_edited_entry_is_tampered_and_named(judge: Judge) -> None:
 
     assert found.outcome is Outcome.TAMPERED
     assert finding.field == "episodic/0"
-    assert finding.line == data[: data.index(b'"observation": "SEEN"')].count(b"\n") - 6
+    assert finding.line == data[: data.index(b'"observation": "SEEN"')].count(b"\n") - 7
     assert finding.id is not None
 
 
@@ -460,10 +458,10 @@ def test_d05_a_garbage_signature_is_never_passed_over(judge: Judge) -> None:
         assert judge.refusal(dump_json(changed)).findings[0].field == "signature"
 
 
-@pytest.mark.parametrize("key", ["", "did:key:z", "did:key:z6Mk"])
-def test_d06_an_empty_or_short_key_verifies_nothing(judge: Judge, key: str) -> None:
+@pytest.mark.parametrize("public", ["", "did:key:z", "did:key:z6Mk"])
+def test_d06_an_empty_or_short_key_verifies_nothing(judge: Judge, public: str) -> None:
     """An empty key file made the SDK say True; here it is a key with a problem."""
-    policy = TrustPolicy(keys=frozenset([key]))
+    policy = TrustPolicy(keys=frozenset([public]))
     for data in (dump_json(document(judge.key)), dump_json(document())):
         found = judge(data, policy)
         assert found.outcome in (Outcome.STRANGER, Outcome.UNSIGNED)
@@ -607,11 +605,11 @@ def test_d28_a_byte_string_key_before_the_text_key_is_refused(judge: Judge) -> N
     assert found.findings[0].byte is not None
 
 
-@pytest.mark.parametrize("key", [1, None, True, 1.0])
-def test_d29_a_key_that_is_no_text_is_refused(judge: Judge, key: Any) -> None:
+@pytest.mark.parametrize("odd", [1, None, True, 1.0])
+def test_d29_a_key_that_is_no_text_is_refused(judge: Judge, odd: Any) -> None:
     """An integer key 1 before "1" is the same trick."""
     changed = document(judge.key)
-    changed["identity"][0]["preferences"] = {key: "obey", "style": "polite", "limit": None}
+    changed["identity"][0]["preferences"] = {odd: "obey", "style": "polite", "limit": None}
 
     assert judge.refusal(cbor2.dumps(changed)).findings[0].message == "a key that is not text"
 

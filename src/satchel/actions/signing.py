@@ -16,8 +16,8 @@ from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.did import did_of, public_key
 from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.keyring import KeyFile, Role, key_from_text, revocation, succession
-from satchel.seal.signing.trust import Profile, TrustedKey
+from satchel.seal.signing.keyring import KeyFile, key_from_text, revocation, succession
+from satchel.seal.signing.trust import Profile, Role, TrustedKey
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
 """Environment variable with a 32-byte seed in base64; it wins over key files."""
@@ -66,6 +66,11 @@ def signing_key(
     wanted = name or settings.options.keys.name
     if name is None and wanted not in settings.keyring.names():
         return create_key(settings, wanted, passphrase=passphrase), True
+    if settings.keyring.read(wanted).role != "owner":
+        raise SigningKeyError(
+            f"{wanted!r} is a writer key, which signs log heads only",
+            hint="Use an owner key: satchel keys create NAME",
+        )
     key = settings.keyring.load(wanted, passphrase=passphrase)
     known = settings.registry.find(key.did)
     if known is not None and known.state == "revoked":
@@ -84,14 +89,14 @@ def create_key(
         TargetExistsError: If there is one of that name.
     """
     key = settings.keyring.create(name, role=role, passphrase=passphrase)
-    _trust_own(settings, key, name)
+    _trust_own(settings, key, name, role)
     return key
 
 
-def _trust_own(settings: Settings, key: SigningKey, name: str) -> None:
+def _trust_own(settings: Settings, key: SigningKey, name: str, role: Role = "owner") -> None:
     registry = settings.registry
     if registry.find(key.did) is None:
-        registry.trust(TrustedKey(key=key.did, name=name, added_at=now(), own=True))
+        registry.trust(TrustedKey(key=key.did, name=name, added_at=now(), own=True, role=role))
 
 
 def list_keys(settings: Settings) -> list[KeyLine]:
@@ -174,8 +179,10 @@ def rotate_key(
     settings.keyring.create(name, role=role, passphrase=passphrase, key=new)
     registry = settings.registry
     if registry.find(old.did) is None:
-        registry.trust(TrustedKey(key=old.did, name=retired, added_at=now(), own=True))
-    registry.trust(TrustedKey(key=new.did, name=name, added_at=now(), own=True, replaces=old.did))
+        registry.trust(TrustedKey(key=old.did, name=retired, added_at=now(), own=True, role=role))
+    registry.trust(
+        TrustedKey(key=new.did, name=name, added_at=now(), own=True, role=role, replaces=old.did)
+    )
     path = settings.keyring.folder / f"{retired}.succession.json"
     with writing(path, mode=PRIVATE_FILE) as stream:
         stream.write(canonical(statement) + b"\n")

@@ -107,6 +107,11 @@ def _signature_bytes(text: str) -> bytes:
     return raw
 
 
+def signed_part(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the signatures inside a signed record cover: all but themselves and the id."""
+    return {name: part for name, part in record.items() if name not in ("id", "signatures")}
+
+
 def parse_signatures(value: Any, limit: int) -> list[Signature]:
     """Return the signatures of a file.
 

@@ -25,6 +25,7 @@ from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.records import random_nonce
 from satchel.seal.signing.envelope import PayloadType, sign
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
+from satchel.seal.signing.trust import Role
 
 FORMAT = "satchel-key/1"
 SUFFIX = ".key"
@@ -34,9 +35,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _MAX_FILE = 16_384
 # argon2id at libsodium's "moderate" level: about a second and 256 MiB.
 _OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
-
-Role = Literal["owner", "writer"]
-"""Owner keys sign artifacts, tokens and configuration; writer keys sign heads."""
 
 
 class _Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

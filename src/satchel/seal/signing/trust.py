@@ -21,6 +21,9 @@ from satchel.seal.signing.did import public_key
 
 _MAX_FILE = 16 * 2**20
 
+Role = Literal["owner", "writer"]
+"""Owner keys sign artifacts, tokens and configuration; writer keys sign log heads."""
+
 Profile = Literal["satchel", "pam-sdk-1.0"]
 """Which kind of file a key may vouch for."""
 
@@ -39,6 +42,9 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Banks it may vouch for; empty means any."""
 
     profile: Profile = "satchel"
+    role: Role = "owner"
+    """An owner's word counts for artifacts, a writer's for log heads only."""
+
     replaces: str | None = None
     changed_at: str | None = None
     reason: str | None = None

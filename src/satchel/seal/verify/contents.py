@@ -13,6 +13,7 @@ from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.limits import Limits
 from satchel.seal.log import Head, LeafProof
 from satchel.seal.records import Sealed, digest, id_holds, open_shape
+from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signed_part
 from satchel.seal.tree import audit_holds
 from satchel.seal.verify.verification import Finding, Outcome
 
@@ -150,8 +151,16 @@ class Contents:
         elif isinstance(model, Bank) and model.id == self._artifact.statement.bank:
             self.owner_keys.update(model.owner_keys)
         elif isinstance(model, Config) and model.action == "writer_added":
-            key = model.payload.get("key")
-            self.admitted_keys.update([key] if isinstance(key, str) else [])
+            self._admit(model, line)
+
+    def _admit(self, model: Config, line: Line) -> None:
+        """Note a writer key that an owner of the bank signed for; owners come first in a body."""
+        key = model.payload.get("key")
+        signed = signed_part(decode_canonical(line.data))
+        signatures = parse_signatures(list(model.signatures), self._limits.signatures)
+        found = check(PayloadType.CONFIG, signed, signatures)
+        if isinstance(key, str) and any(s.valid and s.key in self.owner_keys for s in found):
+            self.admitted_keys.add(key)
 
     def _free(self, line: Line) -> None:
         value = decode_canonical(line.data)

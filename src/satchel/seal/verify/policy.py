@@ -1,11 +1,9 @@
 """Whose signature is enough: a value that the caller makes."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from satchel.seal.signing.trust import Profile, SeenRecord, TrustRegistry
-
-Standing = Literal["trusted", "retired", "revoked", "other bank", "unknown"]
+from satchel.seal.verify.verification import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +31,8 @@ class TrustPolicy:
             return "trusted"
         if known is None or known.profile != profile:
             return "unknown"
+        if known.role != "owner":
+            return "other role"
         if known.banks and bank not in known.banks:
             return "other bank"
         return known.state

@@ -45,6 +45,9 @@ class Outcome(StrEnum):
 _EXIT = {Outcome.GOOD: 0, Outcome.OLDER: 0, Outcome.MALFORMED: 4}
 _REFUSED = 3
 
+Standing = Literal["trusted", "retired", "revoked", "other bank", "other role", "unknown"]
+"""What a key is worth for artifacts of a bank."""
+
 StepState = Literal["passed", "failed", "not run"]
 
 STEPS = {
@@ -85,7 +88,7 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     valid: bool
-    standing: Literal["trusted", "retired", "revoked", "other bank", "unknown"] = "unknown"
+    standing: Standing = "unknown"
     name: str | None = None
     problem: str | None = None
 

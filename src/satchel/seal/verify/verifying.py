@@ -1,8 +1,9 @@
 """Verifies an artifact, in numbered steps.
 
 1 limits and strict parse of the statement; 2 signatures; 3 trust; 4 body hash; 5 freshness; and
-with ``deep``, or whenever 2 to 4 did not show a whole body under a trusted signer: 6 each record, its id, root hash and
-counts; 7 provenance; 8 the log head and proofs. Source: docs/spec/4-verification.md.
+with ``deep``, or whenever 2 to 4 did not show a whole body under a trusted signer: 6 each record,
+its id, root hash and counts; 7 provenance; 8 the log head and proofs.
+Source: docs/spec/4-verification.md.
 """
 
 from dataclasses import dataclass, field

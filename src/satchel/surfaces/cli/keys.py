@@ -6,8 +6,7 @@ from typing import Annotated, cast
 import typer
 
 from satchel.actions import signing
-from satchel.seal.signing.keyring import Role
-from satchel.seal.signing.trust import Profile
+from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
 
