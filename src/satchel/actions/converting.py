@@ -28,6 +28,7 @@ from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss, Report
+from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.records import Sealed, seal
@@ -62,6 +63,8 @@ class ConvertOptions:
 
     source_agent: SourceAgent | None = None
     trusted_keys: tuple[str, ...] = ()
+    on_progress: Progress | None = None
+    """Called with bytes done and bytes there are, from the start again for each pass."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,7 +115,7 @@ def convert(
         UsageError: If the formats cannot be told.
     """
     asked = options or ConvertOptions()
-    place = Place(source)
+    place = Place(source, asked.on_progress)
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
     _refuse_same(source, output)
@@ -196,7 +199,7 @@ def _records(
     """Give the input as sealed records, verified when it was sealed, sealed when it was not."""
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
-        options = VerifyOptions(deep=True, keys=asked.trusted_keys)
+        options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
         verdict = verify(place.path, settings, options)
         if verdict.outcome in _NEVER:
             raise _refusal(verdict, place.name)
@@ -291,7 +294,8 @@ def _read_back(
     """Verify what is now on the disk; a file that does not verify is taken away again."""
     if not writer.info.traits.sealed:
         return None
-    verdict = verify(output, settings, VerifyOptions(deep=True, keys=asked.trusted_keys))
+    options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
+    verdict = verify(output, settings, options)
     if verdict.outcome in _NEVER and (source is None or source.outcome not in _NEVER):
         output.unlink(missing_ok=True)
         raise TargetError(

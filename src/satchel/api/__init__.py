@@ -68,6 +68,7 @@ def convert(
             fail_on_loss=options.get("fail_on_loss", False),
             unsafe_accept=accepted,
             trusted_keys=tuple(options.get("trusted_keys", ())),
+            on_progress=options.get("on_progress"),
         ),
     )
 

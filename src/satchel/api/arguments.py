@@ -53,3 +53,5 @@ class ConvertArguments(TypedDict, total=False):
     """Verdicts on a sealed input that are put up with."""
 
     trusted_keys: Sequence[str]
+    on_progress: Progress | None
+    """Called with bytes done and bytes there are, from the start again for each pass."""

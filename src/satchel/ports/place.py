@@ -1,14 +1,16 @@
 """Where memory is read from and written to: a file or a folder, not only a stream of bytes."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing
+from satchel.seal.artifact.body import Progress
 
 HEAD_BYTES = 4096
 """How much of a file a format may look at to recognise it."""
@@ -19,6 +21,7 @@ class Place:
     """Something to read from."""
 
     path: Path
+    on_progress: Progress | None = None
 
     @property
     def name(self) -> str:
@@ -46,7 +49,27 @@ class Place:
             UnreadableError: If it cannot be read.
         """
         with reading(self.path) as stream:
-            yield stream
+            if self.on_progress is None:
+                yield stream
+            else:
+                yield cast("BinaryIO", _Told(stream, self.on_progress))
+
+
+class _Told:
+    """A file that tells how far it was read."""
+
+    def __init__(self, stream: BinaryIO, on_progress: Progress) -> None:
+        self._stream = stream
+        self._tell = on_progress
+        self._size = os.fstat(stream.fileno()).st_size
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._tell(self._stream.tell(), self._size)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @dataclass(frozen=True)

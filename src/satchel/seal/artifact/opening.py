@@ -249,6 +249,12 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
         elif not _section(reader, key, builder):
             raise MalformedError("an empty section must be left out", file=name, field=key)
     reader.end()
+    if not outside:
+        raise MalformedError(
+            "this is not a sealed file: no statement, no signatures, no components",
+            file=name,
+            hint="For other formats: satchel inspect, satchel convert.",
+        )
     if outside.keys() != {"statement", "signatures", "components"} or found != set(COMPONENTS):
         missing = {"statement", "signatures", "components"} - outside.keys()
         missing = missing or set(COMPONENTS) - found

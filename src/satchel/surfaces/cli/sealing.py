@@ -99,7 +99,10 @@ def convert_command(
 
     Example: `satchel convert mem0.json memory.pam.jsonl`
     """
-    with _stdin_as_file(source) as path:
+    with (
+        _stdin_as_file(source) as path,
+        progress("converting", path.stat().st_size if path.is_file() else 0) as tell,
+    ):
         options = ConvertOptions(
             source_format=from_,
             target_format=to,
@@ -110,6 +113,7 @@ def convert_command(
             unsafe_accept=frozenset(Outcome(found.value) for found in accept or ()),
             source_agent=SourceAgent(name=agent) if agent else None,
             trusted_keys=tuple(trusted or ()),
+            on_progress=tell,
         )
         done = convert(path, output, state.settings, options)
     if as_json:
