@@ -63,7 +63,7 @@ class SatchelError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
-        return f"{text} {self.hint}" if self.hint else text
+        return f"{text}. {self.hint}" if self.hint else text
 
     def problem(self) -> dict[str, str | int]:
         """Return code, message, place and hint as one JSON object; absent facts are left out."""

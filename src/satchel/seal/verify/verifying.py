@@ -123,7 +123,9 @@ class _Run:
         )
         self.findings.append(finding)
         reached = next(number for number in STEPS if number not in self.steps)
-        self._step(reached, "failed", str(error))
+        self._step(reached, "failed", error.message)
+        if error.hint:
+            self.notes.append(error.hint)
 
     def result(self) -> Verification:
         """Return the value."""
