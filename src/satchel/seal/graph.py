@@ -6,11 +6,12 @@ partitions by the first bits of the id, which are then looked at one after the o
 
 import json
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
+
+from satchel.disk.spool import Spool
 
 _PARTITIONS = 64
 _ROW = 41  # 32 bytes of id, 1 of role, 8 of position
@@ -64,7 +65,7 @@ class IdIndex:
         self._rows = 0
         self._buffers = [bytearray() for _ in range(_PARTITIONS)]
         self._segments: list[list[tuple[int, int]]] = [[] for _ in range(_PARTITIONS)]
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._file = Spool()
 
     def add(self, identity: str, role: Role, position: int) -> None:
         """Note that ``identity`` stands at ``position`` (a line number or a count).
@@ -92,18 +93,17 @@ class IdIndex:
         self._file.close()
 
     def _spill(self) -> None:
-        self._file.seek(0, 2)
         for partition, buffer in enumerate(self._buffers):
-            self._segments[partition].append((self._file.tell(), len(buffer)))
-            self._file.write(buffer)
+            self._segments[partition].append((self._file.size, len(buffer)))
+            self._file.write(bytes(buffer))
             buffer.clear()
         self._rows = 0
 
     def _load(self, partition: int) -> bytes:
-        parts = []
+        parts, spilled = [], self._file.handle()
         for offset, length in self._segments[partition]:
-            self._file.seek(offset)
-            parts.append(self._file.read(length))
+            spilled.seek(offset)
+            parts.append(spilled.read(length))
         return b"".join([*parts, self._buffers[partition]])
 
     def _compare(self, rows: bytes, report: IdReport) -> None:

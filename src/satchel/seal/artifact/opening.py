@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -80,21 +80,25 @@ def opening(path: Path, limits: Limits) -> Iterator[Artifact]:
         SdkFile: If the published SDK wrote it.
         UnknownFormatError: If it is something else altogether.
     """
-    with reading(path) as raw, plain_bytes(raw, limits) as (handle, compressed):
+    with (
+        reading(path) as raw,
+        plain_bytes(raw, limits) as (handle, compressed),
+        ExitStack() as held,
+    ):
         name = str(path)
         head = handle.read(len(PREAMBLE))
         handle.seek(0)
         if head.startswith(MAGIC):
-            again = _twin(path, handle, compressed=compressed)
-            with again:
-                yield _open_document(
-                    Encoding.CBOR, _cbor(handle, again, name), name, compressed, handle, limits
-                )
+            _refuse_large(handle, name, limits)
+            again = _twin(path, handle, held, compressed=compressed)
+            cbor = _cbor(handle, again, name)
+            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, held)
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
         elif head.lstrip(b" \t\r\n").startswith(b"{"):
+            _refuse_large(handle, name, limits)
             reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
-            yield _open_document(Encoding.JSON, reader, name, compressed, handle, limits)
+            yield _open_document(Encoding.JSON, reader, name, compressed, limits, held)
         elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
             raise SdkFile
         elif not head:
@@ -141,11 +145,11 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         raise MalformedError("there is something after the compressed data")
 
 
-def _twin(path: Path, handle: BinaryIO, *, compressed: bool) -> BinaryIO:
+def _twin(path: Path, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
     """Return a second handle on the same bytes, for comparing what was decoded."""
     if not compressed:
-        return open_regular(path)
-    spool = Spool()
+        return held.enter_context(open_regular(path))
+    spool = held.enter_context(closing(Spool()))
     while chunk := handle.read(CHUNK):
         spool.write(chunk)
     handle.seek(0)
@@ -205,24 +209,25 @@ def _open_document(
     reader: _Reader,
     name: str,
     compressed: bool,  # noqa: FBT001
-    handle: BinaryIO,
     limits: Limits,
+    held: ExitStack,
 ) -> Artifact:
-    position = handle.tell()
-    size = handle.seek(0, 2)
-    handle.seek(position)
+    with closing(BodyBuilder()) as builder:
+        outside = _transcribe(reader, builder, name)
+        spool = held.enter_context(closing(Spool()))
+        builder.write(spool)
+    body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
+    return _artifact(encoding, outside, body, name, compressed, limits)
+
+
+def _refuse_large(handle: BinaryIO, name: str, limits: Limits) -> None:
+    size = _size(handle)
     if size > limits.document_bytes:
         raise LimitError(
             f"a whole document of {size} bytes is over {limits.document_bytes}",
             file=name,
             hint="Use .pam.jsonl, which streams.",
         )
-    builder = BodyBuilder()
-    outside = _transcribe(reader, builder, name)
-    spool = Spool()
-    builder.write(spool)
-    body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
-    return _artifact(encoding, outside, body, name, compressed, limits)
 
 
 def _size(handle: BinaryIO) -> int:
