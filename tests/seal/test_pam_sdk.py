@@ -792,6 +792,23 @@ def test_a_file_over_the_limits_is_refused(judge: Judge) -> None:
     assert "over the limit" in found.findings[0].message
 
 
+def test_an_integer_too_long_to_print_is_refused(judge: Judge) -> None:
+    """CPython neither reads nor prints more than 4,300 digits; nobody needs them."""
+    data = dump_json(document(judge.key)).replace(b'"limit": null', b'"limit": ' + b"9" * 5_000)
+
+    assert "digits" in judge.refusal(data).findings[0].message
+
+
+def test_a_file_of_nothing_but_items_is_refused(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte of CBOR can become fifty of memory, so the number of values is bounded."""
+    monkeypatch.setattr("satchel.seal.profiles.pam_sdk_cbor._MAX_ITEMS", 1_000)
+    made = dump_cbor(document(judge.key))[:-1] + b"\xa1\x61x\x9f" + b"\x80" * 1_000 + b"\xff"
+
+    assert "values" in judge.refusal(made).findings[0].message
+
+
 @pytest.mark.timeout(60)
 def test_a_claimed_length_reserves_no_memory(judge: Judge) -> None:
     """A map, an array and a text of 2^64-1 parts in a file of a few bytes."""

@@ -21,7 +21,7 @@ _BREAK = 0xFF
 _CONSTANTS = {0xF4: False, 0xF5: True, 0xF6: None}
 _FLOATS = {0xF9: ">e", 0xFA: ">f", 0xFB: ">d"}
 # A one-byte item costs fifty bytes or more as a Python value; no real file comes near this.
-_MAX_ITEMS = 8_000_000
+_MAX_ITEMS = 4_000_000
 
 
 class LooseCborReader:

@@ -53,12 +53,19 @@ def draft_of(component: str, value: Mapping[str, Any], ours: Mapping[str, str]) 
     as_written = {
         member: _exactly(part)
         for member, part in value.items()
-        if member != "id" and sdk_text(back[member]) != sdk_text(part)
+        if member != "id" and not _same(back[member], part)
     }
     fields["origin"] = Origin(
         provider=PROVIDER, id=value["id"], as_written=as_written, trust=TrustClass.IMPORTED
     )
     return ENTRY_CLASSES[Component(component)](**fields)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are one to the SDK's hash, which tells 1.0 from 1 and from true."""
+    if type(one) is str or type(other) is str:
+        return bool(one == other)
+    return sdk_text(one) == sdk_text(other)
 
 
 def _exactly(value: Any) -> Any:

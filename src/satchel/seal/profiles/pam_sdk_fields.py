@@ -17,14 +17,14 @@ def fields_of(component: str, value: Mapping[str, Any]) -> dict[str, Any]:
 def _episodic(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "occurred_at": read_time(value["timestamp"]) if value["timestamp"] else None,
-        "salience": value["salience"],
+        "salience": _unit(value["salience"]),
         "event_type": value["event_type"],
         **_texts(value, "actor", "observation"),
     }
 
 
 def _semantic(value: Mapping[str, Any]) -> dict[str, Any]:
-    confidence = {"confidence": value["confidence"]}
+    confidence = {"confidence": _unit(value["confidence"])}
     if not value["subject"] and not value["predicate"]:
         # No triple: words alone, which is how a fact without one is written.
         return {"text": value["object"] or None, **confidence}
@@ -64,6 +64,10 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "working": _working,
     "identity": _identity,
 }
+
+
+def _unit(value: float) -> float:
+    return value + 0.0  # canonical bytes have no -0.0, which the SDK's hash tells from 0.0
 
 
 def _texts(value: Mapping[str, Any], *members: str) -> dict[str, str | None]:

@@ -168,6 +168,9 @@ _ENVELOPE: dict[str, Check] = {
 ENVELOPE_MEMBERS: Final = tuple(_ENVELOPE)
 """The members of a file beside the five arrays."""
 
+AGENT_MEMBERS: Final = tuple(_AGENT)
+"""The members of ``source_agent``, in the SDK's order."""
+
 
 def check_entry(component: str, value: Any) -> None:
     """Refuse what is not an entry exactly as the SDK writes one; its id is not judged here.
@@ -211,30 +214,32 @@ def check_json(value: Any) -> None:
     Raises:
         MalformedError: Without a place.
     """
-    waiting = [(value, 1)]
+    waiting: list[tuple[Any, int]] = [([value], 0)]
     while waiting:
         part, depth = waiting.pop()
-        if type(part) in (dict, list) and depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             raise MalformedError(f"nesting is deeper than {MAX_DEPTH} levels")
-        if type(part) is dict:
-            _check_keys(part)
-            waiting.extend((inner, depth + 1) for inner in part.values())
-        elif type(part) is list:
-            waiting.extend((inner, depth + 1) for inner in part)
-        else:
-            _check_scalar(part)
+        for inner in part.values() if type(part) is dict else part:
+            if type(inner) is dict:
+                _check_keys(inner)
+                waiting.append((inner, depth + 1))
+            elif type(inner) is list:
+                waiting.append((inner, depth + 1))
+            elif type(inner) is not str or not inner.isascii():
+                _check_scalar(inner)
 
 
 def _check_keys(value: Mapping[Any, Any]) -> None:
     for key in value:
         if type(key) is not str:
             raise MalformedError("a key that is not text")
-        _check_scalar(key)
+        if not key.isascii():
+            _check_scalar(key)
 
 
 def _check_scalar(value: Any) -> None:
     if type(value) is str:
-        if not value.isascii() and _SURROGATE.search(value):
+        if _SURROGATE.search(value):
             raise MalformedError("text with a lone surrogate is not Unicode text")
     elif type(value) is float:
         if not math.isfinite(value):

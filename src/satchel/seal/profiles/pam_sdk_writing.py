@@ -9,6 +9,7 @@ import cbor2
 from satchel.errors import LimitError, MalformedError
 from satchel.seal.profiles.pam_sdk_hashing import entry_id, root_hash, sign_root
 from satchel.seal.profiles.pam_sdk_shape import (
+    AGENT_MEMBERS,
     CAPS,
     COMPONENTS,
     ENTRY_MEMBERS,
@@ -138,8 +139,10 @@ def _in_order(
     extra = envelope.keys() - {*before, "metadata"}
     if extra:
         raise MalformedError("the SDK writes no such member", field=min(extra))
+    agent = {member: envelope["source_agent"][member] for member in AGENT_MEMBERS}
     return {
         **{member: envelope[member] for member in before},
+        "source_agent": agent,
         **{component: arrays[component] for component in COMPONENTS},
         "metadata": envelope["metadata"],
     }
