@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import IO, Final
 
 _PARTITIONS = 64
 _ROW = 41  # 32 bytes of id, 1 of role, 8 of position
@@ -64,7 +64,7 @@ class IdIndex:
         self._rows = 0
         self._buffers = [bytearray() for _ in range(_PARTITIONS)]
         self._segments: list[list[tuple[int, int]]] = [[] for _ in range(_PARTITIONS)]
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._file: IO[bytes] | None = None
 
     def add(self, identity: str, role: Role, position: int) -> None:
         """Note that ``identity`` stands at ``position`` (a line number or a count).
@@ -89,9 +89,12 @@ class IdIndex:
 
     def close(self) -> None:
         """Give the space on disk back."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._file.seek(0, 2)
         for partition, buffer in enumerate(self._buffers):
             self._segments[partition].append((self._file.tell(), len(buffer)))
@@ -101,7 +104,7 @@ class IdIndex:
 
     def _load(self, partition: int) -> bytes:
         parts = []
-        for offset, length in self._segments[partition]:
+        for offset, length in self._segments[partition] if self._file else ():
             self._file.seek(offset)
             parts.append(self._file.read(length))
         return b"".join([*parts, self._buffers[partition]])

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -87,14 +87,17 @@ def opening(path: Path, limits: Limits) -> Iterator[Artifact]:
         if head.startswith(MAGIC):
             again = _twin(path, handle, compressed=compressed)
             with again:
-                yield _open_document(
-                    Encoding.CBOR, _cbor(handle, again, name), name, compressed, handle, limits
-                )
+                reader: _Reader = _cbor(handle, again, name)
+                with _document(
+                    Encoding.CBOR, reader, name, compressed, handle, limits
+                ) as artifact:
+                    yield artifact
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
         elif head.lstrip(b" \t\r\n").startswith(b"{"):
             reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
-            yield _open_document(Encoding.JSON, reader, name, compressed, handle, limits)
+            with _document(Encoding.JSON, reader, name, compressed, handle, limits) as artifact:
+                yield artifact
         elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
             raise SdkFile
         elif not head:
@@ -200,14 +203,15 @@ def _trailer(line: bytes, name: str) -> dict[str, Any]:
     return value
 
 
-def _open_document(
+@contextmanager
+def _document(
     encoding: Encoding,
     reader: _Reader,
     name: str,
     compressed: bool,  # noqa: FBT001
     handle: BinaryIO,
     limits: Limits,
-) -> Artifact:
+) -> Iterator[Artifact]:
     position = handle.tell()
     size = handle.seek(0, 2)
     handle.seek(position)
@@ -217,18 +221,12 @@ def _open_document(
             file=name,
             hint="Use .pam.jsonl, which streams.",
         )
-    builder = BodyBuilder()
-    outside = _transcribe(reader, builder, name)
-    spool = Spool()
-    builder.write(spool)
-    body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
-    return _artifact(encoding, outside, body, name, compressed, limits)
-
-
-def _size(handle: BinaryIO) -> int:
-    size = handle.seek(0, 2)
-    handle.seek(0)
-    return size
+    with closing(BodyBuilder()) as builder, closing(Spool()) as spool:
+        outside = _transcribe(reader, builder, name)
+        builder.write(spool)
+        size = spool.size
+        body = Body(spool.handle(), 0, size, limits, first_line=None)
+        yield _artifact(encoding, outside, body, name, compressed, limits)
 
 
 def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, Any]:

@@ -72,17 +72,16 @@ class Contents:
 
     def provenance(self) -> IdReport:
         """Compare the ids with the parents."""
-        try:
-            return self._ids.finish()
-        finally:
-            self._ids.close()
+        return self._ids.finish()
 
     def unproved(self) -> IdReport:
         """Compare the entries with the proofs."""
-        try:
-            return self._proved.finish()
-        finally:
-            self._proved.close()
+        return self._proved.finish()
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        self._ids.close()
+        self._proved.close()
 
     @property
     def cycle_possible(self) -> bool:

@@ -240,6 +240,7 @@ class _Run:
             if self.asked.entry and lineage is not None:
                 self._chain(lineage, self.asked.entry)
         finally:
+            contents.close()
             if lineage is not None:
                 lineage.close()
 
