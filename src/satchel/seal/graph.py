@@ -104,9 +104,10 @@ class IdIndex:
 
     def _load(self, partition: int) -> bytes:
         parts = []
-        for offset, length in self._segments[partition] if self._file else ():
-            self._file.seek(offset)
-            parts.append(self._file.read(length))
+        if self._file is not None:
+            for offset, length in self._segments[partition]:
+                self._file.seek(offset)
+                parts.append(self._file.read(length))
         return b"".join([*parts, self._buffers[partition]])
 
     def _compare(self, rows: bytes, report: IdReport) -> None:

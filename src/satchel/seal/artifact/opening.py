@@ -88,9 +88,7 @@ def opening(path: Path, limits: Limits) -> Iterator[Artifact]:
             again = _twin(path, handle, compressed=compressed)
             with again:
                 reader: _Reader = _cbor(handle, again, name)
-                with _document(
-                    Encoding.CBOR, reader, name, compressed, handle, limits
-                ) as artifact:
+                with _document(Encoding.CBOR, reader, name, compressed, handle, limits) as artifact:
                     yield artifact
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
