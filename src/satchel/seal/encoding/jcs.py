@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder().decode
 
 # A number token stands first or after `":`, `[` or `,`; the digits inside "blake3:1e5..." do not.
 _EXPONENT = re.compile(rb'(?:":|[\[,]|\A)-?\d[\d.]*e')
-_ODD_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?(?:\d[\d.]*e|\d{16}|\d+\.0+[,\]}])')
+_ODD_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?(?:\d[\d.]*e|\d{16}|\d+\.0+(?:[,\]}]|\Z))')
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
 
 
