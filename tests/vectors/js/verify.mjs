@@ -37,6 +37,8 @@ function judge(file, trusted) {
   checkStatement(statement);
   signatures.forEach(checkSignatureShape);
   require(signatures.length <= MAX_SIGNATURES, "too many signatures");
+  const keys = new Set(signatures.map((signature) => signature.get("key")));
+  require(keys.size === signatures.length, "a key signs twice");
   const signers = validSigners(statement, signatures);
   const bodyHash = hashText(file.body);
   if (signatures.length > 0 && signers.length === 0) return tampered("no signature holds");

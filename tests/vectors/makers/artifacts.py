@@ -104,13 +104,17 @@ def whole_files() -> list[dict[str, Any]]:
     said = statement(plain)
     signed = seal(said, "first")
     crowd = seal(said, *(f"signer {number}" for number in range(15)))
-    broken = [{"key": signed[0]["key"], "sig": "A" * 86 + "=="}]
+    nothing = "A" * 86 + "=="
+    broken = [{"key": did_key(bytes(signing_key("second").verify_key)), "sig": nothing}]
+    again = [{**signed[0], "sig": nothing}]
     cases = [
         ("signed by a trusted key", as_lines(plain, said, signed), "good"),
         ("without a signature", as_lines(plain, said, []), "unsigned"),
         ("signed by an unknown key", as_lines(plain, said, seal(said, "second")), "stranger"),
         ("signed by both", as_lines(plain, said, seal(said, "second", "first")), "good"),
         ("a broken signature beside a good one", as_lines(plain, said, broken + signed), "good"),
+        ("a key that signs twice", as_lines(plain, said, signed + signed), "malformed"),
+        ("a key that signs once well", as_lines(plain, said, again + signed), "malformed"),
         ("a broken signature alone", as_lines(plain, said, broken), "tampered"),
         ("signed as a head", as_lines(plain, said, _as_head(said)), "tampered"),
         ("as many signatures as allowed", as_lines(plain, said, crowd + signed), "good"),

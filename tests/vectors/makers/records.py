@@ -62,7 +62,7 @@ def entries() -> list[tuple[str, dict[str, Any]]]:
                 "procedural",
                 name="book_train",
                 description="Books a train",
-                parameters={"from": "text", "to": "text"},
+                parameters=["from", {"name": "to", "type": "text"}],
                 body="def book(a, b):\n\treturn a + '\u2192' + b\n",
                 language="python",
                 preconditions=["logged in"],
@@ -96,7 +96,7 @@ def others() -> list[tuple[str, dict[str, Any]]]:
     """Return records that are not entries."""
     owner = [DID]
     return [
-        ("a bank", make_record("bank", "bank", created_at=TIME, name="aiko", owners=owner)),
+        ("a bank", make_record("bank", "bank", created_at=TIME, name="aiko", owner_keys=owner)),
         (
             "a status",
             make_record("status", "status", target=ENTRY, state="superseded", by=OTHER, at=TIME),
@@ -118,7 +118,7 @@ def others() -> list[tuple[str, dict[str, Any]]]:
         ),
         (
             "a graph node",
-            make_record("graph_node", "node", kind="person", name="Aiko", aliases=["\u611b\u5b50"]),
+            make_record("graph_node", "node", labels=["Person"], name="Aiko \u611b\u5b50"),
         ),
         (
             "a session event",
@@ -126,7 +126,7 @@ def others() -> list[tuple[str, dict[str, Any]]]:
         ),
         (
             "a file version",
-            make_record("file_version", "file", path="notes/a b.md", content="# A\r\n", size=5),
+            make_record("file_version", "file", path="notes/a b.md", text="# A\r\n"),
         ),
         (
             "a redaction",
@@ -142,8 +142,26 @@ def others() -> list[tuple[str, dict[str, Any]]]:
         ),
         (
             "a configuration",
-            make_record("config", "config", change="writer_added", key=DID, at=TIME),
+            make_record("config", "config", action="writer_added", payload={"key": DID}, at=TIME),
         ),
+        ("an erasure", make_record("erasure", "erasure", entry=ENTRY, reason="asked", by=DID)),
+        (
+            "a receipt",
+            make_record("receipt", "receipt", action="import", result={"read": 2, "lost": []}),
+        ),
+        ("a token", make_record("token", "token", payload={"audience": DID})),
+        (
+            "an embedding with a number of each notation",
+            make_record(
+                "embedding",
+                "embedding",
+                target=ENTRY,
+                model="m",
+                dimensions=5,
+                vector=[0.5, -1.0, 9.7e-06, 1e-7, 0.1],
+            ),
+        ),
+        ("a blob", make_record("blob", "blob", digest=ENTRY, data="aGVsbG8=", index=0)),
     ]
 
 

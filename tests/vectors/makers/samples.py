@@ -52,7 +52,7 @@ def sections() -> dict[str, list[Record]]:
         name="book",
         body='def book(seat):\n\treturn f"{seat}"\n',
         language="python",
-        parameters={"seat": "text"},
+        parameters=[{"name": "seat", "type": "text"}],
     )
     persona = make_record(
         "identity",

@@ -192,7 +192,7 @@ def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -
 
 def _trailer(line: bytes, name: str) -> dict[str, Any]:
     try:
-        value = decode_canonical(line)
+        value = decode_canonical(line, around=1)  # of the statement, which is held in an object
     except MalformedError as error:
         raise MalformedError(f"the last line is {error.message}", file=name) from None
     if not isinstance(value, dict) or value.keys() != {"signatures", "statement"}:

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from satchel.errors import LimitError, MalformedError
+from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.memory.parts import Id, Time
 from satchel.memory.times import is_canonical_time, now
 from satchel.seal.encoding.domain import checked
-from satchel.seal.encoding.jcs import canonical_checked
+from satchel.seal.encoding.jcs import canonical, canonical_checked
 from satchel.seal.limits import Limits
 from satchel.seal.records import digest
 
@@ -107,7 +107,7 @@ def parse(value: Any, limits: Limits) -> Statement:
     """
     if not isinstance(value, dict):
         raise MalformedError("the statement must be an object", field="statement")
-    size = len(canonical_checked(value))
+    size = len(_canonical(value))
     if size > limits.statement_bytes:
         raise LimitError(f"a statement of {size} bytes is over {limits.statement_bytes}")
     try:
@@ -127,6 +127,14 @@ def parse(value: Any, limits: Limits) -> Statement:
     if len(statement.tokens) > limits.tokens:
         raise LimitError(f"more than {limits.tokens} tokens", field="statement/tokens")
     return statement
+
+
+def _canonical(value: dict[str, Any]) -> bytes:
+    """Return the bytes; a reader of documents leaves it to us to look at the depth."""
+    try:
+        return canonical(value)
+    except ValueRefusedError as error:
+        raise MalformedError(error.message, field=error.field) from None
 
 
 def statement_digest(value: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ The writer of the same format restores them. Source: docs/spec/1-canonical-bytes
 
 import base64
 import math
+import re
 from typing import Any
 
 from satchel.errors import ValueRefusedError
@@ -16,17 +17,27 @@ ABSENT: dict[str, Any] = {"$absent": True}
 """Says, inside ``origin.as_written``, that the source's record had no such member."""
 
 _INT, _FLOAT, _BYTES = "$int", "$float", "$bytes"
+_FORMS = {
+    _INT: re.compile(r"-?(?:0|[1-9][0-9]*)"),
+    # As JSON writes a number, or as Python names what JSON cannot write.
+    _FLOAT: re.compile(r"NaN|-?Infinity|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"),
+    _BYTES: re.compile(r"[A-Za-z0-9+/]*={0,2}"),
+}
 
 
 def carry(value: Any) -> Any:
-    """Return a foreign value in the reversible form; values that need none are unchanged."""
+    """Return a foreign value in the reversible form; values that need none are unchanged.
+
+    Raises:
+        ValueRefusedError: If an integer has more digits than Python prints.
+    """
     kind = type(value)
     if kind is dict:
         return {_escaped(key): carry(part) for key, part in value.items()}
     if kind is list or kind is tuple:
         return [carry(part) for part in value]
     if kind is int and abs(value) > MAX_INTEGER:
-        return carried_int(str(value))
+        return carried_int(_digits(value))
     if kind is float and _unholdable(value):
         return carried_float(_float_name(value))
     if kind in (bytes, bytearray, memoryview):
@@ -68,13 +79,24 @@ def restore(value: Any) -> Any:
 
 def _restored(key: str, text: Any) -> Any:
     try:
-        if key == _INT:
-            return int(text)
-        if key == _FLOAT:
-            return float(text)
-        return base64.b64decode(text, validate=True)
-    except (ValueError, TypeError):
-        raise ValueRefusedError(f"{key} does not hold what its name says") from None
+        if type(text) is str and _FORMS[key].fullmatch(text):
+            if key == _INT:
+                return int(text)
+            if key == _FLOAT:
+                return float(text)
+            raw = base64.b64decode(text, validate=True)
+            if base64.b64encode(raw).decode() == text:
+                return raw
+    except ValueError:
+        pass
+    raise ValueRefusedError(f"{key} does not hold what its name says")
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise ValueRefusedError(f"an integer of {value.bit_length()} bits is too long") from None
 
 
 def _unholdable(value: float) -> bool:

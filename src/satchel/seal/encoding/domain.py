@@ -22,17 +22,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 
 
-def checked(value: Any) -> Any:
+def checked(value: Any, *, around: int = 0) -> Any:
     """Return ``value`` with integral floats as integers, after checking every part of it.
 
     Exact types only: dict with str keys, list, str, bool, None, int, float. A tuple, bytes, a
     date, a Decimal or a subclass is refused, since an encoder would silently turn it into
     something else.
 
+    Args:
+        value: Any value.
+        around: Outermost levels that do not count, of what only holds the value.
+
     Raises:
         ValueRefusedError: With a JSON pointer to the part at fault.
     """
-    return _checked(value, 0)
+    return _checked(value, -around)
 
 
 def _checked(value: Any, depth: int) -> Any:

@@ -18,9 +18,9 @@ encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 _decode = msgspec.json.Decoder().decode
 
-# A number token stands after `":`, `[` or `,`. The digits inside "blake3:1e5..." do not.
-_EXPONENT = re.compile(rb'(?:":|[\[,])-?\d[\d.]*e')
-_ODD_NUMBER = re.compile(rb'(?:":|[\[,])-?(?:\d[\d.]*e|\d{16}|\d+\.0+[,\]}])')
+# A number token stands first or after `":`, `[` or `,`; the digits inside "blake3:1e5..." do not.
+_EXPONENT = re.compile(rb'(?:":|[\[,]|\A)-?\d[\d.]*e')
+_ODD_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?(?:\d[\d.]*e|\d{16}|\d+\.0+(?:[,\]}]|\Z))')
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
 
 
@@ -41,11 +41,15 @@ def canonical_checked(value: Any) -> bytes:
     return out
 
 
-def decode_canonical(data: bytes) -> Any:
+def decode_canonical(data: bytes, *, around: int = 0) -> Any:
     """Return the value of bytes that must be canonical already.
 
     Equality with the re-encoded value rules out duplicate keys, odd spacing and odd spelling;
     size of integers and depth are looked at separately, since a codec agrees with itself there.
+
+    Args:
+        data: The bytes.
+        around: Outermost levels that do not count towards the depth.
 
     Raises:
         MalformedError: If the bytes are not JSON, or not canonical.
@@ -60,7 +64,7 @@ def decode_canonical(data: bytes) -> Any:
     if not odd and encode_sorted(value) == data:
         return value
     try:
-        value = checked(value)
+        value = checked(value, around=around)
     except ValueRefusedError as error:
         raise MalformedError(error.message, field=error.field) from None
     if _slow(value).encode() != data:

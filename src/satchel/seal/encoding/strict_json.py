@@ -23,8 +23,10 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _SAFE_DIGITS = 15
 _MAX_DIGITS = 4300
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_DOLLAR_KEY = re.compile(r'"(?:\$|\\u0024)')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
+_SPLIT = 2  # the scanner takes the 1 of "1." and "1e-" for a whole number
 _BOM = "\ufeff"
 
 
@@ -237,7 +239,7 @@ class JsonReader:
                 edge = False
                 self._fill(want)
             else:
-                if end < len(self._text) or self._ended:
+                if end + _SPLIT < len(self._text) or self._ended:
                     return self._taken(value, end)
                 self._more_or_fail(want, end, "")
             want *= 2
@@ -246,7 +248,7 @@ class JsonReader:
         start, self._at = self._at, end
         if _SURROGATE_ESCAPE.search(self._text, start, end) and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
-        if self._carrying and self._text.find('"$', start, end) >= 0:
+        if self._carrying and _DOLLAR_KEY.search(self._text, start, end):
             value, _ = _ESCAPING(self._text, start)
         return value
 
@@ -273,11 +275,14 @@ class JsonReader:
             data = self._stream.read(want)
         except OSError as error:
             raise UnreadableError(f"reading failed: {error.strerror}", file=self._name) from None
+        undecoded = len(self._decode.getstate()[0])
         try:
             self._text += self._decode.decode(data, final=not data)
         except UnicodeDecodeError as error:
             raise MalformedError(
-                "the text is not UTF-8", file=self._name, byte=self._read_bytes + error.start
+                "the text is not UTF-8",
+                file=self._name,
+                byte=self._read_bytes - undecoded + error.start,
             ) from None
         self._read_bytes += len(data)
         self._ended = not data

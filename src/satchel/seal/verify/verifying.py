@@ -9,6 +9,8 @@ Source: docs/spec/4-verification.md.
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from satchel.errors import LimitError, MalformedError, TargetError, UsageError
 from satchel.memory.times import now
 from satchel.seal.artifact.body import Progress
@@ -99,11 +101,12 @@ class _Run:
         self.records = dict(artifact.statement.counts)
         artifact.body.on_progress = self.asked.on_progress
         self.digest = statement_digest(artifact.statement_value)
+        signed_head = artifact.statement.head
+        head = None if signed_head is None else parse_head(signed_head)
         self._step(1, "passed", f"{artifact.encoding}, {artifact.statement.format}")
         self._signatures(artifact)
         trusted = self._trust(artifact)
         whole = self._body(artifact)
-        head = None if artifact.statement.head is None else parse_head(artifact.statement.head)
         if trusted:
             self._freshness(artifact, head)
         # A body that is not the signed one is looked through, to say which record differs.
@@ -115,7 +118,7 @@ class _Run:
     def broken(self, error: MalformedError | LimitError) -> None:
         """Note that the structure gave out."""
         finding = Finding(
-            outcome=Outcome.MALFORMED,
+            outcome=self._blame(Outcome.MALFORMED),
             message=error.message,
             line=error.line,
             byte=error.byte,
@@ -238,7 +241,10 @@ class _Run:
         lineage = Lineage() if needs_lineage else None
         contents = Contents(artifact, self.asked.limits, head.signed if head else None, lineage)
         try:
-            contents.read(artifact.body)
+            try:
+                contents.read(artifact.body)
+            finally:
+                self._take(contents)
             self._records(artifact, contents)
             self._provenance(artifact, contents, lineage)
             self._log(artifact, contents, head)
@@ -249,10 +255,14 @@ class _Run:
             if lineage is not None:
                 lineage.close()
 
-    def _records(self, artifact: Artifact, contents: Contents) -> None:
-        self.findings.extend(contents.findings)
+    def _take(self, contents: Contents) -> None:
+        for found in contents.findings:
+            outcome = self._blame(found.outcome)
+            self.findings.append(msgspec.structs.replace(found, outcome=outcome))
         if contents.more_findings:
             self.notes.append(f"{contents.more_findings} more findings of this kind")
+
+    def _records(self, artifact: Artifact, contents: Contents) -> None:
         wrong = len(contents.findings) + contents.more_findings
         if contents.root_hash != artifact.statement.root_hash:
             self._find(Outcome.TAMPERED, "the root hash is not that of the components")
@@ -353,6 +363,12 @@ class _Run:
 
     def _trusted_key(self) -> str:
         return next(s.key for s in self.signers if s.valid and s.standing != "unknown")
+
+    def _blame(self, outcome: Outcome) -> Outcome:
+        """Return what a fault in the body is: where that was changed, it is the change's doing."""
+        body = self.steps.get(4)
+        changed = body is not None and body.state == "failed"
+        return Outcome.TAMPERED if changed and outcome is Outcome.MALFORMED else outcome
 
     def _find(self, outcome: Outcome, message: str, *, identity: str | None = None) -> None:
         self.findings.append(Finding(outcome=outcome, message=message, id=identity))

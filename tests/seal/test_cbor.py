@@ -1,0 +1,202 @@
+"""Deterministic CBOR: one item for each value, everything else refused."""
+
+import io
+import json
+from typing import Any
+
+import cbor2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.errors import MalformedError, SatchelError, UnreadableError, ValueRefusedError
+from satchel.seal.encoding.cbor import CborReader, array_head, encode, map_head
+from satchel.seal.encoding.domain import MAX_INTEGER, checked
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(
+    allow_nan=False, allow_infinity=False
+).filter(lambda value: not value.is_integer() or abs(value) <= MAX_INTEGER)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def reader(data: bytes) -> CborReader:
+    """Return a reader of ``data``."""
+    return CborReader(io.BytesIO(data), io.BytesIO(data), "f.cbor")
+
+
+def whole(data: bytes) -> Any:
+    """Read one item as one value."""
+    found = reader(data)
+    value = found.value()
+    found.end()
+    return value
+
+
+def members(data: bytes) -> dict[str, Any]:
+    """Read a map member by member."""
+    found = reader(data)
+    value = {key: found.value() for key in found.members()}
+    found.end()
+    return value
+
+
+def elements(data: bytes) -> list[Any]:
+    """Read an array element by element."""
+    found = reader(data)
+    value = [found.value() for _ in found.elements()]
+    found.end()
+    return value
+
+
+@given(values)
+def test_every_value_comes_back_and_has_one_item(value: Any) -> None:
+    """For all values, writing and reading give the same value and the same bytes."""
+    data = encode(checked(value))
+    assert whole(data) == value
+    assert encode(whole(data)) == data
+
+
+@given(st.dictionaries(texts, values, max_size=30), st.lists(values, max_size=30))
+def test_reading_by_parts_gives_the_whole(object_: dict[str, Any], list_: list[Any]) -> None:
+    """A stream of members or elements is the same value in the same bytes."""
+    assert members(encode(checked(object_))) == object_
+    assert elements(encode(checked(list_))) == list_
+
+
+@given(st.binary(max_size=24))
+def test_bytes_of_any_kind_end_in_their_one_value_or_a_typed_error(data: bytes) -> None:
+    """Whatever is read has exactly one spelling, the one that was read."""
+    for read in (whole, members, elements):
+        try:
+            value = read(data)
+        except MalformedError:
+            continue
+        assert encode(value) == data
+
+
+@given(values, st.data())
+def test_an_edited_item_is_refused_or_another_item(value: Any, data: st.DataObject) -> None:
+    """No edit gives a second spelling of the same value."""
+    good = encode(checked(value))
+    place = data.draw(st.integers(0, len(good) - 1))
+    edited = good[:place] + data.draw(st.binary(max_size=2)) + good[place + 1 :]
+    try:
+        read = whole(edited)
+    except MalformedError:
+        return
+    assert encode(read) == edited
+
+
+@pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 65535, 65536, 2**32 - 1, 2**32])
+def test_lengths_take_the_shortest_form(count: int) -> None:
+    """The heads that a stream writes are those of a whole writer."""
+    first = cbor2.dumps(count, canonical=True)
+    assert array_head(count) == bytes([first[0] | 0x80]) + first[1:]
+    assert map_head(count) == bytes([first[0] | 0xA0]) + first[1:]
+
+
+def test_a_length_beyond_64_bits_is_refused() -> None:
+    """It has no head."""
+    with pytest.raises(ValueRefusedError):
+        array_head(2**64)
+
+
+REFUSED = {
+    "a byte string": "4161",
+    "an empty byte string": "40",
+    "an undefined": "f7",
+    "a tag on text": "c06161",
+    "a tag without a known meaning": "d8ff00",
+    "a shared reference": "d81c81d81d00",
+    "the self-describing tag": "d9d9f700",
+    "a bignum": "c249010000000000000000",
+    "a decimal fraction": "c48221196ab3",
+    "a key that is a number": "a10102",
+    "a key that is bytes": "a1416101",
+    "a duplicate key": "a2616101616102",
+    "keys out of order": "a2616201616102",
+    "keys by text and not by length": "a262616101616202",
+    "a long integer head": "1817",
+    "a long text head": "780161",
+    "a long float": "fb3ff8000000000000",
+    "an integral float": "f93c00",
+    "minus zero": "f98000",
+    "not a number": "f97e00",
+    "infinity": "f97c00",
+    "an indefinite list": "9f01ff",
+    "an indefinite map": "bf616101ff",
+    "an indefinite text": "7f6161ff",
+    "a simple value": "e0",
+    "two to the 53": "1b0020000000000000",
+    "invalid UTF-8": "61ff",
+    "a surrogate": "63eda080",
+    "a cut item": "8201",
+    "a length that nothing follows": "9a3b9aca00",
+    "the longest text there is": "7bffffffffffffffff",
+    "a reserved head": "1c",
+    "nothing": "",
+    "two items": "0101",
+    "a value that is none of ours in a map": "a161614161",
+}
+
+
+@pytest.mark.parametrize("read", [whole, members, elements])
+@pytest.mark.parametrize("item", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_deterministic_cbor_is_refused(read: Any, item: str) -> None:
+    """Bytes, tags, other lengths, other orders: each was a way past the reference's checks."""
+    for data in (bytes.fromhex(item), bytes.fromhex("81" + item), bytes.fromhex("a16178" + item)):
+        with pytest.raises(MalformedError) as caught:
+            read(data)
+        assert caught.value.file == "f.cbor"
+        assert caught.value.byte is not None
+
+
+def test_a_list_that_refers_to_itself_is_refused() -> None:
+    """A shared reference made 350 bytes take twenty minutes elsewhere."""
+    bomb = bytes.fromhex("d81c") + bytes.fromhex("82d81d00d81d00")
+    with pytest.raises(MalformedError):
+        whole(bomb)
+
+
+@pytest.mark.parametrize("head", ["81", "a16161"])
+def test_nesting_of_a_hundred_thousand_levels_is_refused_in_cbor(head: str) -> None:
+    """Depth is no way to the end of the stack."""
+    with pytest.raises(MalformedError):
+        whole(bytes.fromhex(head) * 100_000)
+    with pytest.raises(MalformedError):
+        whole(bytes.fromhex(head) * 100_000 + b"\x00")
+
+
+def test_a_value_of_64_levels_is_read_and_of_65_is_not() -> None:
+    """The same depth as in JSON, also inside a stream."""
+    item = b"\x81" * 63 + b"\x80"
+    assert json.dumps(whole(item)) == "[" * 64 + "]" * 64
+    assert elements(b"\x81" + item) == [whole(item)]
+    with pytest.raises(MalformedError):
+        whole(b"\x81" + item)
+    with pytest.raises(MalformedError):
+        elements(b"\x81\x81" + item)
+
+
+class Failing(io.RawIOBase):
+    """A disk that fails."""
+
+    def readable(self) -> bool:
+        """It could be read once."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Fail."""
+        raise OSError(5, "Input/output error")
+
+
+def test_a_disk_that_fails_is_a_typed_error_in_cbor() -> None:
+    """What the system says is passed on, under our own class."""
+    with pytest.raises(UnreadableError):
+        CborReader(Failing(), io.BytesIO(), "f.cbor").value()  # type: ignore[arg-type]
+    assert issubclass(UnreadableError, SatchelError)

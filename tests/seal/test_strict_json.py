@@ -1,0 +1,328 @@
+"""Reading JSON as a stream: the same values as any parser, and nothing that is not JSON."""
+
+import io
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from satchel.errors import LimitError, MalformedError, SatchelError, UnreadableError
+from satchel.seal.encoding import strict_json
+from satchel.seal.encoding.carry import restore
+from satchel.seal.encoding.domain import MAX_INTEGER, checked
+from satchel.seal.encoding.strict_json import JsonReader
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(
+    allow_nan=False, allow_infinity=False
+).filter(lambda value: not value.is_integer() or abs(value) <= MAX_INTEGER)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+def reader(data: bytes, *, carrying: bool = False, item_bytes: int = 1 << 24) -> JsonReader:
+    """Return a reader of ``data``."""
+    return JsonReader(io.BytesIO(data), "f.json", carrying=carrying, item_bytes=item_bytes)
+
+
+def whole(data: bytes, *, carrying: bool = False) -> Any:
+    """Read one document as one value."""
+    found = reader(data, carrying=carrying)
+    value = found.value()
+    found.end()
+    return value
+
+
+def streamed(data: bytes, *, carrying: bool = False) -> Any:
+    """Read one document member by member, two levels deep."""
+    found = reader(data, carrying=carrying)
+    value = _level(found, 2)
+    found.end()
+    return value
+
+
+def _level(found: JsonReader, levels: int) -> Any:
+    if levels and found.peek() == "{":
+        return {key: _level(found, levels - 1) for key in found.members()}
+    if levels and found.peek() == "[":
+        return [_level(found, levels - 1) for _ in found.elements()]
+    return found.value()
+
+
+@pytest.fixture
+def chunk(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set how many bytes are read at a time."""
+
+    def size(number: int) -> None:
+        monkeypatch.setattr(strict_json, "_CHUNK", number)
+
+    return size
+
+
+def at_every_cut(data: bytes, expected: Any) -> None:
+    """Read ``data`` with every small buffer, whole and as a stream."""
+    kept = strict_json._CHUNK
+    try:
+        for size in (1, 2, 3, 5, 7, 11, 64):
+            strict_json._CHUNK = size
+            assert whole(data) == expected
+            assert streamed(data) == expected
+    finally:
+        strict_json._CHUNK = kept
+
+
+@given(values, st.integers(0, 1), st.sampled_from([None, 1]))
+@example([12345, -1.5, 1e-7, 100, 0.25, [1.5e-10, -2e-8]], 0, None)
+@example({"a": 1.5e-7, "b": -12, "c": [True, None, 3]}, 1, 1)
+def test_every_chunking_reads_what_a_whole_parser_reads(
+    value: Any, ascii_only: int, indent: int | None
+) -> None:
+    """For all documents and all places where the buffer ends, the value is that of json.loads."""
+    data = json.dumps(value, ensure_ascii=bool(ascii_only), indent=indent).encode()
+    at_every_cut(data, json.loads(data))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1.5,25e2,1E+3,-0.5e-3,1e-10,12]", '{"a":1.25,"b":1e2,"c":-7}', "[0.1 , 1e1\n]", "3.25e2"],
+)
+def test_a_number_cut_at_the_end_of_the_buffer_is_read_whole(text: str) -> None:
+    """``1e`` at the edge is the start of ``1e5``, not a 1 and a stray letter."""
+    at_every_cut(text.encode(), json.loads(text))
+
+
+def test_a_large_number_cut_where_it_looks_integral_is_not_refused() -> None:
+    """Twenty digits at the edge of the buffer may go on as a fraction."""
+    text = b"[" + b" " * 40 + b"0.00012345678901234567890e-3, 12345678901234567890e-19]"
+    kept = strict_json._CHUNK
+    try:
+        for size in range(32, 90):
+            strict_json._CHUNK = size
+            assert streamed(text) == whole(text) == json.loads(text)
+    finally:
+        strict_json._CHUNK = kept
+
+
+@pytest.mark.parametrize("read", [whole, streamed])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"a":2}',
+        '{"a":1,"\\u0061":2}',
+        '{"x":{"a":1,"a":2}}',
+        '[{"a":[{"b":{"c":1,"c":1}}]}]',
+        '{"":1,"":2}',
+    ],
+)
+def test_a_key_twice_is_refused_at_every_level(read: Any, text: str) -> None:
+    """Of two values under one key, one would be signed and the other be shown."""
+    with pytest.raises(MalformedError, match="twice"):
+        read(text.encode())
+
+
+@pytest.mark.parametrize("read", [whole, streamed])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        "[NaN]",
+        '{"a":-Infinity}',
+        "1e400",
+        "[-1e400]",
+        "9007199254740992",
+        '{"a":9007199254740992.0}',
+        "[1e16]",
+        "[" + "9" * 5000 + "]",
+        "[" + "9" * 5000 + ".5]",
+        "01",
+        "[1,]",
+        '{"a":1,}',
+        "[1 2]",
+        "{1:2}",
+        "'a'",
+        "tru",
+        "[tru",
+        '"abc',
+        '"\n"',
+        '"\\x41"',
+        "[1",
+        '{"a"',
+        '{"a":',
+        '{"a" 1}',
+        "{}{}",
+        "[] 1",
+        "",
+        " ",
+        "]",
+        '"\\ud800"',
+        '{"\\udc00":1}',
+        '["\\udc00\\ud800"]',
+        "\u00a0[]",
+        "\ufeff{}",
+        "[1],",
+    ],
+)
+def test_what_is_not_strict_json_is_refused_with_the_line(read: Any, text: str) -> None:
+    """Never a repaired value, never another kind of error, and the file is named."""
+    with pytest.raises(MalformedError) as caught:
+        read(b"\n\n" * (text != "\ufeff{}") + text.encode())
+    assert caught.value.file == "f.json"
+    assert caught.value.line is not None
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["lists", "objects"])
+@pytest.mark.parametrize("carrying", [0, 1])
+def test_nesting_of_a_hundred_thousand_levels_is_refused(opening: bytes, carrying: int) -> None:
+    """Depth is no way to the end of the stack, closed or not."""
+    closing = b"]" if opening == b"[" else b"}"
+    for data in (opening * 100_000, opening * 100_000 + b"1" + closing * 100_000):
+        with pytest.raises(MalformedError):
+            whole(data, carrying=bool(carrying))
+        with pytest.raises(MalformedError):
+            streamed(data, carrying=bool(carrying))
+
+
+def test_a_duplicate_names_its_line_and_key() -> None:
+    """A person finds the place."""
+    text = '{"items": [\n{"a": 1},\n{"b": 1, "b": 2}\n]}'
+    with pytest.raises(MalformedError) as caught:
+        streamed(text.encode())
+    assert caught.value.line == 3
+    assert caught.value.field == "b"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6, 7, 8, 100])
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b'"abc\xff"', 4),
+        (b'"ab\xe3\x81"', 3),
+        (b'["\xe3\x81\x82", "\xf0\x9f\x98"]', 9),
+        (b'"abc\xed\xa0\x80"', 4),
+        (b'"abcdef\xe3', 7),
+    ],
+)
+def test_invalid_utf8_is_refused_at_its_byte(
+    data: bytes, place: int, size: int, chunk: Any
+) -> None:
+    """The offset is that of the first byte at fault, wherever the buffer ended."""
+    chunk(size)
+    with pytest.raises(MalformedError, match="UTF-8") as caught:
+        whole(data)
+    assert caught.value.byte == place
+
+
+def test_a_value_over_the_limit_is_refused_before_it_is_held() -> None:
+    """One value is bounded; many of them are not."""
+    data = b'["' + b"x" * 2_000_000 + b'"]'
+    with pytest.raises(LimitError):
+        list(read_all(reader(data, item_bytes=1000)))
+    endless = reader(b'["' + b"x" * 2_000_000, item_bytes=1000)
+    with pytest.raises(LimitError):
+        list(read_all(endless))
+    many = b"[" + b",".join([b'"0123456789"'] * 1000) + b"]"
+    assert len(list(read_all(reader(many, item_bytes=100)))) == 1000
+
+
+def read_all(found: JsonReader) -> Iterator[Any]:
+    """Read an array element by element."""
+    for _ in found.elements():
+        yield found.value()
+
+
+def test_a_foreign_file_keeps_the_numbers_that_memory_cannot_hold() -> None:
+    """Importing is no place to round: they take the reversible form."""
+    text = "[NaN, -Infinity, 1e400, 9007199254740993, 1e16, 9007199254740992.0, 1.0, 0.5]"
+    value = whole(text.encode(), carrying=True)
+    checked(value)
+    assert value[2:] == [
+        {"$float": "1e400"},
+        {"$int": "9007199254740993"},
+        {"$float": "1e16"},
+        {"$float": "9007199254740992.0"},
+        1,
+        0.5,
+    ]
+    restored = restore(value)
+    assert math.isnan(restored[0])
+    assert restored[1:] == [-math.inf, math.inf, 9007199254740993, 1e16, 2.0**53, 1, 0.5]
+
+
+@pytest.mark.parametrize("read", [whole, streamed])
+@pytest.mark.parametrize("key", ['"$int"', '"\\u0024int"', '"$\\u0069nt"'])
+def test_a_foreign_key_that_looks_like_ours_is_escaped_however_it_is_spelled(
+    read: Any, key: str
+) -> None:
+    """A provider's own ``$int`` never turns into a number on the way back."""
+    document = f'[[{{"a": {{{key}: "5"}}, "n": 9007199254740993}}]]'
+    value = read(document.encode(), carrying=True)
+    assert value == [[{"a": {"$$int": "5"}, "n": {"$int": "9007199254740993"}}]]
+    assert restore(value) == json.loads(document)
+
+
+@given(
+    st.recursive(
+        st.integers() | st.floats() | texts,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["$int", "$$int", "a", "$"]), inner, max_size=3)
+        ),
+        max_leaves=6,
+    )
+)
+def test_every_foreign_document_is_restored_as_it_was(value: Any) -> None:
+    """For all documents, reading in the reversible form and restoring is json.loads."""
+    text = json.dumps(value)
+    carried = whole(text.encode(), carrying=True)
+    checked(carried)
+    assert repr(numbers_as_floats(restore(carried))) == repr(numbers_as_floats(json.loads(text)))
+
+
+def numbers_as_floats(value: Any) -> Any:
+    """Forget the one thing that is not kept: that an integral number was written as a float."""
+    if isinstance(value, dict):
+        return {key: numbers_as_floats(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [numbers_as_floats(part) for part in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def test_a_mark_at_the_start_of_a_foreign_file_is_skipped_once() -> None:
+    """Editors of some systems write one; two are no mark."""
+    assert whole(b"\xef\xbb\xbf{}", carrying=True) == {}
+    with pytest.raises(MalformedError):
+        whole(b"\xef\xbb\xbf\xef\xbb\xbf{}", carrying=True)
+
+
+class Failing(io.RawIOBase):
+    """A disk that fails after some bytes."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Fail."""
+        raise OSError(5, "Input/output error")
+
+
+def test_a_disk_that_fails_is_a_typed_error() -> None:
+    """What the system says is passed on, under our own class."""
+    with pytest.raises(UnreadableError):
+        JsonReader(Failing(), "f.json")  # type: ignore[arg-type]
+
+
+@given(st.binary(max_size=40))
+def test_bytes_of_any_kind_end_in_a_value_or_a_typed_error(data: bytes) -> None:
+    """No input gets any other exception out of the reader."""
+    for read in (whole, streamed):
+        try:
+            value = read(data)
+        except SatchelError:
+            continue
+        assert value == json.loads(data)
