@@ -87,7 +87,12 @@ NO_JSON: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", NO_JSON, ids=repr)
+def _names(values: list[Any]) -> list[str]:
+    """Give names that are the same in every process; a repr may hold an address."""
+    return [f"{number}-{type(value).__name__}" for number, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("value", NO_JSON, ids=_names(NO_JSON))
 def test_a_value_that_is_no_json_is_refused_with_its_place(value: Any) -> None:
     """Nothing is coerced: the error points at the part, in user data however deep."""
     with pytest.raises(ValueRefusedError) as caught:
@@ -103,7 +108,7 @@ def test_a_value_that_is_no_json_is_refused_with_its_place(value: Any) -> None:
     assert caught.value.exit_status == 4
 
 
-@pytest.mark.parametrize("value", NO_JSON[:35], ids=repr)
+@pytest.mark.parametrize("value", NO_JSON[:35], ids=_names(NO_JSON[:35]))
 def test_a_member_of_any_json_takes_no_tuple_in_user_data(value: Any) -> None:
     """``data`` is the user's: what is inside a list there is looked at by exact type."""
     with pytest.raises(ValueRefusedError) as caught:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from satchel.errors import UsageError
 from satchel.seal.artifact.opening import SdkFile
 from satchel.seal.profiles.pam_sdk import judge_sdk_file
 from satchel.seal.verify.policy import TrustPolicy
@@ -27,4 +28,10 @@ def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None)
     try:
         return verify_artifact(path, policy, asked)
     except SdkFile:
+        if asked.entry is not None:
+            raise UsageError(
+                "chains are followed in artifacts, and this is a file of the SDK",
+                file=str(path),
+                hint="Convert it first: satchel convert.",
+            ) from None
         return judge_sdk_file(path, policy, asked.limits)

@@ -12,7 +12,7 @@ from satchel.disk.reading import open_regular, reading
 from satchel.disk.spool import CHUNK, Spool
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
 from satchel.seal.artifact.body import Body, BodyBuilder
-from satchel.seal.artifact.sections import COMPONENTS, check_name
+from satchel.seal.artifact.sections import COMPONENTS, SDK_MEMBERS, check_name
 from satchel.seal.artifact.statement import FORMAT, Statement, parse
 from satchel.seal.encoding.cbor import CborReader
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
@@ -241,16 +241,13 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
     outside: dict[str, Any] = {}
     found: set[str] = set()
     for key in reader.members():
-        if key == "pam_version":
+        if key in SDK_MEMBERS:
             _refuse_mixture(outside, name)
         if key in ("statement", "signatures"):
             outside[key] = reader.value()
         elif key == "components":
             outside[key] = True
             _components(reader, builder, found, name)
-        elif key in COMPONENTS:
-            # Components at the top level are how the published SDK writes them.
-            _refuse_mixture(outside, name)
         elif not _section(reader, key, builder):
             raise MalformedError("an empty section must be left out", file=name, field=key)
     reader.end()

@@ -54,8 +54,23 @@ PROOF_SECTIONS = frozenset({"proofs", "withheld"})
 TYPED_SECTIONS = {section: kind for kind, section in RECORD_SECTIONS.items()}
 """The one record type each section may hold; a section not named here holds any objects."""
 
-RESERVED = frozenset({"statement", "signatures", "components", "pam_version"})
+RESERVED = frozenset({"statement", "signatures", "components"})
 """Names that mean something else at the top level of a ``.pam`` file."""
+
+SDK_MEMBERS = frozenset(
+    {
+        "pam_version",
+        "schema_version",
+        "created_at",
+        "source_agent",
+        "root_hash",
+        "signature",
+        "capability_tokens",
+        "metadata",
+        *COMPONENTS,
+    }
+)
+"""Top-level members of the published SDK's files; none of them is one of ours."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _RANKS = {name: rank for rank, name in enumerate(ORDER)}
@@ -67,7 +82,7 @@ def check_name(name: str) -> None:
     Raises:
         MalformedError: If it has another shape or means something else.
     """
-    if not _NAME.fullmatch(name) or name in RESERVED:
+    if not _NAME.fullmatch(name) or name in RESERVED | (SDK_MEMBERS - {*COMPONENTS}):
         raise MalformedError(f"{name[:80]!r} cannot be the name of a section")
 
 

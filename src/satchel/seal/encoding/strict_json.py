@@ -292,8 +292,14 @@ class JsonReader:
 
 
 def _lone_surrogate(value: Any) -> bool:
-    if isinstance(value, str):
-        return _SURROGATE.search(value) is not None
-    if isinstance(value, dict):
-        return any(map(_lone_surrogate, value)) or any(map(_lone_surrogate, value.values()))
-    return isinstance(value, list) and any(map(_lone_surrogate, value))
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            if _SURROGATE.search(part):
+                return True
+        elif isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list):
+            waiting += part
+    return False

@@ -21,14 +21,14 @@ class Outcome(StrEnum):
     INCOMPLETE = "incomplete"
     """Parents are missing."""
 
+    ENTRIES_ONLY = "entries-only"
+    """A trusted signature that covers the set of entries and nothing else."""
+
     UNSIGNED = "unsigned"
     """Nobody vouches for it."""
 
     STRANGER = "stranger"
     """Validly signed, by nobody we trust."""
-
-    ENTRIES_ONLY = "entries-only"
-    """A trusted signature that covers the set of entries and nothing else."""
 
     OLDER = "older"
     """Good, but a newer copy was seen here."""

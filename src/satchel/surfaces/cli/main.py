@@ -43,11 +43,10 @@ def _version(value: bool) -> None:
 @app.callback()
 def options(
     home: Annotated[
-        Path | None,
-        typer.Option(help="Folder of keys and trust.", envvar="SATCHEL_HOME", show_envvar=True),
+        Path | None, typer.Option(help="Folder of keys and trust; also SATCHEL_HOME.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Configuration file.", envvar="SATCHEL_CONFIG")
+        Path | None, typer.Option(help="Configuration file; also SATCHEL_CONFIG.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     version: Annotated[

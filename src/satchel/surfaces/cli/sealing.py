@@ -315,3 +315,5 @@ def _show_verification(found: Verification) -> None:
         )
     if found.outcome is Outcome.STRANGER:
         message("If you know this key is theirs: satchel keys trust DID --name NAME")
+    elif Outcome.STRANGER in found.outcomes:
+        message("If you have its signer's key: satchel keys trust KEY --profile pam-sdk-1.0")
