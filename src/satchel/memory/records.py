@@ -34,8 +34,8 @@ from satchel.memory.parts import (
 Count = Annotated[int, Meta(ge=0)]
 """A number of things."""
 
-KeyId = Annotated[str, Meta(pattern=r"^did:key:z[1-9A-HJ-NP-Za-km-z]+$")]
-"""A public key as did:key."""
+KeyId = Annotated[str, Meta(pattern=r"^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{44}$", max_length=56)]
+"""An Ed25519 public key as did:key."""
 
 State = Literal[
     "superseded",
@@ -73,6 +73,9 @@ class Bank(Record, frozen=True, kw_only=True, omit_defaults=True, tag="bank"):
     created_at: Time
     name: str | None = None
     forked_from: JsonObject = {}
+
+    def __post_init__(self) -> None:
+        check_times(self, ("at", "created_at"))
 
 
 class Status(Record, frozen=True, kw_only=True, omit_defaults=True, tag="status"):

@@ -65,12 +65,13 @@ class LeafProof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     type: str
     at: Time
     path: Annotated[
-        list[Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]], Meta(max_length=_MAX_PATH)
+        list[Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", max_length=64)]],
+        Meta(max_length=_MAX_PATH),
     ]
 
     def path_bytes(self) -> list[bytes]:
         """The sibling hashes."""
-        return [bytes.fromhex(part[:64]) for part in self.path]
+        return [bytes.fromhex(part) for part in self.path]
 
     def leaf(self, bank: str) -> bytes:
         """The leaf hash of the record in the log of ``bank``."""

@@ -17,7 +17,7 @@ from satchel.memory.entries import ENTRY_CLASSES, Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import RECORD_CLASSES, AnyRecord, Model
 from satchel.memory.times import now
-from satchel.seal.encoding.domain import checked, plain
+from satchel.seal.encoding.domain import checked, is_empty, plain
 from satchel.seal.encoding.jcs import (
     canonical_checked,
     decode_canonical,
@@ -129,7 +129,7 @@ def seal(
         limits: The bounds on a record.
 
     Raises:
-        ValueRefusedError: If the value has no canonical form.
+        ValueRefusedError: If the value has no canonical form, or a member has the wrong shape.
         LimitError: If the record is too large.
     """
     value = plain(draft)
@@ -145,6 +145,12 @@ def seal(
         )
     value["id"] = identity
     body = canonical_checked(value)
+    try:
+        # A struct made in a program is not checked by anyone before.
+        _decode_typed(body)
+    except msgspec.ValidationError as error:
+        problem, field = _shape_problem(error)
+        raise ValueRefusedError(f"no reader would take this: {problem}", field=field) from None
     check_record(draft, len(body), limits)
     return Sealed(identity, value["type"], body)
 
@@ -153,7 +159,7 @@ def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
     clash = sorted(known_members(value["type"]) & unknown.keys())
     if clash:
         raise ValueRefusedError("not an unknown member", field=clash[0])
-    value.update(checked(unknown))
+    value.update(checked({name: part for name, part in unknown.items() if not is_empty(part)}))
 
 
 def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
@@ -221,7 +227,7 @@ def _without_id(record: Sealed) -> bytes:
     if line.count(member) != 1:
         return canonical_checked({k: v for k, v in record.value.items() if k != "id"})
     before, _, after = line.partition(member)
-    return before + after[1:] if after[:1] == b"," else before[:-1] + after
+    return before + after[1:] if after[:1] == b"," else before.removesuffix(b",") + after
 
 
 def as_model(value: dict[str, Any]) -> Model:
@@ -237,9 +243,14 @@ def as_model(value: dict[str, Any]) -> Model:
     try:
         return msgspec.convert(value, AnyRecord)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        field = path.rstrip("`").lstrip(".") or None
-        raise MalformedError(f"not a record: {message}", field=field) from None
+        problem, field = _shape_problem(error)
+        raise MalformedError(f"not a record: {problem}", field=field) from None
+
+
+def _shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
+    """Return what is wrong and the member at fault, which msgspec writes in one text."""
+    message, _, path = str(error).partition(" - at `$")
+    return message, path.rstrip("`").lstrip(".") or None
 
 
 def derive(
@@ -258,7 +269,7 @@ def derive(
         MalformedError: If a member has the wrong shape.
     """
     component = fields.get("type")
-    if component not in set(Component):
+    if not isinstance(component, str) or component not in set(Component):
         raise UsageError(f"an entry's type is one of {', '.join(Component)}", field="type")
     if not parents or any(parent.type not in set(Component) for parent in parents):
         raise UsageError("an entry is derived from at least one entry", field="parent_ids")

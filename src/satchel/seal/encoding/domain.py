@@ -148,18 +148,19 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
         out[str(config.tag_field)] = config.tag
     for name in model.__struct_fields__:
         value = getattr(model, name)
-        if _empty(value):
+        if is_empty(value):
             continue
         try:
             member = _member(value)
         except ValueRefusedError as error:
             raise _under(error, name) from None
-        if not _empty(member):
+        if not is_empty(member):
             out[name] = member
     return out
 
 
-def _empty(value: Any) -> bool:
+def is_empty(value: Any) -> bool:
+    """Tell whether a value is one that is never written as a top-level member."""
     return not value and (value is None or isinstance(value, tuple | list | dict))
 
 

@@ -1,0 +1,343 @@
+"""Records and their ids: over the value as it is, whoever wrote it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from satchel.errors import (
+    LimitError,
+    MalformedError,
+    SatchelError,
+    UsageError,
+    ValueRefusedError,
+)
+from satchel.memory.entries import Episodic, Semantic
+from satchel.memory.records import Status
+from satchel.seal import records
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.limits import Limits
+from satchel.seal.records import (
+    Sealed,
+    as_model,
+    derive,
+    digest,
+    id_holds,
+    known_members,
+    open_record,
+    open_shape,
+    random_nonce,
+    seal,
+    seeded_nonces,
+)
+
+ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
+TIME = "2025-03-04T05:06:07.000000Z"
+
+
+def foreign(**members: Any) -> dict[str, Any]:
+    """Return a record as another writer might make it, with its right id."""
+    value = {"type": "semantic", "nonce": "0" * 32, **members}
+    return {**value, "id": digest(canonical(value))}
+
+
+def test_an_id_is_the_hash_of_everything_but_itself() -> None:
+    """Anyone can recompute it with a JCS writer and BLAKE3."""
+    record = seal(Semantic(text="tea"))
+    value = json.loads(record.body)
+    identity = value.pop("id")
+    assert identity == record.id == digest(canonical(value))
+    assert record.value["nonce"] == value["nonce"]
+    assert len(value["nonce"]) == 32
+
+
+def test_the_same_memory_sealed_twice_has_two_ids() -> None:
+    """The nonce keeps an id from being guessed from the text."""
+    assert seal(Semantic(text="tea")).id != seal(Semantic(text="tea")).id
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"text": "x", "mood": "calm", "a_first": {"id": ID}, "zz": [1, {"type": "x"}]},
+        {"text": "x", "kind": None, "tags": [], "metadata": {}, "mood": None},
+        {"text": "x", "scope": {"user": "u", "tenant": "t"}},
+        {"text": "x", "origin": {"provider": "p", "seen": 1.5}},
+        {"text": "x", "metadata": {"n": 1e-7, "m": 9.7e-06}},
+        {"text": "x", "salience": 1, "confidence": 0},
+        {"text": "x", "metadata": {"\U0001f600": 1, "\ufb33": 2}},
+        {"data": None, "text": ""},
+        {"text": "x", "": "the empty name", "\u0000": 1},
+    ],
+    ids=str,
+)
+def test_a_foreign_record_is_hashed_as_it_came(members: dict[str, Any]) -> None:
+    """Unknown, null and empty members keep their place, and the id holds."""
+    value = foreign(**members)
+    line = canonical(value)
+    record, model = open_record(line)
+    assert record.body == line
+    assert record.value == value
+    assert model.id == record.id == value["id"]
+    assert record.unknown == {
+        k: v for k, v in members.items() if k not in known_members("semantic")
+    }
+
+
+def test_leaving_out_a_foreign_null_breaks_the_id() -> None:
+    """The id is over the value, never over a model that has forgotten what was null."""
+    value = foreign(text="x", kind=None)
+    del value["kind"]
+    with pytest.raises(MalformedError, match="id"):
+        open_record(canonical(value))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"id": ID},
+        {"a": {"id": ID}, "b": [{"id": ID, "x": 1}, {"a": 1, "id": ID}]},
+        {"id": "7", "text": '"id":"' + ID + '"'},
+        {"a": f'{{"id":"{ID}"}}'},
+    ],
+    ids=str,
+)
+def test_a_nested_id_is_content(metadata: dict[str, Any]) -> None:
+    """Only the id at the top is the record's own, also when the text of both is the same."""
+    record, _ = open_record(canonical(foreign(text="x", metadata=metadata)))
+    assert id_holds(record)
+    # The same text as the record's own id, at another place.
+    value = foreign(text="x", metadata=json.loads(json.dumps(metadata).replace(ID, record.id)))
+    record, _ = open_record(canonical(value))
+    assert id_holds(record)
+    moved = {**value, "data": {"id": value["id"]}}
+    assert not id_holds(Sealed(value["id"], "semantic", canonical(moved)))
+    moved["id"] = ID
+    assert not id_holds(Sealed(ID, "semantic", canonical(moved)))
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(
+    ["a", "id", "ie", "ic", "i", "zz", "text"]
+)
+parts = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([ID, "id", '"id":"x"', ""]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(names, parts, max_size=4), st.booleans())
+@example({}, False)  # noqa: FBT003 - an argument of the property
+@example({"i": {"id": ID}}, True)  # noqa: FBT003 - idem
+def test_cutting_the_id_out_equals_encoding_without_it(value: dict[str, Any], own: bool) -> None:  # noqa: FBT001
+    """For all records, also those that hold their own id's text elsewhere."""
+    value["id"] = ID
+    if own:
+        value["zz"] = {"id": ID}
+    record = Sealed(ID, "x", canonical(value))
+    rest = {name: part for name, part in value.items() if name != "id"}
+    assert records._without_id(record) == canonical(rest)
+
+
+@given(st.dictionaries(names, parts, max_size=4), st.text(max_size=8).filter(str.isascii))
+def test_every_sealed_draft_is_opened_as_the_same_record(
+    metadata: dict[str, Any], text: str
+) -> None:
+    """For all drafts: what is sealed is canonical, has its id, and is read back the same."""
+    unknown = {"zz_unknown": metadata, "yy": text}
+    record = seal(Semantic(text=text, metadata=metadata, tags=("a",)), unknown=unknown)
+    opened, model = open_record(record.body)
+    assert opened == record
+    assert isinstance(model, Semantic)
+    assert (model.text, model.metadata) == (text, metadata)
+    assert record.model == model
+
+
+def test_a_record_of_any_type_is_sealed() -> None:
+    """Not only entries have ids."""
+    record = seal(Status(target=ID, state="deleted", at=TIME))
+    opened, model = open_record(record.body)
+    assert (opened.type, model) == ("status", record.model)
+
+
+def test_a_draft_that_claims_another_id_is_refused() -> None:
+    """An id is a result, never an input: squatting on another's id fails at the door."""
+    with pytest.raises(ValueRefusedError, match="id"):
+        seal(Semantic(id=ID, text="x"))
+    record = seal(Semantic(text="x"))
+    model = record.model
+    assert seal(model) == record
+
+
+def test_empty_unknown_members_are_not_written() -> None:
+    """The rule for empty members holds for all we write, known or not."""
+    record = seal(Semantic(text="x"), unknown={"a": None, "b": [], "c": {}, "d": "", "e": False})
+    assert record.unknown == {"d": "", "e": False}
+
+
+@pytest.mark.parametrize("name", ["text", "id", "nonce", "type", "parent_ids"])
+def test_an_unknown_member_cannot_take_a_known_name(name: str) -> None:
+    """What the model says cannot be overwritten past its checks."""
+    with pytest.raises(ValueRefusedError):
+        seal(Semantic(), unknown={name: "x"})
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        Semantic(salience=7),
+        Semantic(parent_ids=("x",)),
+        Semantic(text=5),  # type: ignore[arg-type]
+        Semantic(text=True),  # type: ignore[arg-type]
+        Semantic(tags=(1,)),  # type: ignore[arg-type]
+        Semantic(metadata=(1, 2)),  # type: ignore[arg-type]
+        Semantic(nonce="zz"),
+        Episodic(event_type="rumour"),  # type: ignore[arg-type]
+        Status(target="x", state="deleted"),
+        Status(target=ID, state="gone"),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_what_no_reader_would_open_is_not_sealed(draft: Any) -> None:
+    """A value made in a program is not checked by Python; sealing is where it is."""
+    with pytest.raises(ValueRefusedError):
+        seal(draft)
+
+
+def wrong_lines() -> list[bytes]:
+    """Return lines that are no records."""
+    good = foreign(text="x")
+    line = canonical(good)
+    return [
+        b"",
+        b"[]",
+        b'"x"',
+        b"null",
+        line + b"\n",
+        line.replace(b":", b": ", 1),
+        line.replace(b'"text":"x"', b'"text":"\\u0078"'),
+        line.replace(b'"text":"x"', b'"text":"x","text":"x"'),
+        line.replace(b'"text":"x"', b'"text":"y"'),
+        canonical({k: v for k, v in good.items() if k != "id"}),
+        canonical({k: v for k, v in good.items() if k != "type"}),
+        canonical({**good, "type": "note"}),
+        canonical({**good, "id": "blake3:" + good["id"][7:].upper()}),
+        canonical({**good, "id": None}),
+        canonical({**good, "id": good["id"] + "\n"}),
+        canonical({**good, "nonce": "0" * 31 + "g"}),
+        b'{"type":"semantic","id":"' + ID.encode() + b'"}',
+        b"\xff",
+        b'{"a":' * 100_000,
+    ]
+
+
+@pytest.mark.parametrize("line", wrong_lines(), ids=range(len(wrong_lines())))
+def test_a_line_that_is_no_record_is_refused(line: bytes) -> None:
+    """Every fault ends in a typed error."""
+    with pytest.raises(MalformedError):
+        open_record(line)
+
+
+def test_the_shape_can_be_judged_without_the_id() -> None:
+    """A redacted form keeps the id of what it stands for."""
+    form = canonical({"id": ID, "text": "[REDACTED:name:1]", "type": "semantic"})
+    record, model = open_shape(form)
+    assert (record.id, model.nonce) == (ID, None)
+    with pytest.raises(MalformedError):
+        open_record(form)
+
+
+def test_a_record_may_be_as_large_as_its_limits_and_no_larger() -> None:
+    """Each bound, at it and one over it, when writing and when reading."""
+    limits = Limits(entry_bytes=400, parents=1, tags=2, metadata_keys=2)
+    size = len(seal(Semantic(text="")).body)
+    bounds: list[tuple[Any, Any, str | None]] = [
+        (Semantic(text="x" * (400 - size)), Semantic(text="x" * (401 - size)), None),
+        (Semantic(parent_ids=(ID,)), Semantic(parent_ids=(ID, OTHER)), "parent_ids"),
+        (Semantic(tags=("a", "b")), Semantic(tags=("a", "b", "c")), "tags"),
+        (
+            Semantic(metadata={"a": 1, "b": 1}),
+            Semantic(metadata={"a": 1, "b": 1, "c": 1}),
+            "metadata",
+        ),
+    ]
+    for good, bad, field in bounds:
+        open_record(seal(good, limits=limits).body, limits=limits)
+        with pytest.raises(LimitError) as caught:
+            seal(bad, limits=limits)
+        assert caught.value.field == field
+        with pytest.raises(LimitError):
+            open_record(seal(bad).body, limits=limits)
+
+
+def test_nonces_of_a_seed_are_the_same_row_again() -> None:
+    """A resumed import gives the same ids; another seed, or no seed, gives others."""
+    first, again, other = (seeded_nonces(seed) for seed in (b"s" * 32, b"s" * 32, b"t" * 32))
+    row = [first() for _ in range(1000)]
+    assert row == [again() for _ in range(1000)]
+    assert len(set(row)) == 1000
+    assert all(len(nonce) == 32 and int(nonce, 16) >= 0 for nonce in row)
+    assert not set(row) & {other() for _ in range(1000)}
+    assert random_nonce() != random_nonce()
+    one, two = (seal(Semantic(text="x"), nonces=seeded_nonces(b"s" * 32)) for _ in range(2))
+    assert one == two
+
+
+def test_deriving_makes_a_new_entry_with_all_its_parents() -> None:
+    """Provenance is written when the memory is, and no parent changes."""
+    first, second = seal(Episodic(observation="a")), seal(Semantic(text="b"))
+    fields = {"type": "semantic", "text": "c", "tags": ["t"], "mood": "calm", "created_at": TIME}
+    child = derive([first, second], fields)
+    opened, model = open_record(child.body)
+    assert isinstance(model, Semantic)
+    assert model.parent_ids == (first.id, second.id)
+    assert (model.text, model.created_at, opened.unknown) == ("c", TIME, {"mood": "calm"})
+    assert derive([first], {"type": "semantic", "text": "c"}).model.id != child.id
+
+
+def test_a_derived_entry_has_the_time_it_was_made_unless_another_is_given() -> None:
+    """The one time we know."""
+    made = derive([seal(Semantic(text="a"))], {"type": "working"})
+    assert made.value["created_at"].endswith("Z")
+
+
+def test_what_cannot_be_derived_is_refused() -> None:
+    """No parent, a parent that is no memory, no component, a wrong member."""
+    parent, status = seal(Semantic(text="a")), seal(Status(target=ID, state="deleted"))
+    cases: list[tuple[list[Sealed], dict[str, Any], type[SatchelError]]] = [
+        ([], {"type": "semantic"}, UsageError),
+        ([status], {"type": "semantic"}, UsageError),
+        ([parent], {"type": "status"}, UsageError),
+        ([parent], {}, UsageError),
+        ([parent], {"type": ["semantic"]}, UsageError),
+        ([parent, parent], {"type": "semantic"}, MalformedError),
+        ([parent], {"type": "semantic", "text": 5}, MalformedError),
+        ([parent], {"type": "semantic", "created_at": "today"}, MalformedError),
+        ([parent], {"type": "semantic", "id": ID}, ValueRefusedError),
+        ([parent], {"type": "semantic", "metadata": {"a": b"x"}}, ValueRefusedError),
+    ]
+    for parents, fields, error in cases:
+        with pytest.raises(error):
+            derive(parents, fields)
+    forged = derive([parent], {"type": "semantic", "parent_ids": [ID]})
+    assert forged.value["parent_ids"] == [parent.id]
+
+
+def test_two_records_are_equal_when_their_bytes_are() -> None:
+    """A record is its bytes; what it shows of itself holds no content."""
+    record = seal(Semantic(text="secret"))
+    again, _ = open_record(record.body)
+    assert record == again
+    assert len({record, again}) == 1
+    assert record != Sealed(record.id, record.type, record.body + b" ")
+    assert record != record.body
+    assert "secret" not in repr(record)
+
+
+def test_a_null_counts_as_absent_only_at_the_top() -> None:
+    """Inside a record null is data."""
+    model = as_model({"type": "semantic", "kind": None, "metadata": {"a": None}, "data": [None]})
+    assert isinstance(model, Semantic)
+    assert (model.kind, model.metadata, model.data) == (None, {"a": None}, [None])
