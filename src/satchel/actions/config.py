@@ -122,7 +122,7 @@ def load_settings(
     file = config or Path(
         env.get("SATCHEL_CONFIG") or platformdirs.user_config_path(_APP) / FILE_NAME
     )
-    table = _read(file, required=config is not None or "SATCHEL_CONFIG" in env)
+    table = _read(file, required=config is not None or bool(env.get("SATCHEL_CONFIG")))
     values = [
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
