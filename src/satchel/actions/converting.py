@@ -1,5 +1,6 @@
 """Converting memory from one format to another, sealed on the way, read back at the end."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from satchel.disk.spool import CHUNK
 from satchel.errors import (
     EmptyInputError,
     LossError,
+    MalformedError,
+    SatchelError,
     TargetError,
     TargetExistsError,
     UnreadableError,
@@ -21,7 +24,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Source
+from satchel.memory.records import Model, Source
 from satchel.memory.times import now
 from satchel.ports.format import Format, Reading, Writing
 from satchel.ports.place import Place, Target
@@ -31,6 +34,7 @@ from satchel.ports.report import Loss, Report
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
+from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
@@ -119,7 +123,7 @@ def convert(
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
     _refuse_same(source, output)
-    if output.exists() and not asked.overwrite:
+    if os.path.lexists(output) and not asked.overwrite:
         raise TargetExistsError(
             "the target exists already", file=str(output), hint="Use --force to replace it."
         )
@@ -187,7 +191,7 @@ def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
 
 
 def _refuse_same(source: Path, output: Path) -> None:
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # a name that cannot be one is refused when it is used
         if source.samefile(output):
             raise UsageError("input and output are the same file", file=str(source))
 
@@ -210,11 +214,22 @@ def _records(
     with ArtifactBuilder() as builder:
         reading = Reading(limits=limits, report=report)
         for item in reader.read(place, reading):
-            builder.add(item if isinstance(item, Sealed) else seal(item, limits=limits))
+            builder.add(_sealed(item, builder.records, place.name, limits))
         if builder.records == 0:
             raise EmptyInputError("there is no memory in this file", file=place.name)
         builder.add(_source_record(name, digest, reading))
         yield RecordSet(*builder.finish(limits)), verdict
+
+
+def _sealed(item: Model | Sealed, number: int, name: str, limits: Limits) -> Sealed:
+    """Seal what a reader gave; an error names the file and the record, counted from 0."""
+    if isinstance(item, Sealed):
+        return item
+    try:
+        return seal(item, limits=limits)
+    except SatchelError as error:
+        error.field = f"{number}/{error.field}" if error.field else str(number)
+        raise error.located(file=name) from None
 
 
 def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
@@ -244,9 +259,10 @@ def _require_trust(verdict: Verification, accepted: frozenset[Outcome], name: st
         )
 
 
-def _refusal(verdict: Verification, name: str) -> VerificationError:
+def _refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
     worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
-    return VerificationError(
+    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
+    return kind(
         f"the file is {verdict.outcome}: {worst.message}",
         file=name,
         line=worst.line,

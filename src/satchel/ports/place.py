@@ -31,7 +31,10 @@ class Place:
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder."""
-        return self.path.is_dir()
+        try:
+            return self.path.is_dir()
+        except OSError:  # such as a name that is too long; opening it says what is wrong
+            return False
 
     @cached_property
     def head(self) -> bytes:

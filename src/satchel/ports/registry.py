@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 
-from satchel.errors import UnknownFormatError
+from satchel.errors import EmptyInputError, UnknownFormatError
 from satchel.ports.format import Format
 from satchel.ports.place import Place
 
@@ -58,11 +58,14 @@ class Registry(Mapping[str, Format]):
 
         Raises:
             UnknownFormatError: If none does, or several do.
+            EmptyInputError: If it is an empty file.
         """
         claims = [name for name, found in self.items() if found.recognises(place)]
         if len(claims) == 1:
             return claims[0]
         if not claims:
+            if not (place.is_folder or place.head):
+                raise EmptyInputError("the file is empty", file=place.name)
             raise UnknownFormatError(
                 "no format recognises this",
                 file=place.name,

@@ -18,6 +18,7 @@ MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
 """Largest magnitude of an integral number; beyond it languages disagree about the value."""
 
+_SHOWN = 80  # characters of a key in a pointer; keys can be as large as files
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 
@@ -128,7 +129,7 @@ def _deep() -> ValueRefusedError:
 def _under(error: SatchelError, step: object) -> SatchelError:
     """Put one step in front of the error's pointer, escaped as RFC 6901 has it."""
     shown = repr(step) if not isinstance(step, str | int) else str(step)
-    shown = shown.encode("utf-8", "backslashreplace").decode()
+    shown = shown[:_SHOWN].encode("utf-8", "backslashreplace").decode()
     shown = shown.replace("~", "~0").replace("/", "~1")
     error.field = f"{shown}/{error.field}" if error.field else shown
     return error

@@ -246,6 +246,9 @@ class JsonReader:
 
     def _taken(self, value: Any, end: int) -> Any:
         start, self._at = self._at, end
+        # Not only the scanner's own bound on recursion: what follows recurses as well.
+        if _brackets(self._text, start, end) > MAX_DEPTH and _deeper(value, MAX_DEPTH):
+            self._fail(f"nesting is deeper than {MAX_DEPTH} levels")
         if _SURROGATE_ESCAPE.search(self._text, start, end) and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
         if self._carrying and _DOLLAR_KEY.search(self._text, start, end):
@@ -289,6 +292,19 @@ class JsonReader:
 
     def _fail(self, message: str, *, field: str | None = None) -> NoReturn:
         raise MalformedError(message, file=self._name, line=self.line, field=field)
+
+
+def _brackets(text: str, start: int, end: int) -> int:
+    return text.count("[", start, end) + text.count("{", start, end)
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Tell whether arrays and objects stand in each other more than ``levels`` deep."""
+    if isinstance(value, dict):
+        return levels == 0 or any(_deeper(part, levels - 1) for part in value.values())
+    if isinstance(value, list):
+        return levels == 0 or any(_deeper(part, levels - 1) for part in value)
+    return False
 
 
 def _lone_surrogate(value: Any) -> bool:

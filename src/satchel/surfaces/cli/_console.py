@@ -1,11 +1,12 @@
 """Printing: data on stdout, messages on stderr, JSON when asked for, nothing a file can abuse."""
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from rich.console import Console
@@ -18,8 +19,17 @@ from satchel.seal.artifact.body import Progress as OnProgress
 
 _SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    """One that leaves a broken pipe to the command line, which knows the exit status."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise what was caught."""
+        raise BrokenPipeError
+
+
+out = _Console(highlight=False, soft_wrap=True)
+err = _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @dataclass(slots=True)
@@ -31,6 +41,11 @@ class State:
     debug: bool = False
     json: bool = False
     _settings: list[Settings] = field(default_factory=list)
+
+    def reset(self, *, json: bool) -> None:
+        """Forget what an earlier command of the same process was told."""
+        self.home, self.config, self.debug, self.json = None, None, False, json
+        self._settings.clear()
 
     @property
     def settings(self) -> Settings:
@@ -58,8 +73,22 @@ def safe(text: object) -> Text:
 
 def print_json(value: Any) -> None:
     """Print one JSON value on stdout."""
-    data = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    sys.stdout.write(data.decode() + "\n")
+    sys.stdout.write(_json(value, indent=2) + "\n")
+
+
+def _json(value: Any, indent: int | None) -> str:
+    """Return JSON in which only letters, signs and spaces that can be seen stand as themselves.
+
+    The same value to any parser, and nothing in it drives a terminal. A file name that is not
+    UTF-8 keeps its bytes as Python's lone surrogates.
+    """
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent)
+    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def line(*parts: object, style: str = "") -> None:
@@ -106,7 +135,7 @@ def print_error(error: SatchelError) -> None:
     """Print an error on stderr: what, where, what to do."""
     if state.json:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
-        sys.stderr.write(msgspec.json.encode(problem).decode() + "\n")
+        sys.stderr.write(_json(problem, indent=None) + "\n")
         return
     message(Text("error: ", style="bold red"), error.message)
     if error.place:
@@ -134,6 +163,14 @@ def progress(label: str, size: int) -> Iterator[OnProgress | None]:
             bar.update(task, completed=done, total=total)
 
         yield tell
+
+
+def bytes_in(path: Path) -> int:
+    """Return the size of a file to show progress by; 0 when it has none."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:  # what is wrong with it is said by whoever opens it
+        return 0
 
 
 def count(number: int, word: str) -> str:

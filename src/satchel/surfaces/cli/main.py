@@ -2,13 +2,15 @@
 
 import os
 import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, TargetError, UsageError
 from satchel.surfaces.cli import about, keys, sealing
 from satchel.surfaces.cli._console import print_error, print_json, state
 
@@ -29,7 +31,7 @@ def _version(value: bool) -> None:
         from satchel.actions.diagnosing import versions
 
         found = versions()
-        if "--json" in sys.argv:
+        if state.json:
             print_json(found)
         else:
             typer.echo(
@@ -49,6 +51,7 @@ def options(
         Path | None, typer.Option(help="Configuration file; also SATCHEL_CONFIG.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Versions, then exit."),
@@ -60,6 +63,8 @@ def options(
     4 input malformed or unreadable, 5 target failed, 130 interrupted.
     """
     del version
+    if as_json:
+        raise UsageError("--json stands after the command")
     state.home, state.config, state.debug = home, config, debug
 
 
@@ -75,36 +80,51 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command with ``arguments`` and return its exit status."""
-    state.json = "--json" in arguments
+    state.reset(json="--json" in arguments)
     try:
         result = app(arguments, prog_name="satchel", standalone_mode=False)
+        sys.stdout.flush()
     except SatchelError as error:
-        if state.debug:
-            raise
-        print_error(error)
-        return error.exit_status
+        return _failed(error)
     except typer.Exit as leaving:
         return leaving.exit_code
     except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
         return _INTERRUPTED
     except TyperException as error:
-        return _show(error)
+        return _misused(error)
     except BrokenPipeError:
         # The reader went away, as `| head` does; nothing more can be said to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return _BROKEN_PIPE
+    except OSError as error:  # of a file that no action knows about, such as stdout
+        _drop_stdout()
+        what = f"the system refused: {error.strerror or error}"
+        return _failed(TargetError(what, file=error.filename))
     return result if isinstance(result, int) else 0
 
 
-def _show(error: TyperException) -> int:
-    """Print a usage error, which knows how to show itself, and return its status."""
-    show = getattr(error, "show", None)
-    if callable(show):
-        show()
-    else:
-        sys.stderr.write(f"{error}\n")
-    return int(getattr(error, "exit_code", 2))
+def _failed(error: SatchelError) -> int:
+    if state.debug:
+        traceback.print_exception(error)
+    print_error(error)
+    return error.exit_status
+
+
+def _misused(error: TyperException) -> int:
+    """Say what was wrong with the command line; file names in it cannot drive the terminal."""
+    text, context = error.format_message(), getattr(error, "ctx", None)
+    if not text and not state.json:
+        return UsageError.exit_status  # no arguments at all: the help was shown instead
+    usage = context.get_usage() if context is not None else None
+    print_error(UsageError(text or "what to do was not said", hint=usage))
+    return UsageError.exit_status
+
+
+def _drop_stdout() -> None:
+    """Let the interpreter's own last flush go nowhere, so that it does not complain."""
+    with suppress(OSError, ValueError):  # stdout may be no real file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import (
+    bytes_in,
     count,
     facts,
     line,
@@ -101,7 +102,7 @@ def convert_command(
     """
     with (
         _stdin_as_file(source) as path,
-        progress("converting", path.stat().st_size if path.is_file() else 0) as tell,
+        progress("converting", bytes_in(path)) as tell,
     ):
         options = ConvertOptions(
             source_format=from_,
@@ -258,7 +259,7 @@ def verify_command(
 
     Example: `satchel verify memory.pam.jsonl --deep`
     """
-    total = file.stat().st_size if file.is_file() else 0
+    total = bytes_in(file)
     with progress("verifying", total) as tell:
         found = verify(
             file,

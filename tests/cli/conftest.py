@@ -1,0 +1,80 @@
+"""The command line, run inside this process or as a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.surfaces.cli.main import run
+
+MEM0 = [{"id": "1", "memory": "likes tea"}, {"id": "2", "memory": "lives in 東京"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, which must be one JSON value."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """The error it printed, which must be the only line of JSON on stderr."""
+        return json.loads(self.err)["error"]
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def satchel(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def call(*arguments: str | Path) -> Ran:
+        capsys.readouterr()
+        status = run([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        return Ran(status, found.out, found.err)
+
+    return call
+
+
+@pytest.fixture
+def process() -> Callable[..., "subprocess.Popen[bytes]"]:
+    """Start a command as a process of its own."""
+
+    def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, **options.pop("env", {})}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        command = [sys.executable, "-m", "satchel", *map(str, arguments)]
+        return subprocess.Popen(command, env=environment, **{**pipes, **options})
+
+    return start
+
+
+@pytest.fixture
+def mem0(tmp_path: Path) -> Path:
+    """A small Mem0 file."""
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps(MEM0))
+    return path
+
+
+@pytest.fixture
+def sealed(satchel: Run, mem0: Path, tmp_path: Path) -> Path:
+    """A file sealed with the default key of this test's home."""
+    path = tmp_path / "memory.pam.jsonl"
+    assert satchel("convert", mem0, path).status == 0
+    return path

@@ -1,0 +1,228 @@
+"""What holds for every command: help, JSON, exit statuses, nothing that drives a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from satchel.surfaces.cli.main import app
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\x7f\r"
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command there is."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+COMMANDS = list(commands(typer.main.get_command(app)))
+
+
+def test_the_commands_are_those_that_were_promised() -> None:
+    """A command that disappears takes its tests with it; not unnoticed."""
+    keys = {f"keys {verb}" for verb in ("create", "list", "export", "rotate", "trust", "revoke")}
+    others = {"convert", "inspect", "verify", "formats", "doctor", "config show"}
+    assert {" ".join(words) for words in COMMANDS} >= keys | others
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_command_has_help_with_an_example_and_json(
+    satchel: Run, words: tuple[str, ...], flag: str
+) -> None:
+    """The help of each command shows how it is used, and that it can speak JSON."""
+    ran = satchel(*words, flag)
+    assert ran.status == 0
+    assert f"satchel {' '.join(words)}" in ran.out
+    assert "Example" in ran.out
+    assert "--json" in ran.out
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize("words", [(), ("keys",), ("config",)], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help(satchel: Run, words: tuple[str, ...]) -> None:
+    """Nobody has to guess the name of the help option."""
+    ran = satchel(*words)
+    assert ran.status == 2
+    assert "Usage" in ran.out + ran.err
+    assert "error" not in ran.err
+
+
+def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
+    """Return arguments with which a command succeeds."""
+    did = "did:key:z6MkpTHR8VNsBxYAAWHut2Geadd9jSwuBV8xRoAnwWsdvktH"
+    more: dict[str, list[str | Path]] = {
+        "convert": [mem0, sealed.with_name("other.pam")],
+        "inspect": [mem0],
+        "verify": [sealed],
+        "keys create": ["second"],
+        "keys trust": [did, "--name", "ada"],
+        "keys revoke": ["default"],
+    }
+    return [*words, *map(str, more.get(" ".join(words), []))]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_json_is_one_value_on_stdout_and_nothing_else(
+    satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
+) -> None:
+    """A program can read what any command prints."""
+    ran = satchel(*working(words, sealed, mem0), "--json")
+    assert ran.status == 0
+    assert isinstance(ran.json, dict | list)
+    assert ran.err == ""
+
+
+def test_json_of_a_secret_export_says_where_it_went(
+    satchel: Run, sealed: Path, tmp_path: Path
+) -> None:
+    """The one command that writes a file instead of printing still answers in JSON."""
+    output = tmp_path / "copy.key"
+    ran = satchel("keys", "export", "--secret", "--output", output, "--json")
+    assert ran.status == 0
+    assert ran.json["output"] == str(output)
+    assert output.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        (["verify", "missing.pam"], 4, "input.unreadable"),
+        (["inspect", "missing.json"], 4, "input.unreadable"),
+        (["convert", "missing.json", "out.pam"], 4, "input.unreadable"),
+        (["formats", "nope"], 2, "format.unknown"),
+        (["keys", "export", "nobody"], 3, "key.refused"),
+        (["keys", "create", "../x"], 3, "key.refused"),
+        (["keys", "trust", "did:key:zzz"], 4, "input.malformed"),
+        (["keys", "revoke", "nobody"], 2, "usage"),
+        (["verify"], 2, "usage"),
+        (["verify", "a", "b"], 2, "usage"),
+        (["verify", "a", "--nope"], 2, "usage"),
+        (["verify", "a", "--threshold", "0"], 2, "usage"),
+        (["nope"], 2, "usage"),
+        (["keys"], 2, "usage"),
+        (["keys", "create", "--role", "boss"], 2, "usage"),
+        (["keys", "export", "--secret"], 2, "usage"),
+        (["convert", "a", "b.pam", "--unsafe-accept", "tampered"], 2, "usage"),
+        (["--config", "missing.toml", "doctor"], 2, "config.invalid"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_errors_are_one_line_of_json_on_stderr(
+    satchel: Run, arguments: list[str], status: int, code: str
+) -> None:
+    """Whatever is wrong, a program is told the code, and stdout stays empty."""
+    ran = satchel(*arguments, "--json")
+    lines = ran.err.splitlines()
+    problem = json.loads(lines[-1])
+    assert (ran.status, problem["error"]["code"], ran.out) == (status, code, "")
+    assert problem["exit_status"] == status
+    assert len(lines) == 1
+    plain = satchel(*arguments)
+    assert plain.status == status
+    assert "Traceback" not in plain.err
+
+
+def test_json_before_the_command_is_refused_not_half_obeyed(satchel: Run, sealed: Path) -> None:
+    """Nobody gets a table where they expected JSON."""
+    ran = satchel("--json", "verify", sealed)
+    assert ran.status == 2
+    assert ran.out == ""
+
+
+def test_one_command_does_not_inherit_the_options_of_the_last(
+    satchel: Run, sealed: Path, tmp_path: Path
+) -> None:
+    """Home, configuration and JSON are of one command only, also inside one process."""
+    other = satchel("--home", tmp_path / "elsewhere", "keys", "list", "--json")
+    assert other.json == []
+    assert satchel("verify", sealed).status == 0
+    assert [found["name"] for found in satchel("keys", "list", "--json").json] == ["default"]
+
+
+@pytest.mark.parametrize("words", [["inspect"], ["verify"], ["convert"]], ids=" ".join)
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["plain", "json"])
+def test_escapes_in_a_file_name_do_not_reach_the_terminal(
+    satchel: Run, tmp_path: Path, words: list[str], more: list[str]
+) -> None:
+    """Attack: a file named so that listing an error clears the screen or reverses the line."""
+    name = tmp_path / (os.fsdecode(b"\xff\xfe") + NASTY)
+    arguments = [*words, str(name), *(["out.pam"] if words == ["convert"] else []), *more]
+    ran = satchel(*arguments)
+    assert ran.status == 4
+    assert not RAW.search(ran.err + ran.out)
+    extra = satchel("verify", "one", str(name), *more)
+    assert extra.status == 2
+    assert not RAW.search(extra.err + extra.out)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["plain", "json"])
+def test_escapes_in_a_file_do_not_reach_the_terminal(
+    satchel: Run, tmp_path: Path, more: list[str]
+) -> None:
+    """Attack: memory that writes to the terminal of whoever inspects, converts or verifies it."""
+    mem0 = tmp_path / "in.json"
+    row = {"id": NASTY, "memory": NASTY, "user_id": NASTY, "categories": [NASTY], NASTY: NASTY}
+    mem0.write_text(json.dumps({"results": [row], NASTY: NASTY}))
+    out = tmp_path / "out.pam"
+    runs = [
+        satchel("inspect", mem0, *more),
+        satchel("convert", mem0, out, "--agent", NASTY, *more),
+        satchel("inspect", out, *more),
+        satchel("verify", out, "--deep", *more),
+    ]
+    assert [ran.status for ran in runs] == [0, 0, 0, 0]
+    assert [ran for ran in runs if RAW.search(ran.out + ran.err)] == []
+    if more:
+        assert runs[0].json["users"] == {NASTY: 1}
+    twice = f"{json.dumps(NASTY)}:1"
+    mem0.write_text(f'[{{"memory":"x",{twice},{twice}}}]')
+    refused = satchel("inspect", mem0, *more)
+    assert refused.status == 4
+    assert not RAW.search(refused.err)
+
+
+def test_escapes_in_a_key_name_do_not_reach_the_terminal(satchel: Run, sealed: Path) -> None:
+    """Attack: a trusted key whose name rewrites the verdict on the screen."""
+    did = satchel("keys", "list", "--json").json[0]["key"]
+    assert satchel("keys", "trust", did, "--name", NASTY).status == 0
+    runs = [satchel("keys", "list"), satchel("verify", sealed), satchel("keys", "revoke", did)]
+    assert [ran for ran in runs if RAW.search(ran.out + ran.err)] == []
+
+
+def test_markup_in_memory_is_shown_not_obeyed(satchel: Run, tmp_path: Path) -> None:
+    """Square brackets are text."""
+    mem0 = tmp_path / "in.json"
+    mem0.write_text(json.dumps([{"memory": "x", "user_id": "[red]ada[/red]"}]))
+    assert "[red]ada[/red]" in satchel("inspect", mem0).out
+
+
+def test_debug_shows_a_traceback_and_keeps_the_exit_status(satchel: Run) -> None:
+    """Only who asks sees one; scripts see the same status."""
+    ran = satchel("--debug", "verify", "missing.pam")
+    assert ran.status == 4
+    assert "Traceback" in ran.err
+    assert "UnreadableError" in ran.err
+    assert "Traceback" not in satchel("verify", "missing.pam").err
+
+
+def test_version_says_what_is_installed(satchel: Run) -> None:
+    """The program's version and that of what it writes, for people and for programs."""
+    assert satchel("--version").out.startswith("satchel ")
+    assert "satchel/1" in satchel("--version").out
+    assert satchel("--version", "--json").json["artifact format"] == "satchel/1"
