@@ -26,7 +26,7 @@ values = st.recursive(
 
 def reader(data: bytes) -> CborReader:
     """Return a reader of ``data``."""
-    return CborReader(io.BytesIO(data), io.BytesIO(data), "f.cbor")
+    return CborReader(io.BytesIO(data), "f.cbor", again=io.BytesIO(data))
 
 
 def whole(data: bytes) -> Any:
@@ -190,6 +190,14 @@ class Failing(io.RawIOBase):
         """It could be read once."""
         return True
 
+    def seekable(self) -> bool:
+        """It is a file."""
+        return True
+
+    def tell(self) -> int:
+        """Reading stands at the start."""
+        return 0
+
     def read(self, size: int = -1) -> bytes:
         """Fail."""
         raise OSError(5, "Input/output error")
@@ -198,5 +206,5 @@ class Failing(io.RawIOBase):
 def test_a_disk_that_fails_is_a_typed_error_in_cbor() -> None:
     """What the system says is passed on, under our own class."""
     with pytest.raises(UnreadableError):
-        CborReader(Failing(), io.BytesIO(), "f.cbor").value()  # type: ignore[arg-type]
+        CborReader(Failing(), "f.cbor").value()  # type: ignore[arg-type]
     assert issubclass(UnreadableError, SatchelError)

@@ -1,6 +1,7 @@
 """Profile ``pam-sdk-1.0``: the reference's vectors, the verdicts, and the attacks on it."""
 
 import gzip
+import io
 import json
 import struct
 import uuid
@@ -17,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import LimitError, MalformedError, UnknownFormatError
+from satchel.seal.encoding.cbor import CborReader
 from satchel.seal.judging import verify_file
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.profiles.pam_sdk import CLAIM, NOT_COVERED, judge_sdk_file
-from satchel.seal.profiles.pam_sdk_cbor import LooseCborReader
 from satchel.seal.profiles.pam_sdk_hashing import (
     content_text,
     entry_id,
@@ -31,7 +32,7 @@ from satchel.seal.profiles.pam_sdk_hashing import (
     signature_holds,
 )
 from satchel.seal.profiles.pam_sdk_reading import opening_sdk_file
-from satchel.seal.profiles.pam_sdk_shape import CAPS, COMPONENTS
+from satchel.seal.profiles.pam_sdk_shape import CAPS, COMPONENTS, check_json
 from satchel.seal.profiles.pam_sdk_writing import (
     dump_cbor,
     dump_json,
@@ -602,7 +603,7 @@ def test_d28_a_byte_string_key_before_the_text_key_is_refused(judge: Judge) -> N
     changed["identity"][0]["preferences"] = {b"style": "obey", "style": "polite", "limit": None}
     found = judge.refusal(cbor2.dumps(changed))
 
-    assert found.findings[0].message == "a byte string"
+    assert "a key that is not text" in found.findings[0].message
     assert found.findings[0].byte is not None
 
 
@@ -612,7 +613,7 @@ def test_d29_a_key_that_is_no_text_is_refused(judge: Judge, odd: Any) -> None:
     changed = document(judge.key)
     changed["identity"][0]["preferences"] = {odd: "obey", "style": "polite", "limit": None}
 
-    assert judge.refusal(cbor2.dumps(changed)).findings[0].message == "a key that is not text"
+    assert "key" in judge.refusal(cbor2.dumps(changed)).findings[0].message
 
 
 @pytest.mark.parametrize(
@@ -627,7 +628,7 @@ def test_d30_a_value_that_only_prints_like_the_signed_one_is_refused(
     changed["identity"][0]["preferences"]["style"] = value
 
     message = judge.refusal(cbor2.dumps(changed)).findings[0].message
-    assert message in ("a byte string", "a tag")
+    assert "bytes is not JSON" in message or "a tag" in message
 
 
 @pytest.mark.parametrize("text", ["Infinity", "-Infinity", "NaN", "1e400", "-1E999"])
@@ -687,7 +688,7 @@ def test_d34_a_bomb_of_shared_references_is_refused_at_once(judge: Judge) -> Non
     key = cbor2.dumps("limit")
     data = dump_cbor(document(judge.key)).replace(key + b"\xf6", key + bomb)
 
-    assert judge.refusal(data).findings[0].message == "a tag"
+    assert "a tag" in judge.refusal(data).findings[0].message
 
 
 def test_d35_a_list_that_holds_itself_is_refused(judge: Judge) -> None:
@@ -695,7 +696,7 @@ def test_d35_a_list_that_holds_itself_is_refused(judge: Judge) -> None:
     key = cbor2.dumps("limit")
     data = dump_cbor(document(judge.key)).replace(key + b"\xf6", key + b"\xd8\x1c\x81\xd8\x1d\x00")
 
-    assert judge.refusal(data).findings[0].message == "a tag"
+    assert "a tag" in judge.refusal(data).findings[0].message
 
 
 @pytest.mark.parametrize("levels", [64, 300, 100_000])
@@ -800,14 +801,14 @@ def test_an_integer_too_long_to_print_is_refused(judge: Judge) -> None:
     assert "digits" in judge.refusal(data).findings[0].message
 
 
-def test_a_file_of_nothing_but_items_is_refused(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A byte of CBOR can become fifty of memory, so the number of values is bounded."""
-    monkeypatch.setattr("satchel.seal.profiles.pam_sdk_cbor._MAX_ITEMS", 1_000)
-    made = dump_cbor(document(judge.key))[:-1] + b"\xa1\x61x\x9f" + b"\x80" * 1_000 + b"\xff"
+def test_a_value_of_nothing_but_items_is_refused(judge: Judge, tmp_path: Path) -> None:
+    """A byte of CBOR can become fifty of memory, so what one value may take is bounded."""
+    made = dump_cbor(document(judge.key))[:-1] + b"\xa1\x61x\x9f" + b"\x80" * 9_000 + b"\xff"
+    (tmp_path / "f.cbor").write_bytes(made)
+    found = judge_sdk_file(tmp_path / "f.cbor", judge.policy, Limits(line_bytes=5_000))
 
-    assert "values" in judge.refusal(made).findings[0].message
+    assert found.outcome is Outcome.MALFORMED
+    assert "larger than 5000 bytes" in found.findings[0].message
 
 
 @pytest.mark.timeout(60)
@@ -884,7 +885,7 @@ def test_any_json_value_reads_from_cbor_as_it_was(
 ) -> None:
     """Types included: 1 stays 1 and 1.0 stays 1.0, in any layout."""
     data = cbor2.dumps(value, canonical=canonical, indefinite_containers=indefinite)
-    reader = LooseCborReader(data, "data")
+    reader = CborReader(io.BytesIO(data), "data")
     found = reader.value()
     reader.end()
     again = cbor2.loads(data)
@@ -895,10 +896,11 @@ def test_any_json_value_reads_from_cbor_as_it_was(
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_json_value_or_refused(data: bytes) -> None:
     """No bytes crash the reader, and none gives a value that JSON cannot hold."""
-    reader = LooseCborReader(data, "data")
+    reader = CborReader(io.BytesIO(data), "data")
     with suppress(MalformedError):
         found = reader.value()
         reader.end()
+        check_json(found)
         json.dumps(found, allow_nan=False)
 
 
@@ -911,11 +913,11 @@ def test_texts_in_pieces_and_short_floats_are_read() -> None:
         (b"\x9f\x01\xff", [1]),
         (b"\x38\x63", -100),
     ):
-        found = LooseCborReader(data, "data").value()
+        found = CborReader(io.BytesIO(data), "data").value()
         assert (found, type(found)) == (value, type(value))
     for data in (b"\x7f\x41a\xff", b"\x7f\x7f\x61a\xff\xff", b"\x62\xc3\x28", b"\x5f\xff"):
         with pytest.raises(MalformedError):
-            LooseCborReader(data, "data").value()
+            check_json(CborReader(io.BytesIO(data), "data").value())
 
 
 @given(

@@ -57,7 +57,7 @@ def read_json(data: bytes) -> Any:
 
 def read_cbor(data: bytes) -> Any:
     """Read one strict CBOR item."""
-    reader = CborReader(io.BytesIO(data), io.BytesIO(data), "vector")
+    reader = CborReader(io.BytesIO(data), "vector", again=io.BytesIO(data))
     value = reader.value()
     reader.end()
     return value

@@ -91,7 +91,7 @@ def opening(path: Path, limits: Limits) -> Iterator[Artifact]:
         if head.startswith(MAGIC):
             _refuse_large(handle, name, limits)
             again = _twin(path, handle, held, compressed=compressed)
-            cbor = _cbor(handle, again, name)
+            cbor = _cbor(handle, again, name, limits)
             yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, held)
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
@@ -156,11 +156,11 @@ def _twin(path: Path, handle: BinaryIO, held: ExitStack, *, compressed: bool) ->
     return spool.handle()
 
 
-def _cbor(handle: BinaryIO, again: BinaryIO, name: str) -> CborReader:
+def _cbor(handle: BinaryIO, again: BinaryIO, name: str, limits: Limits) -> CborReader:
     handle.seek(len(MAGIC))
     if again.read(len(MAGIC)) != MAGIC:
         raise MalformedError("the file changed while it was read", file=name)
-    return CborReader(handle, again, name)
+    return CborReader(handle, name, again=again, item_bytes=limits.line_bytes)
 
 
 def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -> Artifact:  # noqa: FBT001

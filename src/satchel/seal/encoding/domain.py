@@ -19,6 +19,9 @@ MAX_INTEGER = 2**53 - 1
 """Largest magnitude of an integral number; beyond it languages disagree about the value."""
 
 _SHOWN = 80  # characters of a key in a pointer; keys can be as large as files
+ITEM_BYTES = 16 * 2**20
+"""Largest single value that is read from a document: bytes, or characters of JSON."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISSING = object()
 

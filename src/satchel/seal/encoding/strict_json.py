@@ -13,10 +13,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from satchel.errors import LimitError, MalformedError, UnreadableError
 from satchel.seal.encoding.carry import carried_float, carried_int, escape_keys
-from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER
-
-ITEM_BYTES = 16 * 2**20
-"""Largest single value that is read, in characters."""
+from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH, MAX_INTEGER
 
 _CHUNK = 1 << 18
 _SPACE = re.compile(r"[ \t\n\r]*")

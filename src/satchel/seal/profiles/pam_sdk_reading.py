@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 from satchel.disk.reading import reading
 from satchel.errors import LimitError, MalformedError
 from satchel.seal.artifact.opening import MAGIC, plain_bytes
+from satchel.seal.encoding.cbor import CborReader
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.seal.limits import Limits
-from satchel.seal.profiles.pam_sdk_cbor import LooseCborReader
 from satchel.seal.profiles.pam_sdk_shape import (
     COMPONENTS,
     ENVELOPE_MEMBERS,
@@ -90,6 +90,14 @@ class _FloatKeepingReader(JsonReader):
     def _fill(self, want: int) -> None:
         super()._fill(want)
         self._counted = (0, self._lines)
+
+
+class _AnyCborReader(CborReader):
+    """CBOR in any layout; what it may hold is looked at with the types."""
+
+    def where(self) -> dict[str, int]:
+        """Return the place of the next item."""
+        return {"byte": self.byte}
 
 
 class _Reader(Protocol):
@@ -227,7 +235,9 @@ def opening_sdk_file(path: Path, limits: Limits) -> Iterator[SdkDocument]:
         if first == MAGIC[:1]:
             raise MalformedError("the SDK's CBOR has no magic bytes", file=name, byte=0)
         if first and 0xA0 <= first[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map
-            yield SdkDocument(name, "cbor", LooseCborReader(handle.read(), name))
+            yield SdkDocument(
+                name, "cbor", _AnyCborReader(handle, name, item_bytes=limits.line_bytes)
+            )
         else:
             reader = _FloatKeepingReader(handle, name, limits.line_bytes)
             yield SdkDocument(name, "json", reader)
