@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.seal import graph
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.records import digest
 
@@ -92,16 +90,6 @@ def test_examples_are_few_and_numbers_exact() -> None:
     found = report_of([(n, Role.NEEDED, n) for n in range(500)], 100)
     assert found.missing == 500
     assert len(found.missing_examples) == 20
-
-
-def test_an_index_that_fits_in_memory_touches_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file is verified without a temporary one."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a temporary file")
-
-    monkeypatch.setattr(graph.tempfile, "TemporaryFile", refuse)
-    assert report_of([(1, Role.ENTRY, 1), (2, Role.NEEDED, 1)], 50).missing == 1
 
 
 @pytest.fixture
