@@ -186,6 +186,7 @@ class Lineage:
 
     def cycle(self) -> str | None:
         """Return an entry that is its own ancestor, or None; iterative, each edge seen once."""
+        self._db.execute("DELETE FROM done")
         for (start,) in self._db.execute("SELECT id FROM node ORDER BY id").fetchall():
             if not self._is_done(start) and (found := self._walk(start)):
                 return found

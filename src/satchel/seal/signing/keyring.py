@@ -62,6 +62,9 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     seed: str | None = None
     wrapped: _Wrapped | None = None
 
+    def __repr__(self) -> str:
+        return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
+
     @property
     def protected(self) -> bool:
         """Whether a passphrase is needed."""

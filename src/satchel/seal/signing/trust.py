@@ -112,7 +112,8 @@ class TrustRegistry:
         known = keys.get(old)
         if known is None:
             raise UsageError(f"the key to be replaced is not in the registry: {old}")
-        heir = next((key.key for key in keys.values() if key.replaces == old), new)
+        heirs = (key for key in keys.values() if key.replaces == old and key.state != "revoked")
+        heir = next((key.key for key in heirs), new)
         if heir != new:
             raise UsageError(
                 f"{old} was replaced by {heir} already; two successors are a fork",

@@ -1,0 +1,167 @@
+"""Heads and leaves of a log: what is signed, and what proves that a record was recorded."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from satchel.errors import MalformedError
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.log import Head, LeafProof, check_head, leaf_of, parse_head, sign_head
+from satchel.seal.signing.envelope import PayloadType, sign
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tree import leaf_hash
+
+ID, ROOT = "blake3:" + "11" * 32, "blake3:" + "22" * 32
+TIME = "2025-03-04T05:06:07.000000Z"
+
+
+def head_of(key: SigningKey, **members: Any) -> Head:
+    """Return a head that ``key`` may sign."""
+    fields: dict[str, Any] = {
+        "v": 1,
+        "bank": ID,
+        "epoch": 0,
+        "size": 3,
+        "root": ROOT,
+        "counts": {"bank": 1, "semantic": 2},
+        "at": TIME,
+        "key": key.did,
+    }
+    return Head(**fields | members)
+
+
+def test_a_leaf_names_bank_place_type_id_and_time() -> None:
+    """A record moved to another bank, place, type or time has another leaf."""
+    row = [ID, 7, "semantic", ROOT, TIME]
+    assert leaf_of(ID, 7, "semantic", ROOT, TIME) == leaf_hash(canonical(row))
+    proof = LeafProof(id=ROOT, seq=7, type="semantic", at=TIME, path=["ab" * 32])
+    assert proof.leaf(ID) == leaf_hash(canonical(row))
+    assert proof.path_bytes() == [b"\xab" * 32]
+    leaves = {
+        leaf_of(ID, 7, "semantic", ROOT, TIME),
+        leaf_of(ROOT, 7, "semantic", ROOT, TIME),
+        leaf_of(ID, 8, "semantic", ROOT, TIME),
+        leaf_of(ID, 7, "episodic", ROOT, TIME),
+        leaf_of(ID, 7, "semantic", ID, TIME),
+        leaf_of(ID, 7, "semantic", ROOT, TIME.replace("7.", "8.")),
+    }
+    assert len(leaves) == 6
+
+
+def test_a_signed_head_is_read_back_and_holds(key: SigningKey) -> None:
+    """The head in a statement is the JSON that was signed."""
+    value = sign_head(head_of(key), key)
+    found = parse_head(value)
+    assert found.signed == head_of(key)
+    assert check_head(value, found).valid
+
+
+def test_a_head_is_signed_by_the_key_it_names_alone(key: SigningKey) -> None:
+    """Another key's valid signature says nothing about this log."""
+    other = SigningKey.generate()
+    with pytest.raises(ValueError, match="key"):
+        sign_head(head_of(other), key)
+    payload = msgspec.to_builtins(head_of(key))
+    value = {
+        "signed": payload,
+        "signatures": msgspec.to_builtins(sign(PayloadType.HEAD, payload, [other])),
+    }
+    assert not check_head(value, parse_head(value)).valid
+    renamed = {**value, "signatures": [{**value["signatures"][0], "key": key.did}]}
+    assert not check_head(renamed, parse_head(renamed)).valid
+    none = {**value, "signatures": []}
+    assert not check_head(none, parse_head(none)).valid
+
+
+def test_a_signature_over_something_else_is_no_head(key: SigningKey) -> None:
+    """The type is part of what is signed."""
+    payload = msgspec.to_builtins(head_of(key))
+    signatures = msgspec.to_builtins(sign(PayloadType.ARTIFACT, payload, [key]))
+    value = {"signed": payload, "signatures": signatures}
+    assert not check_head(value, parse_head(value)).valid
+
+
+@pytest.mark.parametrize("member", ["bank", "epoch", "size", "root", "counts", "at", "key"])
+def test_every_changed_member_of_a_head_breaks_its_signature(key: SigningKey, member: str) -> None:
+    """Nothing in a head is a mere claim."""
+    value = sign_head(head_of(key), key)
+    changed: dict[str, Any] = {
+        "bank": {"bank": ROOT},
+        "epoch": {"epoch": 1},
+        "size": {"size": 4, "counts": {"bank": 1, "semantic": 3}},
+        "root": {"root": ID},
+        "counts": {"counts": {"bank": 2, "semantic": 1}},
+        "at": {"at": TIME.replace("2025", "2026")},
+        "key": {"key": SigningKey.generate().did},
+    }
+    value["signed"] = value["signed"] | changed[member]
+    assert not check_head(value, parse_head(value)).valid
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"v": 2},
+        {"v": "1"},
+        {"size": -1},
+        {"size": 4},
+        {"size": 3.0},
+        {"epoch": "0"},
+        {"counts": {"bank": 3.5}},
+        {"counts": {"bank": -1, "semantic": 4}},
+        {"counts": []},
+        {"bank": "x"},
+        {"root": ROOT + "\n"},
+        {"at": "2025-02-30T00:00:00.000000Z"},
+        {"note": "x"},
+        {"key": None},
+    ],
+    ids=str,
+)
+def test_a_head_of_another_shape_is_malformed(key: SigningKey, members: dict[str, Any]) -> None:
+    """Strict on types; no extra member is let through unsigned or unseen."""
+    value = sign_head(head_of(key), key)
+    value["signed"] = value["signed"] | members
+    if members == {"size": 3.0}:
+        value["signed"]["size"] = 3.5
+    with pytest.raises(MalformedError):
+        parse_head(value)
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "x", {"signed": {}}, {"signatures": []}], ids=str)
+def test_what_is_no_envelope_is_malformed(value: Any) -> None:
+    """Every fault ends in a typed error."""
+    with pytest.raises(MalformedError):
+        parse_head(value)
+
+
+def test_two_signatures_of_a_head_are_malformed(key: SigningKey) -> None:
+    """A threshold does not apply to heads; there is one."""
+    value = sign_head(head_of(key), key)
+    value["signatures"] = [*value["signatures"], *value["signatures"]]
+    with pytest.raises(MalformedError):
+        parse_head(value)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"path": ["AB" * 32]},
+        {"path": ["ab" * 31]},
+        {"path": ["ab" * 32 + "\n"]},
+        {"path": ["ab" * 32] * 65},
+        {"path": "ab" * 32},
+        {"seq": -1},
+        {"seq": "1"},
+        {"id": "x"},
+        {"note": 1},
+    ],
+    ids=range(9),
+)
+def test_a_proof_of_another_shape_is_refused(members: dict[str, Any]) -> None:
+    """A path has one text, and at most as many steps as a log can have levels."""
+    good = {"id": ID, "seq": 1, "type": "semantic", "at": TIME, "path": ["ab" * 32] * 64}
+    assert len(msgspec.convert(good, LeafProof).path_bytes()) == 64
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(good | members, LeafProof)

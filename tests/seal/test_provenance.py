@@ -1,0 +1,187 @@
+"""Provenance across a file: ids once, parents there, no cycles, in bounded memory."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
+from satchel.seal.records import digest
+
+Row = tuple[int, Role, int]
+
+
+def identity(number: int) -> str:
+    """Return a content address that spreads over the partitions."""
+    return digest(b"%d" % number)
+
+
+def report_of(rows: list[Row], held_rows: int) -> IdReport:
+    """Return what an index that holds so many rows in memory finds."""
+    with closing(IdIndex(held_rows)) as index:
+        for number, role, position in rows:
+            index.add(identity(number), role, position)
+        return index.finish()
+
+
+rows_of = st.lists(
+    st.tuples(st.integers(0, 30), st.sampled_from(Role), st.integers(0, 2**40)), max_size=120
+)
+
+
+@given(rows_of, st.integers(1, 40))
+def test_an_index_that_spills_finds_what_one_in_memory_finds(
+    rows: list[Row], held_rows: int
+) -> None:
+    """For all rows in all orders, going to disk changes nothing."""
+    assert report_of(rows, held_rows) == report_of(rows, 10**6)
+
+
+@given(rows_of, st.integers(1, 200))
+def test_the_index_agrees_with_sets(rows: list[Row], held_rows: int) -> None:
+    """For all rows: missing, dangling and repeated are what they would be with everything held."""
+    found = report_of(rows, held_rows)
+    present = {n for n, role, _ in rows if role in (Role.ENTRY, Role.TOMBSTONE)}
+    missing = [n for n, role, _ in rows if role is Role.NEEDED and n not in present]
+    dangling = [n for n, role, _ in rows if role is Role.MENTIONED and n not in present]
+    assert (found.missing, found.dangling) == (len(missing), len(dangling))
+    assert {one for one, _ in found.missing_examples} <= {identity(n) for n in missing}
+    repeated: dict[int, int] = {}
+    buried = {n for n, role, _ in rows if role is Role.TOMBSTONE}
+    for number, role, _ in rows:
+        if role in (Role.ENTRY, Role.OTHER):
+            repeated[number] = repeated.get(number, 0) + 1
+    sure = sum(count - 1 for number, count in repeated.items() if number not in buried)
+    assert found.duplicates >= sure
+    if not buried:
+        assert found.duplicates == sure
+
+
+def test_a_parent_is_an_entry_a_tombstone_or_withheld_and_nothing_else() -> None:
+    """A record that is no memory cannot stand in for a missing one."""
+    for role, missing in ((Role.ENTRY, 0), (Role.TOMBSTONE, 0), (Role.OTHER, 1)):
+        rows = [(1, role, 5), (1, Role.NEEDED, 9)]
+        assert report_of(rows, 50).missing == missing
+        assert report_of(rows[::-1], 1).missing == missing
+    assert report_of([(1, Role.MENTIONED, 9), (2, Role.NEEDED, 3)], 50) == IdReport(
+        missing=1, dangling=1, missing_examples=[(identity(2), 3)]
+    )
+
+
+def test_an_id_twice_is_named_with_its_second_place() -> None:
+    """A person finds the line."""
+    rows = [(1, Role.ENTRY, 5), (2, Role.ENTRY, 6), (1, Role.ENTRY, 7), (1, Role.OTHER, 8)]
+    found = report_of(rows, 2)
+    assert found.duplicates == 2
+    assert found.duplicate_examples == [(identity(1), 7), (identity(1), 8)]
+
+
+def test_a_tombstone_beside_what_it_buries_is_no_repetition() -> None:
+    """An erasure names the id of the entry that is gone."""
+    rows = [(1, Role.TOMBSTONE, 5), (1, Role.ENTRY, 6)]
+    assert report_of(rows, 50).duplicates == 0
+    assert report_of(rows[::-1], 50).duplicates == 0
+
+
+def test_examples_are_few_and_numbers_exact() -> None:
+    """A file with a million faults does not make a report of a million lines."""
+    found = report_of([(n, Role.NEEDED, n) for n in range(500)], 100)
+    assert found.missing == 500
+    assert len(found.missing_examples) == 20
+
+
+@pytest.fixture
+def lineage() -> Iterator[Lineage]:
+    """Return an empty graph."""
+    with closing(Lineage()) as made:
+        yield made
+
+
+def test_a_cycle_is_found_wherever_it_is(lineage: Lineage) -> None:
+    """Two forged entries that cite each other."""
+    lineage.add("a", [])
+    lineage.add("b", ["a"])
+    lineage.add("c", ["b", "e"])
+    lineage.add("d", ["c", "a"])
+    assert lineage.cycle() is None
+    lineage.add("e", ["d"])
+    found = lineage.cycle()
+    assert found in {"c", "d", "e"}
+
+
+def test_an_entry_that_is_its_own_parent_is_a_cycle(lineage: Lineage) -> None:
+    """The shortest one."""
+    lineage.add("a", ["a"])
+    assert lineage.cycle() == "a"
+
+
+def test_a_diamond_and_a_missing_parent_are_no_cycle(lineage: Lineage) -> None:
+    """Two ways to one ancestor are common."""
+    for name, parents in (("a", []), ("b", ["a"]), ("c", ["a"]), ("d", ["b", "c", "gone"])):
+        lineage.add(name, parents)
+    assert lineage.cycle() is None
+
+
+def test_a_line_of_a_hundred_thousand_generations_is_walked(lineage: Lineage) -> None:
+    """Iterative: depth is no way to the end of the stack, and each edge is seen once."""
+    count = 100_000
+    for number in range(count):
+        lineage.add(f"{number:06}", [f"{number - 1:06}"] if number else [])
+    assert lineage.cycle() is None
+    assert sum(1 for _ in lineage.chain(f"{count - 1:06}")) == count
+
+
+def test_a_cycle_of_a_hundred_thousand_is_found(lineage: Lineage) -> None:
+    """However far it goes round."""
+    count = 100_000
+    for number in range(count):
+        lineage.add(f"{number:06}", [f"{(number - 1) % count:06}"])
+    assert lineage.cycle() is not None
+
+
+edges = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16)
+
+
+@given(edges)
+def test_cycles_are_found_exactly_where_there_are_some(pairs: list[tuple[int, int]]) -> None:
+    """For all small graphs, the answer is that of trying every way."""
+    parents: dict[str, list[str]] = {}
+    for child, parent in pairs:
+        parents.setdefault(str(child), []).append(str(parent))
+    with closing(Lineage()) as lineage:
+        for name, named in parents.items():
+            lineage.add(name, named)
+        found = lineage.cycle()
+    reach = {name: set(named) for name, named in parents.items()}
+    for _ in range(8):
+        for above in reach.values():
+            above.update(*[reach.get(other, set()) for other in above])
+    cyclic = {name for name, above in reach.items() if name in above}
+    assert found in cyclic if cyclic else found is None
+
+
+def test_a_chain_names_every_ancestor_once_and_what_is_missing(lineage: Lineage) -> None:
+    """From one entry back to the roots."""
+    lineage.add("a", [], "whole")
+    lineage.add("b", ["a", "gone"], "redacted")
+    lineage.add("c", ["a", "b"], "whole")
+    lineage.add("z", [], "whole")
+    found = {name: (parents, note) for name, parents, note in lineage.chain("c")}
+    assert found == {
+        "c": (["a", "b"], "whole"),
+        "b": (["a", "gone"], "redacted"),
+        "a": ([], "whole"),
+        "gone": (None, ""),
+    }
+
+
+def test_an_entry_is_found_by_the_start_of_its_id(lineage: Lineage) -> None:
+    """Enough to tell that a start is not unique; letters of SQL patterns mean nothing."""
+    for name in ("blake3:aa0", "blake3:aa1", "blake3:ab", "blake3:af", "blake3:b"):
+        lineage.add(name, [])
+    assert lineage.matching("blake3:aa") == ["blake3:aa0", "blake3:aa1"]
+    assert lineage.matching("blake3:ab") == ["blake3:ab"]
+    assert len(lineage.matching("blake3:a")) == 3
+    assert lineage.matching("blake3:%") == lineage.matching("blake3:_") == []

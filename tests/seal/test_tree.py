@@ -1,0 +1,174 @@
+"""The Merkle tree: the shape of RFC 6962, and proofs that hold for one place of one tree."""
+
+from hashlib import sha256
+
+import pytest
+from blake3 import blake3
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.seal.tree import (
+    Frontier,
+    audit_holds,
+    audit_path,
+    consistency_holds,
+    consistency_path,
+    leaf_hash,
+    node_hash,
+    root_of,
+)
+
+LEAVES = [leaf_hash(b"%d" % number) for number in range(140)]
+
+
+def naive(leaves: list[bytes]) -> bytes:
+    """Return the root as RFC 6962, section 2.1, says it, with BLAKE3."""
+    if not leaves:
+        return blake3(b"").digest()
+    if len(leaves) == 1:
+        return leaves[0]
+    split = 1
+    while split * 2 < len(leaves):
+        split *= 2
+    return blake3(b"\x01" + naive(leaves[:split]) + naive(leaves[split:])).digest()
+
+
+ROOTS = [naive(LEAVES[:size]) for size in range(len(LEAVES))]
+
+
+def test_a_leaf_is_no_node_and_a_node_is_no_leaf() -> None:
+    """The prefixes keep an inner node from being passed off as a record."""
+    assert leaf_hash(b"x") == blake3(b"\x00x").digest()
+    assert node_hash(LEAVES[0], LEAVES[1]) == blake3(b"\x01" + LEAVES[0] + LEAVES[1]).digest()
+    assert leaf_hash(LEAVES[0] + LEAVES[1]) != node_hash(LEAVES[0], LEAVES[1])
+
+
+@pytest.mark.parametrize("size", range(140))
+def test_the_root_and_every_proof_of_every_small_tree_hold(size: int) -> None:
+    """For all sizes below 140: root, frontier, each audit path, each consistency proof."""
+    leaves, root = LEAVES[:size], ROOTS[size]
+    assert root_of(leaves) == root
+    for index in range(size):
+        path = audit_path(leaves, index)
+        assert audit_holds(leaves[index], index, size, path, root)
+        assert len(path) <= max(size - 1, 0).bit_length()
+    for first in range(1, size + 1):
+        path = consistency_path(leaves, first)
+        assert consistency_holds(first, ROOTS[first], size, root, path)
+
+
+@pytest.mark.parametrize("size", [*range(1, 18), 31, 32, 33, 64, 65, 100])
+def test_no_altered_audit_path_holds(size: int) -> None:
+    """Another leaf, index, size, root, or any change of the path: it proves nothing."""
+    leaves, root = LEAVES[:size], ROOTS[size]
+    zero = bytes(32)
+    for index in range(0, size, max(1, size // 9)):
+        leaf, path = leaves[index], audit_path(leaves, index)
+        assert not audit_holds(zero, index, size, path, root)
+        assert not audit_holds(leaf, index, size, path, zero)
+        for other in {index - 1, index + 1, -1, size, size + 1, 2**64, index + size} - {index}:
+            assert not audit_holds(leaf, other, size, path, root)
+        for other in (0, -1, 2 * size, size << 64):
+            assert not audit_holds(leaf, index, other, path, root)
+        altered = [path[:-1], path[1:], [*path, zero], [zero, *path], [*path, root], path[::-1]]
+        altered += [[*path[:i], zero, *path[i + 1 :]] for i in range(len(path))]
+        altered += [
+            [*path[:i], bytes([path[i][0] ^ 1]) + path[i][1:], *path[i + 1 :]]
+            for i in range(len(path))
+        ]
+        for wrong in altered:
+            if wrong != path:
+                assert not audit_holds(leaf, index, size, wrong, root)
+
+
+def test_a_path_holds_for_its_own_size_alone_wherever_the_shape_differs() -> None:
+    """Where two sizes give a leaf the same siblings the root tells them apart."""
+    for size in range(1, 40):
+        path = audit_path(LEAVES[:size], 0)
+        for other in range(1, 40):
+            holds = audit_holds(LEAVES[0], 0, other, path, ROOTS[other])
+            assert holds == (other == size)
+
+
+@pytest.mark.parametrize("second", [*range(2, 18), 33, 64, 65])
+def test_no_altered_consistency_proof_holds(second: int) -> None:
+    """A log that was rewritten has no proof that it was not."""
+    zero = bytes(32)
+    for first in range(1, second):
+        path = consistency_path(LEAVES[:second], first)
+        old, new = ROOTS[first], ROOTS[second]
+        assert not consistency_holds(first, zero, second, new, path)
+        assert not consistency_holds(first, old, second, zero, path)
+        assert not consistency_holds(second, new, first, old, path)
+        assert not consistency_holds(0, ROOTS[0], second, new, path)
+        assert not consistency_holds(-1, old, second, new, path)
+        for other in {first - 1, first + 1} - {0}:
+            assert not consistency_holds(other, old, second, new, path)
+        altered = [path[:-1], path[1:], [*path, zero], [zero, *path], []]
+        altered += [[*path[:i], zero, *path[i + 1 :]] for i in range(len(path))]
+        for wrong in altered:
+            if wrong != path:
+                assert not consistency_holds(first, old, second, new, wrong)
+
+
+def test_a_log_is_a_prefix_of_itself_without_any_proof() -> None:
+    """The same size and root need nothing, and take nothing."""
+    assert consistency_holds(5, ROOTS[5], 5, ROOTS[5], [])
+    assert not consistency_holds(5, ROOTS[5], 5, ROOTS[5], [bytes(32)])
+    assert not consistency_holds(5, ROOTS[5], 5, ROOTS[6], [])
+    assert not consistency_holds(0, ROOTS[0], 0, ROOTS[0], [])
+
+
+@given(st.lists(st.binary(max_size=4), max_size=80), st.data())
+def test_every_rewritten_history_fails_its_consistency_proof(
+    contents: list[bytes], data: st.DataObject
+) -> None:
+    """For all logs: change, drop or swap one old leaf, and no honest proof fits."""
+    leaves = [leaf_hash(content) for content in contents]
+    if len(leaves) < 2:
+        return
+    first = data.draw(st.integers(1, len(leaves)))
+    place = data.draw(st.integers(0, first - 1))
+    forged = [*leaves[:place], leaf_hash(b"forged"), *leaves[place + 1 :]]
+    path = consistency_path(forged, first)
+    assert consistency_holds(first, root_of(forged[:first]), len(forged), root_of(forged), path)
+    assert not consistency_holds(first, root_of(leaves[:first]), len(leaves), root_of(forged), path)
+
+
+def test_a_frontier_grows_as_the_tree_does() -> None:
+    """The few hashes kept give the root at every size, also after being stored and loaded."""
+    frontier = Frontier()
+    for size, leaf in enumerate(LEAVES[:-1]):
+        assert frontier.root == ROOTS[size]
+        assert len(frontier.peaks) == size.bit_count()
+        frontier = Frontier(frontier.size, frontier.peaks)
+        frontier.append(leaf)
+    assert frontier.size == len(LEAVES) - 1
+
+
+@pytest.mark.parametrize(("size", "peaks"), [(0, 1), (1, 0), (3, 1), (4, 2), (7, 2)])
+def test_a_frontier_that_cannot_be_is_refused(size: int, peaks: int) -> None:
+    """There is one peak for each set bit of the size."""
+    with pytest.raises(ValueError, match="peak"):
+        Frontier(size, [bytes(32)] * peaks)
+
+
+def test_what_is_not_in_the_tree_has_no_path() -> None:
+    """Asking for it is a mistake of the program."""
+    for index in (-1, 3):
+        with pytest.raises(IndexError):
+            audit_path(LEAVES[:3], index)
+    for first in (0, 4, -1):
+        with pytest.raises(IndexError):
+            consistency_path(LEAVES[:3], first)
+
+
+@given(st.integers(), st.integers(), st.lists(st.binary(min_size=32, max_size=32), max_size=70))
+def test_hostile_numbers_prove_nothing_and_raise_nothing(
+    index: int, size: int, path: list[bytes]
+) -> None:
+    """For all numbers and paths the answer is no, at once."""
+    leaf, root = sha256(b"leaf").digest(), sha256(b"root").digest()
+    assert not audit_holds(leaf, index, size, path, root)
+    assert not consistency_holds(index, leaf, size, root, path) or size == index
+    assert not audit_holds(leaf, 2**200, 2**200 + 1, path, root)
