@@ -90,8 +90,6 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except SatchelError as error:
         return _failed(error)
-    except typer.Exit as leaving:
-        return leaving.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted()
     except TyperException as error:
@@ -104,9 +102,7 @@ def run(arguments: list[str]) -> int:
         _drop_stdout()
         what = f"the system refused: {error.strerror or error}"
         return _failed(TargetError(what, file=error.filename))
-    if result == _INTERRUPTED:  # typer has caught it already
-        return _interrupted()
-    return result if isinstance(result, int) else 0
+    return _interrupted() if result == _INTERRUPTED else int(result or 0)
 
 
 def _interrupted() -> int:
