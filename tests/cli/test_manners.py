@@ -88,9 +88,8 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     assert ran.err == ""
 
 
-def test_json_of_a_secret_export_says_where_it_went(
-    satchel: Run, sealed: Path, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("sealed")
+def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path) -> None:
     """The one command that writes a file instead of printing still answers in JSON."""
     output = tmp_path / "copy.key"
     ran = satchel("keys", "export", "--secret", "--output", output, "--json")

@@ -59,6 +59,13 @@ class Value:
                 lines.extend(map(canonical, self.sections[name]))
         return b"".join(line + b"\n" for line in lines)
 
+    def over(self, body: bytes, key: SigningKey) -> bytes:
+        """Return lines whose statement, signed by ``key``, vouches for any body at all."""
+        statement = {**self.statement, "body_hash": digest(body)}
+        signatures = msgspec.to_builtins(sign_statement(statement, [key]))
+        outside = {"signatures": signatures, "statement": statement}
+        return PREAMBLE + body + canonical(outside) + b"\n"
+
     @staticmethod
     def resealed(record: dict[str, Any]) -> dict[str, Any]:
         """Give a changed record the id that fits it."""

@@ -1,6 +1,7 @@
 """Converting memory from one format to another, sealed on the way, read back at the end."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -293,7 +294,7 @@ def _write(
 
 @contextmanager
 def _scratch(beside: Path) -> Iterator[Path]:
-    scratch = beside.with_name(f".{beside.name[:64]}.trial")
+    scratch = beside.with_name(f".{beside.name[:64]}.{secrets.token_hex(8)}.trial")
     try:
         yield scratch
     finally:

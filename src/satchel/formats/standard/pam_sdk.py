@@ -6,7 +6,6 @@ is written back under the id it had. What such a file is worth is judged by ``sa
 
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,14 +16,14 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from satchel.errors import MalformedError, SatchelError
+from satchel.formats._pam import plain_head
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model, Source
 from satchel.ports.format import Info, Reading, Traits, Writing
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
-from satchel.seal.artifact.opening import GZIP_MAGIC
 from satchel.seal.artifact.writing import compressing
 from satchel.seal.encoding.carry import carry, restore
 from satchel.seal.profiles.pam_sdk_entries import draft_of, written
@@ -72,10 +71,7 @@ class PamSdk:
     )
 
     def recognises(self, place: Place) -> bool:
-        head = place.head
-        if head.startswith(GZIP_MAGIC):
-            with suppress(zlib.error):
-                head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        head = plain_head(place)
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:

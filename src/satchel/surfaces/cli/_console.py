@@ -20,12 +20,16 @@ from satchel.seal.artifact.body import Progress as OnProgress
 _SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
 
+class ReaderGoneError(Exception):
+    """Nobody reads stdout any more; the frameworks have exit statuses of their own for that."""
+
+
 class _Console(Console):
-    """One that leaves a broken pipe to the command line, which knows the exit status."""
+    """One that leaves a broken pipe to the command line."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Raise what was caught."""
-        raise BrokenPipeError
+        """Pass it on."""
+        raise ReaderGoneError
 
 
 out = _Console(highlight=False, soft_wrap=True)
@@ -73,7 +77,10 @@ def safe(text: object) -> Text:
 
 def print_json(value: Any) -> None:
     """Print one JSON value on stdout."""
-    sys.stdout.write(_json(value, indent=2) + "\n")
+    try:
+        sys.stdout.write(_json(value, indent=2) + "\n")
+    except BrokenPipeError:
+        raise ReaderGoneError from None
 
 
 def _json(value: Any, indent: int | None) -> str:
@@ -97,7 +104,9 @@ def line(*parts: object, style: str = "") -> None:
 
 
 def message(*parts: object, style: str = "") -> None:
-    """Print one line on stderr."""
+    """Print one line on stderr; nothing where a program reads, which has it all in the JSON."""
+    if state.json:
+        return
     err.print(_joined(parts, style))
 
 

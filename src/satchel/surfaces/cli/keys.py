@@ -110,9 +110,10 @@ def export_command(
             raise typer.BadParameter("a secret goes to a file: --output", param_hint="--secret")
         path = signing.export_secret(state.settings, name, output, overwrite=force)
         message(f"Wrote the key to {path} (mode 0600). Whoever has it can sign as you.")
+        if as_json:
+            print_json({"output": str(path), **signing.export_public(state.settings, name)})
         return
-    del as_json  # it is JSON either way
-    print_json(signing.export_public(state.settings, name))
+    print_json(signing.export_public(state.settings, name))  # JSON, asked for or not
 
 
 @keys.command("rotate")

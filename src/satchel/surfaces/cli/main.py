@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from typer.exceptions import TyperException
 
 from satchel.errors import SatchelError, TargetError, UsageError
 from satchel.surfaces.cli import about, keys, sealing
-from satchel.surfaces.cli._console import print_error, print_json, state
+from satchel.surfaces.cli._console import ReaderGoneError, print_error, print_json, state
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -75,6 +76,9 @@ about.add_to(app)
 
 def main() -> None:
     """Run the command and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an old locale shows escapes
     sys.exit(run(sys.argv[1:]))
 
 
@@ -86,14 +90,11 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except SatchelError as error:
         return _failed(error)
-    except typer.Exit as leaving:
-        return leaving.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
-        return _INTERRUPTED
+        return _interrupted()
     except TyperException as error:
         return _misused(error)
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGoneError):
         # The reader went away, as `| head` does; nothing more can be said to it.
         _drop_stdout()
         return _BROKEN_PIPE
@@ -101,7 +102,12 @@ def run(arguments: list[str]) -> int:
         _drop_stdout()
         what = f"the system refused: {error.strerror or error}"
         return _failed(TargetError(what, file=error.filename))
-    return result if isinstance(result, int) else 0
+    return _interrupted() if result == _INTERRUPTED else int(result or 0)
+
+
+def _interrupted() -> int:
+    sys.stderr.write("interrupted\n")
+    return _INTERRUPTED
 
 
 def _failed(error: SatchelError) -> int:

@@ -15,6 +15,7 @@ from satchel.actions.inspecting import Overview, inspect
 from satchel.actions.signing import signing_key
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.disk.spool import CHUNK
+from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.signing.key import SigningKey
@@ -117,6 +118,7 @@ def convert_command(
             on_progress=tell,
         )
         done = convert(path, output, state.settings, options)
+        done = msgspec.structs.replace(done, input=str(source))
     if as_json:
         print_json(msgspec.to_builtins(done))
     else:
@@ -151,7 +153,12 @@ def _stdin_as_file(source: Path) -> Iterator[Path]:
         while data := sys.stdin.buffer.read(CHUNK):
             held.write(data)
         held.flush()
-        yield Path(held.name)
+        try:
+            yield Path(held.name)
+        except SatchelError as error:
+            if error.file == held.name:
+                error.file = str(source)
+            raise
 
 
 def _show_conversion(done: Conversion) -> None:

@@ -1,0 +1,194 @@
+"""``config show`` and ``doctor``: where settings come from, and what is not as it should be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file that is used."""
+    path = tmp_path / "satchel.toml"
+    path.write_text("[verify]\nthreshold = 2\n")
+    monkeypatch.setenv("SATCHEL_CONFIG", str(path))
+    return path
+
+
+def origins(satchel: Run, *before: str) -> dict[str, tuple[object, str]]:
+    """Return the value and the origin of every setting."""
+    shown = satchel(*before, "config", "show", "--json").json["values"]
+    return {found["name"]: (found["value"], found["origin"]) for found in shown}
+
+
+@pytest.mark.usefixtures("config")
+def test_every_setting_says_where_it_comes_from(
+    satchel: Run, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flag over environment over file over default."""
+    monkeypatch.setenv("SATCHEL_LIMITS_TAGS", "7")
+    found = origins(satchel)
+    assert found["verify.threshold"] == (2, "file")
+    assert found["limits.tags"] == (7, "SATCHEL_LIMITS_TAGS")
+    assert found["limits.parents"] == (1024, "default")
+    assert found["home"] == (str(own_home), "SATCHEL_HOME")
+    other = str(tmp_path / "other")
+    assert origins(satchel, "--home", other)["home"] == (other, "flag")
+    monkeypatch.setenv("SATCHEL_VERIFY_THRESHOLD", "3")
+    assert origins(satchel)["verify.threshold"] == (3, "SATCHEL_VERIFY_THRESHOLD")
+    assert "SATCHEL_VERIFY_THRESHOLD" in satchel("config", "show").out
+
+
+def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -> None:
+    """Not only shown: two signatures are needed now, and the environment wins."""
+    assert satchel("verify", sealed).status == 3
+    config.write_text("[keys]\nname = 'work'\n")
+    assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--force").status == 0
+    assert {key["name"] for key in satchel("keys", "list", "--json").json} == {"default", "work"}
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[nope]\nx = 1", "nope"),
+        ("[verify]\nnope = 1", "verify.nope"),
+        ("verify = 1", "verify"),
+        ("[verify]\nthreshold = 'two'", None),
+        ("[verify]\nthreshold = 0", "verify.threshold"),
+        ("[limits]\ntags = 1.5", None),
+        ("[limits]\ntags = true", None),
+        ("[keys]\nname = 5", None),
+        ("not toml", None),
+        ("[verify]\n[verify]", None),
+        ("x = '\\ud800'", None),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_its_place(
+    satchel: Run, config: Path, text: str, field: str | None
+) -> None:
+    """A misspelt setting is an error, not ignored; the file and the field are named."""
+    config.write_text(text)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"], ran.out) == (2, "config.invalid", "")
+    assert ran.error.get("field") == field or field is None
+    assert ran.error.get("file", str(config)) == str(config)
+    assert "file" in ran.error or field
+
+
+@pytest.mark.parametrize("kind", ["bytes", "folder", "missing", "fifo"])
+def test_a_configuration_that_cannot_be_read_is_refused(
+    satchel: Run, config: Path, kind: str
+) -> None:
+    """Asked for by name, so it must be there and be text."""
+    config.unlink()
+    if kind == "bytes":
+        config.write_bytes(b"\xff\xfe")
+    elif kind == "folder":
+        config.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(config)
+    ran = satchel("config", "show", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SATCHEL_VERIFY_THRESHOLD", "many"),
+        ("SATCHEL_VERIFY_THRESHOLD", "0"),
+        ("SATCHEL_VERIFY_THRESHOLD", ""),
+        ("SATCHEL_VERIFY_REQUIRE_FRESH", "maybe"),
+        ("SATCHEL_LIMITS_TAGS", "1e3"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """The message says which variable it was."""
+    monkeypatch.setenv(variable, value)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+    assert ran.error["field"].upper().replace(".", "_") in variable
+
+
+def states(satchel: Run) -> tuple[dict[str, str], int]:
+    """Return what doctor says of each thing, and its exit status."""
+    ran = satchel("doctor", "--json")
+    return {found["name"]: found["state"] for found in ran.json}, ran.status
+
+
+def test_a_sound_installation_has_no_problem(satchel: Run, sealed: Path) -> None:
+    """Nothing to do: status 0, before and after there are keys."""
+    assert sealed.exists()
+    found, status = states(satchel)
+    assert "problem" not in found.values()
+    assert status == 0
+    assert satchel("doctor").status == 0
+
+
+@pytest.mark.parametrize(
+    ("inside", "mode", "name"),
+    [
+        ("keys/default.key", 0o644, "key default"),
+        ("keys/default.key", 0o640, "key default"),
+        (".", 0o755, "home"),
+        ("keys", 0o777, "keys folder"),
+    ],
+)
+def test_what_others_can_open_is_a_problem(
+    satchel: Run, sealed: Path, own_home: Path, inside: str, mode: int, name: str
+) -> None:
+    """Attack: keys that others on the machine can read, or put in the place of ours."""
+    assert sealed.exists()
+    (own_home / inside).chmod(mode)
+    found, status = states(satchel)
+    assert (found.get(name), status) == ("problem", 1)
+    assert "chmod" in satchel("doctor").err
+    assert (own_home / inside).stat().st_mode & 0o777 == mode, "doctor changes nothing"
+
+
+def test_a_key_that_others_can_read_does_not_sign(
+    satchel: Run, sealed: Path, own_home: Path
+) -> None:
+    """Refused until it is closed again."""
+    (own_home / "keys" / "default.key").chmod(0o644)
+    target = sealed.with_name("b.pam")
+    ran = satchel("convert", sealed.with_name("mem0.json"), target)
+    assert (ran.status, target.exists()) == (3, False)
+    assert "chmod 600" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("inside", "content", "name"),
+    [
+        ("keys/default.key", b"{}", "key default"),
+        ("keys/default.key", b"", "key default"),
+        ("trust.json", b"{}", "trust"),
+        ("trust.json", b"\xff", "trust"),
+    ],
+)
+def test_a_damaged_file_of_ours_is_a_problem_not_a_traceback(
+    satchel: Run, sealed: Path, own_home: Path, inside: str, content: bytes, name: str
+) -> None:
+    """Every command says so; nothing is treated as empty and overwritten."""
+    (own_home / inside).write_bytes(content)
+    found, status = states(satchel)
+    assert (found[name], status) == ("problem", 1)
+    ran = satchel("convert", sealed.with_name("mem0.json"), sealed.with_name("b.pam"))
+    assert ran.status in (3, 4)
+    assert (own_home / inside).read_bytes() == content
+
+
+def test_a_home_that_is_a_link_is_a_problem(satchel: Run, sealed: Path, own_home: Path) -> None:
+    """Attack: keys led to another folder."""
+    elsewhere = sealed.with_name("elsewhere")
+    own_home.rename(elsewhere)
+    own_home.symlink_to(elsewhere)
+    found, status = states(satchel)
+    assert (found["home"], status) == ("problem", 1)

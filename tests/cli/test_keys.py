@@ -1,0 +1,247 @@
+"""Keys: made, listed, exported, replaced, trusted, revoked, and what verify says afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+SECRET = "correct horse battery staple"  # noqa: S105 - not a secret of anybody
+
+
+def outcome(satchel: Run, path: Path, *more: str) -> tuple[str, int]:
+    """Return the verdict on a file and the exit status."""
+    ran = satchel("verify", path, *more, "--json")
+    return ran.json["outcome"], ran.status
+
+
+def did(satchel: Run, name: str = "default") -> str:
+    """Return a key's public form."""
+    return str(satchel("keys", "export", name).json["key"])
+
+
+def signed_anew(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
+    """Return a file of its own, sealed now."""
+    path = mem0.with_name(name)
+    assert satchel("convert", mem0, path, *more).status == 0
+    return path
+
+
+def test_the_first_seal_makes_a_key_and_says_so(satchel: Run, mem0: Path, own_home: Path) -> None:
+    """No set-up is needed; the person learns what was made and where."""
+    ran = satchel("convert", mem0, mem0.with_name("a.pam"))
+    assert str(own_home / "keys") in ran.err
+    assert (own_home / "keys" / "default.key").stat().st_mode & 0o777 == 0o600
+    assert (own_home / "keys").stat().st_mode & 0o777 == 0o700
+    assert outcome(satchel, mem0.with_name("a.pam")) == ("good", 0)
+
+
+def test_a_key_is_created_listed_and_exported(satchel: Run) -> None:
+    """What others need is printed; the secret is not in it."""
+    made = satchel("keys", "create", "laptop", "--role", "owner")
+    assert made.out.strip() == did(satchel, "laptop")
+    [line] = satchel("keys", "list", "--json").json
+    assert (line["name"], line["state"], line["own"], line["signs"]) == (
+        "laptop",
+        "trusted",
+        True,
+        True,
+    )
+    assert "seed" not in satchel("keys", "export", "laptop").out
+    assert satchel("keys", "create", "laptop").status == 5
+
+
+def test_a_secret_leaves_only_into_a_file_that_is_its_own(satchel: Run, tmp_path: Path) -> None:
+    """Never on a terminal, mode 0600, nothing replaced unasked."""
+    satchel("keys", "create")
+    output = tmp_path / "copy.key"
+    assert satchel("keys", "export", "--secret").status == 2
+    ran = satchel("keys", "export", "--secret", "--output", output)
+    seed = json.loads(output.read_text())["seed"]
+    assert output.stat().st_mode & 0o777 == 0o600
+    assert seed not in ran.out + ran.err
+    assert satchel("keys", "export", "--secret", "--output", output).status == 5
+    assert satchel("keys", "export", "--secret", "--output", output, "--force").status == 0
+
+
+def test_a_strangers_file_is_good_once_the_key_is_trusted(
+    satchel: Run, sealed: Path, tmp_path: Path
+) -> None:
+    """Another home does not know the key: stranger, then good, and --key for once."""
+    key = did(satchel)
+    other = ("--home", str(tmp_path / "other-home"))
+    assert satchel(*other, "verify", sealed).status == 3
+    assert satchel(*other, "verify", sealed, "--key", key).status == 0
+    assert satchel(*other, "verify", sealed).status == 3
+    assert satchel(*other, "keys", "trust", key, "--name", "ada").status == 0
+    ran = satchel(*other, "verify", sealed)
+    assert ran.status == 0
+    assert "ada" in ran.out
+
+
+@pytest.mark.parametrize("how", ["did", "hex", "json", "raw"])
+def test_a_key_is_trusted_in_any_of_its_forms(
+    satchel: Run, sealed: Path, tmp_path: Path, how: str
+) -> None:
+    """As text, as hex, as the file that export writes, as 32 raw bytes."""
+    from satchel.seal.signing.did import public_key
+
+    key = did(satchel)
+    file = tmp_path / "ada.public"
+    file.write_bytes(
+        {"json": satchel("keys", "export").out.encode(), "raw": public_key(key)}.get(how, b"")
+    )
+    given = {"did": key, "hex": public_key(key).hex()}.get(how, str(file))
+    other = ("--home", str(tmp_path / "other-home"))
+    assert satchel(*other, "keys", "trust", given, "--json").json["key"] == key
+    assert satchel(*other, "verify", sealed).status == 0
+
+
+def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
+    satchel: Run, sealed: Path, mem0: Path
+) -> None:
+    """The old key is retired, not forgotten; its secret signs no more."""
+    old = did(satchel)
+    statement = satchel("keys", "rotate", "--json").json
+    new = did(satchel)
+    assert statement["signed"]["payload"] == {"old": old, "new": new}
+    assert {found["key"] for found in statement["signatures"]} == {old, new}
+    assert outcome(satchel, sealed) == ("good", 0)
+    again = signed_anew(satchel, mem0, "b.pam")
+    signers = satchel("verify", again, "--json").json["signers"]
+    assert [found["key"] for found in signers] == [new]
+    states = {found["key"]: found["state"] for found in satchel("keys", "list", "--json").json}
+    assert states == {old: "retired", new: "trusted"}
+
+
+def test_another_home_follows_a_succession_but_not_two(
+    satchel: Run, sealed: Path, tmp_path: Path
+) -> None:
+    """--replaces retires the old key; a second successor of one key is a fork."""
+    old = did(satchel)
+    satchel("keys", "rotate")
+    new = did(satchel)
+    other = ("--home", str(tmp_path / "other-home"))
+    assert satchel(*other, "keys", "trust", new, "--replaces", old).status == 2
+    satchel(*other, "keys", "trust", old, "--name", "ada")
+    assert satchel(*other, "keys", "trust", new, "--replaces", old, "--name", "ada2").status == 0
+    satchel("keys", "create", "third")
+    third = did(satchel, "third")
+    fork = satchel(*other, "keys", "trust", third, "--replaces", old)
+    assert fork.status == 2
+    assert "fork" in fork.err
+    assert satchel(*other, "verify", sealed).status == 0
+
+
+def test_a_revoked_key_counts_only_for_what_was_seen_before(
+    satchel: Run,
+    sealed: Path,
+    mem0: Path,
+    tmp_path: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thief's file is a stranger's, also with --key; one that verified here still is good."""
+    thief = tmp_path / "thief"
+    shutil.copytree(own_home, thief)
+    satchel("keys", "revoke", "default", "--reason", "stolen")
+    found = satchel("verify", sealed, "--json")
+    assert (found.json["outcome"], found.status) == ("good", 0)
+    assert any("revoked" in note for note in found.json["notes"])
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("SATCHEL_HOME", str(thief))
+        elsewhere.setenv("SATCHEL_WITNESS", str(tmp_path / "thief-witness"))
+        forged = signed_anew(satchel, mem0, "forged.pam")
+    assert outcome(satchel, forged) == ("stranger", 3)
+    assert outcome(satchel, forged, "--key", did(satchel)) == ("stranger", 3)
+    assert satchel("keys", "trust", did(satchel)).status == 2
+
+
+@pytest.mark.usefixtures("sealed")
+def test_a_revoked_key_signs_nothing_more(satchel: Run, mem0: Path) -> None:
+    """Not by accident either."""
+    satchel("keys", "revoke", did(satchel))
+    ran = satchel("convert", mem0, mem0.with_name("b.pam"))
+    assert ran.status == 3
+    assert "revoked" in ran.err
+    assert not mem0.with_name("b.pam").exists()
+
+
+@pytest.mark.usefixtures("sealed")
+def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
+    """The statement names the keys and the reason."""
+    satchel("keys", "create", "second")
+    ran = satchel(
+        "keys", "revoke", "default", "--sign-with", "second", "--reason", "lost", "--json"
+    )
+    payload = ran.json["statement"]["signed"]["payload"]
+    assert payload["reason"] == "lost"
+    assert [found["key"] for found in ran.json["statement"]["signatures"]] == [
+        did(satchel, "second")
+    ]
+
+
+def test_a_threshold_needs_that_many_trusted_signers(satchel: Run, sealed: Path) -> None:
+    """One signature is not two."""
+    assert outcome(satchel, sealed, "--threshold", "1") == ("good", 0)
+    assert outcome(satchel, sealed, "--threshold", "2") == ("stranger", 3)
+
+
+def test_a_passphrase_protects_and_is_never_shown(
+    satchel: Run, mem0: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the environment, not from the command line; not in any output or file."""
+    monkeypatch.setenv("SATCHEL_PASSPHRASE", SECRET)
+    made = satchel("keys", "create", "safe", "--passphrase")
+    assert made.status == 0
+    good = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "safe")
+    assert good.status == 0
+    monkeypatch.setenv("SATCHEL_PASSPHRASE", "wrong")
+    wrong = satchel("convert", mem0, mem0.with_name("b.pam"), "--sign-with", "safe")
+    assert (wrong.status, mem0.with_name("b.pam").exists()) == (3, False)
+    monkeypatch.delenv("SATCHEL_PASSPHRASE")
+    missing = satchel("convert", mem0, mem0.with_name("b.pam"), "--sign-with", "safe")
+    assert missing.status == 3
+    assert "SATCHEL_PASSPHRASE" in missing.err
+    printed = "".join(ran.out + ran.err for ran in (made, good, wrong, missing))
+    assert SECRET not in printed
+    assert "wrong" not in wrong.err.replace("is wrong", "")
+    held = (own_home / "keys" / "safe.key").read_text()
+    assert SECRET not in held
+    assert "seed" not in json.loads(held)
+
+
+def test_a_passphrase_on_the_command_line_is_refused(satchel: Run) -> None:
+    """Other users of the machine can read command lines."""
+    ran = satchel("keys", "create", "safe", f"--passphrase={SECRET}")
+    assert ran.status == 2
+    assert SECRET not in ran.err
+    assert satchel("keys", "create", "safe", "--passphrase").status == 2  # nobody to ask
+
+
+def test_a_key_from_the_environment_signs_and_leaves_no_file(
+    satchel: Run, mem0: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For containers; a broken one is refused without being repeated."""
+    monkeypatch.setenv("SATCHEL_SIGNING_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+    path = signed_anew(satchel, mem0, "a.pam")
+    assert outcome(satchel, path) == ("good", 0)
+    assert not (own_home / "keys").exists()
+    monkeypatch.setenv("SATCHEL_SIGNING_KEY", "hunter2")
+    ran = satchel("convert", mem0, mem0.with_name("b.pam"))
+    assert ran.status == 3
+    assert "hunter2" not in ran.err
+
+
+def test_a_writer_key_does_not_sign_files(satchel: Run, mem0: Path) -> None:
+    """Writer keys are for log heads."""
+    satchel("keys", "create", "w", "--role", "writer")
+    ran = satchel("convert", mem0, mem0.with_name("a.pam"), "--sign-with", "w")
+    assert ran.status == 3
+    assert "writer" in ran.err

@@ -1,0 +1,263 @@
+"""A file appears whole or not at all, whatever goes wrong, and private things stay private."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from satchel.disk.writing import PRIVATE_FILE, private_folder, writing
+from satchel.errors import TargetError, TargetExistsError
+
+OLD = b"what was there"
+
+
+@pytest.fixture(params=["new", "old"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A target that does not exist yet, or does."""
+    path = tmp_path / "folder" / "target"
+    path.parent.mkdir()
+    if request.param == "old":
+        path.write_bytes(OLD)
+    return path
+
+
+def unharmed(path: Path) -> bool:
+    """Tell whether the target is as it was and nothing else is in its folder."""
+    names = [found.name for found in path.parent.iterdir()]
+    return names == [] or (names == [path.name] and path.read_bytes() == OLD)
+
+
+def test_what_was_written_is_there_when_the_block_ends(target: Path) -> None:
+    """Not before: who looks meanwhile sees the old file or none."""
+    with writing(target) as stream:
+        stream.write(b"new")
+        stream.flush()
+        assert not target.exists() or target.read_bytes() == OLD
+    assert target.read_bytes() == b"new"
+    assert [found.name for found in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_exception_leaves_the_target_as_it_was(target: Path, error: type[BaseException]) -> None:
+    """Also an interrupt, and one after a lot was written."""
+
+    def fail() -> None:
+        with writing(target) as stream:
+            stream.write(b"x" * 300_000)
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert unharmed(target)
+
+
+def refusing(number: int) -> Callable[..., None]:
+    """Return a stand-in for a system call that fails."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+def test_a_system_call_that_fails_is_an_error_with_advice(
+    target: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    """Fault: the disk is full or breaks at the last moment."""
+    if call == "fsync":
+        monkeypatch.setattr(os, "fsync", refusing(number))
+    else:
+        monkeypatch.setattr(Path, "replace", refusing(number))
+    with pytest.raises(TargetError) as caught, writing(target) as stream:
+        stream.write(b"new")
+    assert caught.value.file == str(target)
+    assert os.strerror(number) in caught.value.message
+    assert caught.value.exit_status == 5
+    assert (caught.value.hint is None) == (number == errno.EIO)
+    assert unharmed(target)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_while_writing_is_an_error_with_advice(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: the disk fills up in the middle; /dev/full answers as such a disk does."""
+    real = os.fdopen
+
+    def full(handle: int, mode: str) -> object:
+        os.dup2(os.open("/dev/full", os.O_RDWR), handle)
+        return real(handle, mode)
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(TargetError, match="No space left") as caught, writing(target) as stream:
+        stream.write(b"x" * 300_000)
+    assert "Free some space" in (caught.value.hint or "")
+    assert unharmed(target)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 kB; making one needs root."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)],
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip("a small file system can be mounted by root only")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_really_full_disk_leaves_the_target_as_it_was(small_disk: Path) -> None:
+    """Fault: a real file system without room."""
+    path = small_disk / "target"
+    path.write_bytes(OLD)
+    with pytest.raises(TargetError, match="No space left"), writing(path) as stream:
+        stream.write(b"x" * 1_000_000)
+    assert unharmed(path)
+    with writing(path) as stream:
+        stream.write(b"there is room again")
+    assert path.read_bytes() == b"there is room again"
+
+
+def test_a_link_at_the_target_is_replaced_not_followed(tmp_path: Path) -> None:
+    """Attack: a link that leads the program to overwrite another file."""
+    victim, path = tmp_path / "victim", tmp_path / "target"
+    victim.write_bytes(OLD)
+    for leads_to in (victim, tmp_path / "nowhere", path):
+        path.unlink(missing_ok=True)
+        path.symlink_to(leads_to)
+        with writing(path) as stream:
+            stream.write(b"new")
+        assert not path.is_symlink()
+        assert path.read_bytes() == b"new"
+    assert victim.read_bytes() == OLD
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_hard_link_at_the_target_is_replaced_not_written_through(tmp_path: Path) -> None:
+    """Attack: the same with a hard link."""
+    victim, path = tmp_path / "victim", tmp_path / "target"
+    victim.write_bytes(OLD)
+    path.hardlink_to(victim)
+    with writing(path) as stream:
+        stream.write(b"new")
+    assert victim.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) -> None:
+    """Before anything is written, and a dangling link counts as existing."""
+    path = tmp_path / "target"
+    if kind == "file":
+        path.write_bytes(OLD)
+    elif kind == "link":
+        path.symlink_to("nowhere")
+    else:
+        path.mkdir()
+    with pytest.raises(TargetExistsError), writing(path, overwrite=False):
+        pytest.fail("the block must not run")
+    assert [found.name for found in tmp_path.iterdir()] == ["target"]
+
+
+def test_a_target_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    """Race: someone else makes the file between the check and the end."""
+    path = tmp_path / "target"
+    with pytest.raises(TargetExistsError), writing(path, overwrite=False):
+        path.write_bytes(OLD)
+    assert path.read_bytes() == OLD
+    assert [found.name for found in tmp_path.iterdir()] == ["target"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device"])
+def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
+    """A folder, a pipe or a device is never replaced, nor waited for."""
+    path = Path("/dev/null") if kind == "device" else tmp_path / "target"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    with pytest.raises(TargetError, match="not a regular file"), writing(path):
+        pytest.fail("the block must not run")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("no/such/folder", "make it first"),
+        ("n" * 300, None),
+        ("a\0b", None),
+        ("file/below", None),
+    ],
+    ids=["no folder", "too long", "nul", "below a file"],
+)
+def test_a_target_that_cannot_be_is_an_error(tmp_path: Path, name: str, hint: str | None) -> None:
+    """The system's word and advice, not a traceback."""
+    (tmp_path / "file").write_bytes(OLD)
+    with pytest.raises(TargetError) as caught, writing(tmp_path / name):
+        pytest.fail("the block must not run")
+    assert hint is None or hint in (caught.value.hint or "")
+
+
+def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
+    """The temporary name may be no longer than names can be, in bytes."""
+    for name in ("n" * 255, "東" * 85):
+        with writing(tmp_path / name) as stream:
+            stream.write(b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("mode", "mask", "want"), [(0o666, 0o022, 0o644), (0o666, 0, 0o666)])
+def test_permissions_are_those_asked_for(tmp_path: Path, mode: int, mask: int, want: int) -> None:
+    """Plain files follow the umask; secrets are the owner's from the first byte."""
+    old = os.umask(mask)
+    try:
+        with writing(tmp_path / "plain", mode=mode):
+            pass
+        with writing(tmp_path / "secret", mode=PRIVATE_FILE) as stream:
+            assert os.fstat(stream.fileno()).st_mode & 0o777 == 0o600
+    finally:
+        os.umask(old)
+    assert (tmp_path / "plain").stat().st_mode & 0o777 == want
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_replaces_an_open_file_is_closed(tmp_path: Path) -> None:
+    """The old file's permissions are not taken over."""
+    path = tmp_path / "secret"
+    path.touch(mode=0o666)
+    path.chmod(0o666)
+    with writing(path, mode=PRIVATE_FILE):
+        pass
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_private_folder_is_made_and_open_ones_are_closed(tmp_path: Path) -> None:
+    """0700 when new, also under an odd umask; others are locked out of an old one."""
+    assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    open_one = tmp_path / "open"
+    open_one.mkdir()
+    open_one.chmod(0o777)
+    assert private_folder(open_one).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "dangling"])
+def test_a_link_in_a_private_folders_place_is_refused(tmp_path: Path, kind: str) -> None:
+    """Attack: secrets led to a folder that others own."""
+    theirs, path = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir(mode=0o755)
+    if kind == "file":
+        path.write_bytes(OLD)
+    else:
+        path.symlink_to(theirs if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(TargetError):
+        private_folder(path)
+    assert theirs.stat().st_mode & 0o777 == 0o755
