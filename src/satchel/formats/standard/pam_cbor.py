@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.formats._sniffing import unpacked
 from satchel.ports.format import Info
 from satchel.ports.place import Place
 from satchel.seal.artifact.opening import MAGIC, Encoding
@@ -21,7 +22,7 @@ class PamCbor(PamFormat):
     )
 
     def recognises(self, place: Place) -> bool:
-        return place.head.startswith(MAGIC)
+        return unpacked(place.head).startswith(MAGIC)
 
 
 FORMAT = PamCbor()
