@@ -28,6 +28,7 @@ from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss, Report
+from satchel.ports.taking import taken
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
@@ -127,8 +128,8 @@ def convert(
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, writing_report = Report(), Report()
-    with _records(place, source_name, before, settings, asked, report) as taken:
-        records, verdict = taken
+    with _records(place, source_name, before, settings, asked, report) as found:
+        records, verdict = found
         keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
         writing = Writing(
             limits=settings.options.limits,
@@ -209,8 +210,8 @@ def _records(
         return
     with ArtifactBuilder() as builder:
         reading = Reading(limits=limits, report=report)
-        for item in reader.read(place, reading):
-            builder.add(item if isinstance(item, Sealed) else seal(item, limits=limits))
+        for record in taken(reader, place, reading):
+            builder.add(record)
         if builder.records == 0:
             raise EmptyInputError("there is no memory in this file", file=place.name)
         builder.add(_source_record(name, digest, reading))
