@@ -193,6 +193,7 @@ def test_hostile_sizes_are_refused(subject: Subject) -> None:
 
 def test_reading_and_writing_again_changes_nothing(subject: Subject) -> None:
     """An exact format gives back every good sample: an equal value, a sealed one to the byte."""
+    subject.need("writes")
     subject.need("exact")
     for sample in subject.good():
         with (

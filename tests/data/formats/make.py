@@ -103,7 +103,7 @@ def everything() -> tuple[list[Sealed], dict[str, Any]]:
         sealed(Source(at=THEN, provider="elsewhere", format="elsewhere", container={"page": 1})),
         sealed(GraphNode(name="Kyoto", labels=("City",))),
         sealed(Edge(source=fact.id, target="n-1", kind="mentions", weight=0.25)),
-        sealed(SessionEvent(event="message", role="user", content=[{"type": "text", "text": "hi"}])),
+        sealed(SessionEvent(event="message", role="user", content=[{"text": "hi"}])),
         sealed(FileVersion(path="notes/a.md", text="# A\r\n", action="created")),
         sealed(Config(action="writer.added", payload={"key": KEY.did})),
         sealed(Embedding(target=fact.id, model="toy", dimensions=2, vector=(0.5, -0.25))),
@@ -140,7 +140,7 @@ def bad(encoding: Encoding, good: bytes) -> dict[str, bytes]:
         "trailing": good + b" x",
         "empty": b"",
         "not-utf8": good.replace(b"Rosa asked", b"Rosa \xff\xfe asked", 1),
-        "other-id": good.replace(b"Rosa asked", b"Rosa begged"[:10], 1),
+        "other-id": good.replace(b"Rosa asked", b"Rosa begs:", 1),
     }
     if encoding is not Encoding.CBOR:
         fact = b'"confidence":0.75'
@@ -164,8 +164,8 @@ def main() -> None:
             (HERE / folder / f"good-{name}.{encoding}").write_bytes(data)
         data = artifact(encoding, small())
         (HERE / folder / f"good-packed.{encoding}.gz").write_bytes(gzip.compress(data, mtime=0))
-        for name, data in bad(encoding, data).items():
-            (HERE / folder / f"bad-{name}.{encoding}").write_bytes(data)
+        for name, broken in bad(encoding, data).items():
+            (HERE / folder / f"bad-{name}.{encoding}").write_bytes(broken)
 
 
 if __name__ == "__main__":
