@@ -202,7 +202,7 @@ def _note_what_is_missing(reading: Reading, count: int) -> None:
         reading.report.note(f"the file says there are {total} memories and holds {count}")
     elif around.get("next"):
         reading.report.note("this is one page of several; read the next ones too")
-    elif count == _DEFAULT_PAGE:
+    elif total is None and count == _DEFAULT_PAGE:
         reading.report.note("exactly 20 memories, which is where get_all() stops unless told more")
 
 
