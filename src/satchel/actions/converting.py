@@ -17,7 +17,6 @@ from satchel.errors import (
     EmptyInputError,
     LossError,
     MalformedError,
-    SatchelError,
     TargetError,
     TargetExistsError,
     UnreadableError,
@@ -25,17 +24,17 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Model, Source
+from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.ports.format import Format, Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss, Report
+from satchel.ports.taking import taken
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
@@ -132,8 +131,8 @@ def convert(
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, writing_report = Report(), Report()
-    with _records(place, source_name, before, settings, asked, report) as taken:
-        records, verdict = taken
+    with _records(place, source_name, before, settings, asked, report) as found:
+        records, verdict = found
         keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
         writing = Writing(
             limits=settings.options.limits,
@@ -214,23 +213,12 @@ def _records(
         return
     with ArtifactBuilder() as builder:
         reading = Reading(limits=limits, report=report)
-        for item in reader.read(place, reading):
-            builder.add(_sealed(item, builder.records, place.name, limits))
+        for record in taken(reader, place, reading):
+            builder.add(record)
         if builder.records == 0:
             raise EmptyInputError("there is no memory in this file", file=place.name)
         builder.add(_source_record(name, digest, reading))
         yield RecordSet(*builder.finish(limits)), verdict
-
-
-def _sealed(item: Model | Sealed, number: int, name: str, limits: Limits) -> Sealed:
-    """Seal what a reader gave; an error names the file and the record, counted from 0."""
-    if isinstance(item, Sealed):
-        return item
-    try:
-        return seal(item, limits=limits)
-    except SatchelError as error:
-        error.field = f"{number}/{error.field}" if error.field else str(number)
-        raise error.located(file=name) from None
 
 
 def _source_record(name: str, digest: str, reading: Reading) -> Sealed:

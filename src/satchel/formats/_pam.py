@@ -1,16 +1,14 @@
 """What the three encodings of a sealed artifact have in common."""
 
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import BinaryIO, ClassVar
 
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
-from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet, SealedUnder, opened_records
-from satchel.seal.artifact.opening import GZIP_MAGIC, Encoding
+from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.writing import compressing, sign_statement, write_artifact
 from satchel.seal.records import Sealed
 
@@ -19,15 +17,6 @@ TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True)
 
 SPEC = "docs/spec/3-artifact.md"
 CHECKED = "2026-11-21"
-
-
-def plain_head(place: Place) -> bytes:
-    """Return the first bytes of a file, those inside where it is gzip."""
-    head = place.head
-    if head.startswith(GZIP_MAGIC):
-        with suppress(zlib.error):
-            return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-    return head
 
 
 class PamFormat:

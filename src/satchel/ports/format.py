@@ -67,6 +67,9 @@ class Reading:
     container: dict[str, Any] = field(default_factory=dict)
     """Filled by the reader: fields of the file around the records, as found."""
 
+    line: int | None = None
+    """Kept by the reader, where the input has lines: on which the last record starts."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Writing:

@@ -1,13 +1,14 @@
 """A set of sealed records that can be read more than once, as writers need it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from satchel.seal.artifact.body import Body, Totals
-from satchel.seal.artifact.opening import opening
+from satchel.errors import InputError, MalformedError, SatchelError
+from satchel.seal.artifact.body import Body, Span, Totals
+from satchel.seal.artifact.opening import SdkFile, opening
 from satchel.seal.artifact.sections import RECORD_SECTIONS, TYPED_SECTIONS
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, open_record
@@ -60,8 +61,18 @@ class RecordSet:
     def _section(self, section: str) -> Iterator[Sealed]:
         span = self._spans.get(section)
         if span is not None:
-            for line in self.body.within(span):
-                yield open_record(line)[0]
+            for index, line in enumerate(self.body.within(span)):
+                try:
+                    record, _ = open_record(line)
+                except InputError as error:
+                    raise self._located(error, section, span, index) from None
+                yield record
+
+    def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:
+        line = self.body.line_of(span.first_line + index)
+        if line is None:
+            error.field = f"{section}/{index}" + (f"/{error.field}" if error.field else "")
+        return error.located(line=line)
 
 
 @contextmanager
@@ -69,8 +80,21 @@ def opened_records(path: Path, limits: Limits) -> Iterator[RecordSet]:
     """Give the records of an artifact, with the statement and signatures they are under.
 
     Nothing is verified here beyond the structure; verify the file first.
+
+    Raises:
+        InputError: If it cannot be read, or is not a whole artifact.
+        UnknownFormatError: If it is something else altogether.
     """
-    with opening(path, limits) as artifact:
+    with ExitStack() as stack:
+        try:
+            artifact = stack.enter_context(opening(path, limits))
+        except SdkFile:
+            raise MalformedError(
+                "not one of our artifacts, but a file of the published SDK",
+                file=str(path),
+                byte=0,
+                hint="Say --from pam_sdk.",
+            ) from None
         statement = artifact.statement
         totals = Totals(statement.body_hash, statement.root_hash, statement.counts)
         under = SealedUnder(artifact.statement_value, artifact.signatures)

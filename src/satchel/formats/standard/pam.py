@@ -3,7 +3,8 @@
 import re
 from typing import ClassVar
 
-from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat, plain_head
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.formats._sniffing import unpacked
 from satchel.ports.format import Info
 from satchel.ports.place import Place
 from satchel.seal.artifact.opening import Encoding
@@ -24,7 +25,7 @@ class Pam(PamFormat):
     )
 
     def recognises(self, place: Place) -> bool:
-        return _OURS.match(plain_head(place)) is not None
+        return _OURS.match(unpacked(place.head)) is not None
 
 
 FORMAT = Pam()

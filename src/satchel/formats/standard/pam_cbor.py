@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat, plain_head
+from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
+from satchel.formats._sniffing import unpacked
 from satchel.ports.format import Info
 from satchel.ports.place import Place
 from satchel.seal.artifact.opening import MAGIC, Encoding
@@ -21,7 +22,7 @@ class PamCbor(PamFormat):
     )
 
     def recognises(self, place: Place) -> bool:
-        return plain_head(place).startswith(MAGIC)
+        return unpacked(place.head).startswith(MAGIC)
 
 
 FORMAT = PamCbor()

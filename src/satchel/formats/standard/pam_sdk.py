@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from graphlib import CycleError
 from typing import Any, ClassVar, cast
 
 import msgspec
 
 from satchel.errors import MalformedError, SatchelError
-from satchel.formats._pam import plain_head
+from satchel.formats._sniffing import unpacked
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model, Source
+from satchel.memory.times import now
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
@@ -71,7 +71,7 @@ class PamSdk:
     )
 
     def recognises(self, place: Place) -> bool:
-        head = plain_head(place)
+        head = unpacked(place.head)
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
@@ -99,7 +99,7 @@ class PamSdk:
             writing.report.note("a file of the SDK has one signature; only the first key signed")
         document = make_document(
             components,
-            _envelope(records, writing.report),
+            _envelope(records, writing),
             writing.keys[0] if writing.keys else None,
         )
         cbor = target.path.name.removesuffix(".gz").endswith(".cbor")
@@ -220,10 +220,10 @@ def _is_header(record: Sealed) -> bool:
     )
 
 
-def _envelope(records: RecordSet, report: Report) -> dict[str, Any]:
+def _envelope(records: RecordSet, writing: Writing) -> dict[str, Any]:
     """Return what a file says around its entries: as it was read, where one file was."""
     envelope: dict[str, Any] = {
-        "created_at": datetime.now(UTC).isoformat(),
+        "created_at": (writing.header.extra or {}).get("created_at", now()),
         "source_agent": {
             "name": "satchel",
             "model_family": "",
@@ -233,7 +233,9 @@ def _envelope(records: RecordSet, report: Report) -> dict[str, Any]:
     }
     headers = [record.model for record in records.of("source") if _is_header(record)]
     if len(headers) > 1:
-        report.note("the records come from several files of the SDK; none of their headers is kept")
+        writing.report.note(
+            "the records come from several files of the SDK; none of their headers is kept"
+        )
         return envelope
     for header in headers:
         found = cast("Source", header).container

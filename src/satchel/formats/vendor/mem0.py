@@ -3,52 +3,54 @@
 ``memory`` becomes the text of a semantic entry (procedural where Mem0 says so); user, agent, app
 and run ids become the scope; ``metadata``, ``categories`` and the times have their own members.
 Everything else a record holds (``hash``, ``role``, ``actor_id``, ``score``, ``replaced_by``, ...)
-is kept in ``origin.as_written`` and written back. A ``relations`` list (graph memory) becomes
+is kept in ``origin.as_written`` and written back. The TypeScript SDKs spell the same members in
+camel case; that is read, and written back as it was. A ``relations`` list (graph memory) becomes
 semantic triples. Compared with mem0ai 2.2.1 and the platform API v3.
 
 ``get_all()`` returns 20 memories unless told otherwise, and hides expired ones: the reader cannot
-see what is not in the file.
+see what is not in the file, but says so where the file shows that there is more.
 """
 
 import base64
-import hashlib
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, BinaryIO, ClassVar
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, ClassVar, cast
 
-import msgspec
-
-from satchel.errors import MalformedError
-from satchel.formats._as_written import differences, reproduce
+from satchel.errors import MalformedError, SatchelError
+from satchel.formats._mem0 import (
+    NAME,
+    RELATION,
+    Row,
+    entry_of,
+    losses_of,
+    row_of,
+    triple_of,
+    triple_row_of,
+)
+from satchel.formats._sniffing import BOM, members
 from satchel.memory.entries import Entry, Procedural, Semantic
-from satchel.memory.parts import Component, Origin, Scope, TrustClass
+from satchel.memory.parts import Component
 from satchel.memory.records import Model
-from satchel.memory.times import read_time, to_datetime
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
-from satchel.seal.encoding.carry import ABSENT, restore
+from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.seal.encoding.carry import escape_keys, restore
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.seal.records import Sealed
 
-NAME = "mem0"
-_PROCEDURAL = "procedural_memory"
-_RELATION = "relation"
-_SNIFF = re.compile(rb'\s*(?:\{[^{}\[\]]*"results"\s*:\s*\[\s*|\[\s*)?\{')
-_RECORD = re.compile(rb'"memory"\s*:\s*"')
+_DEFAULT_PAGE = 20
+_MEMORY = {(b"memory",), (0, b"memory"), (b"results", 0, b"memory")}
 _EMPTY_RESULTS = re.compile(rb'\s*\{[^{}\[\]]*"results"\s*:\s*\[\s*\]')
-_TIMES = {
-    "created_at": "created_at",
-    "updated_at": "updated_at",
-    "expiration_date": "expires_at",
-}
-_MIDNIGHT = "T00:00:00.000000Z"
-_HELD = {*_TIMES.values(), "id", "nonce", "type", "text", "tags", "metadata", "scope", "origin"}
-"""Members of an entry that a Mem0 record has a place for."""
+_MEMORY_TYPES = ("semantic", "procedural")
+_OF_THE_TRANSFER = ("source", "receipt")
+_MOST_RUNS = 10_000
 
-_SCOPE = (("user", "user_id"), ("agent", "agent_id"), ("app", "app_id"))
+_Rows = Generator[Model, None, int]
+_Map = Callable[[Row], Entry]
 
 
 class Mem0:
@@ -72,9 +74,9 @@ class Mem0:
 
     def recognises(self, place: Place) -> bool:
         head = place.head
-        if _EMPTY_RESULTS.match(head):
+        if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
-        return bool(_SNIFF.match(head) and _RECORD.search(head))
+        return any(path in _MEMORY and start == b'"' for path, start in members(head))
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with place.open() as stream:
@@ -84,151 +86,130 @@ class Mem0:
             start = document.peek()
             if start == "[":
                 reading.container["shape"] = "list"
-                yield from _records(document, place.name)
+                count = yield from _array(document, reading, "", entry_of)
             elif start == "{":
-                yield from _document(document, place.name, reading)
+                count = yield from _object(document, reading)
             else:
-                raise MalformedError("not a Mem0 export: no object and no list", file=place.name)
+                raise _located(MalformedError("no Mem0 export: no object and no list"), document)
             document.end()
+            _note_what_is_missing(reading, count)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         container, report = _container(records), writing.report
         shape = container.get("shape", "results")
+        runs = container.get("runs", [])
+        _count_what_has_no_place(records, report)
         with target.open() as sink:
             if shape == "results":
                 _write_results(sink, records, container, report)
                 return
-            if any(True for _ in _triple_rows(records)):
-                report.lost("relations", "a bare list or a single memory has no place for them")
+            for record, _ in _triples(records):
+                reason = "a bare list or a single memory has no place for relations"
+                report.lost(RELATION, reason, example=record.id)
             if shape == "one" and records.count("semantic") + records.count("procedural") == 1:
-                sink.writelines(_json(row, report) for row in _rows(records, report))
+                sink.writelines(_json(row, report) for row in _rows(records, runs, report))
             else:
-                _write_array(sink, _rows(records, report), report)
+                _write_array(sink, _rows(records, runs, report), report)
             sink.write(b"\n")
 
 
 # -- reading -------------------------------------------------------------------------------
 
 
-def _document(document: JsonReader, name: str, reading: Reading) -> Iterator[Model]:
-    """Read an object: a result list with fields around it, or one memory."""
-    around: dict[str, Any] = {}
-    lists = 0
+def _object(document: JsonReader, reading: Reading) -> _Rows:
+    """Read an object, a result list with fields around it or one memory; return how many."""
+    around: Row = {}
+    count, listed = 0, False
     for key in document.members():
         if key == "results" and document.peek() == "[":
-            lists += 1
-            yield from _records(document, name)
+            listed = True
+            count = yield from _array(document, reading, "results/", entry_of)
         elif key == "relations" and document.peek() == "[":
-            lists += 1
             reading.container["relations"] = True
-            yield from _triples(document, name)
+            yield from _array(document, reading, "relations/", triple_of)
         else:
-            around[key] = document.value()
-    if lists:
+            around.update(escape_keys([(key, document.value())]))
+    if listed:
         reading.container.update({"shape": "results"} | ({"fields": around} if around else {}))
-    elif "memory" in around:
-        reading.container["shape"] = "one"
-        yield _entry(around)
-    else:
-        raise MalformedError(
-            "not a Mem0 export: neither `results` nor `memory`",
-            file=name,
+        return count
+    if "memory" not in around or "relations" in reading.container:
+        problem = MalformedError(
+            "not a Mem0 export: neither a `results` list nor a `memory`",
             hint="Save what get_all() returns as JSON.",
         )
+        raise _located(problem, document)
+    reading.container["shape"] = "one"
+    reading.line = document.line
+    try:
+        entry = entry_of(around)
+    except MalformedError as error:
+        raise _located(error, document) from None
+    yield entry
+    return 1
 
 
-def _records(document: JsonReader, name: str) -> Iterator[Model]:
+def _array(document: JsonReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
+    """Read a list of rows; return how many there were."""
+    count, order = 0, _Order()
     for index in document.elements():
+        document.peek()
+        reading.line = document.line
         row = document.value()
         try:
-            entry = _entry(row)
+            entry = make(_checked(row))
         except MalformedError as error:
-            error.field = f"results/{index}" + (f"/{error.field}" if error.field else "")
-            raise error.located(file=name, line=document.line) from None
+            error.field = f"{prefix}{index}" + (f"/{error.field}" if error.field else "")
+            raise _located(error, document) from None
         yield entry
+        order.add(entry)
+        count += 1
+    order.keep(reading)
+    return count
 
 
-def _entry(row: Any) -> Entry:
+class _Order:
+    """Remembers how the two kinds of memory alternate; in an artifact each has its own section."""
+
+    def __init__(self) -> None:
+        self._runs = [0]
+
+    def add(self, entry: Entry) -> None:
+        if isinstance(entry, Procedural) is (len(self._runs) % 2 == 1):
+            self._runs.append(0)
+        self._runs[-1] += 1
+
+    def keep(self, reading: Reading) -> None:
+        if len(self._runs) > _MOST_RUNS:
+            reading.report.note("procedural memories will be written after the others")
+        elif len(self._runs) > 1:
+            reading.container["runs"] = self._runs
+
+
+def _checked(row: Any) -> Row:
     if not isinstance(row, dict):
-        raise MalformedError("a memory is not an object")
-    text = row.get("memory")
-    if not isinstance(text, str):
-        problem = "is missing" if "memory" not in row else "is not text"
-        raise MalformedError(f"`memory` {problem}", field="memory")
-    metadata = row.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    cls = Procedural if metadata.get("memory_type") == _PROCEDURAL else Semantic
-    entry = cls(
-        text=text,
-        kind=_PROCEDURAL if cls is Procedural else None,
-        created_at=_time(row.get("created_at")),
-        updated_at=_time(row.get("updated_at")),
-        expires_at=_time(row.get("expiration_date")),
-        tags=_tags(row.get("categories")),
-        metadata=metadata,
-        scope=_scope(row),
-        origin=Origin(provider=NAME, id=_text(row.get("id")), trust=TrustClass.IMPORTED),
-    )
-    kept = differences(row, _row(entry))
-    if not kept or entry.origin is None:
-        return entry
-    return msgspec.structs.replace(
-        entry, origin=msgspec.structs.replace(entry.origin, as_written=kept)
-    )
+        raise MalformedError("a memory or relation is not an object")
+    return row
 
 
-def _time(value: Any) -> str | None:
-    return read_time(value) if isinstance(value, str) else None
+def _located(error: MalformedError, document: JsonReader) -> SatchelError:
+    return error.located(line=document.line)
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return tuple(value)
-    return ()
-
-
-def _scope(row: dict[str, Any]) -> Scope | None:
-    found: dict[str, Any] = {
-        ours: part for ours, theirs in _SCOPE if (part := _text(row.get(theirs)))
-    }
-    # The platform calls the same thing session_id.
-    run = _text(row.get("run_id")) or _text(row.get("session_id"))
-    if run:
-        found["run"] = run
-    return Scope(**found) if found else None
-
-
-def _triples(document: JsonReader, name: str) -> Iterator[Model]:
-    for index in document.elements():
-        row = document.value()
-        if not isinstance(row, dict):
-            raise MalformedError(
-                "a relation is not an object",
-                file=name,
-                line=document.line,
-                field=f"relations/{index}",
-            )
-        target = "target" if "target" in row else "destination"
-        entry = Semantic(
-            kind=_RELATION,
-            subject=_text(row.get("source")),
-            predicate=_text(row.get("relationship")),
-            object=_text(row.get(target)),
-            origin=Origin(provider=NAME, trust=TrustClass.IMPORTED),
-        )
-        kept = differences(row, _triple_row(entry))
-        origin = Origin(provider=NAME, trust=TrustClass.IMPORTED, as_written=kept)
-        yield msgspec.structs.replace(entry, origin=origin)
+def _note_what_is_missing(reading: Reading, count: int) -> None:
+    around = reading.container.get("fields", {})
+    total = around.get("count")
+    if isinstance(total, int) and total > count:
+        reading.report.note(f"the file says there are {total} memories and holds {count}")
+    elif around.get("next"):
+        reading.report.note("this is one page of several; read the next ones too")
+    elif total is None and count == _DEFAULT_PAGE:
+        reading.report.note("exactly 20 memories, which is where get_all() stops unless told more")
 
 
 # -- writing -------------------------------------------------------------------------------
 
 
-def _container(records: RecordSet) -> dict[str, Any]:
+def _container(records: RecordSet) -> Row:
     """Return the fields around the records, when one Mem0 file was the only source."""
     found = [source.value for source in records.of("source")]
     if len(found) == 1 and found[0].get("format") == NAME:
@@ -236,85 +217,56 @@ def _container(records: RecordSet) -> dict[str, Any]:
     return {}
 
 
-def _rows(records: RecordSet, report: Report) -> Iterator[dict[str, Any]]:
-    """Yield the memories, and count what has no place among them."""
+def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
+    for section, count in records.counts.items():
+        if section not in TYPED_SECTIONS:
+            report.lost(section, "Mem0 has no such section", count=count)
     for record in records:
-        entry = record.model
-        if not isinstance(entry, Semantic | Procedural):
-            if record.type not in ("source", "receipt"):
-                report.lost(record.type, "Mem0 has no such records", example=record.id)
-        elif entry.kind == _RELATION and entry.text is None:
-            continue
-        elif entry.text is None:
+        if record.type not in _MEMORY_TYPES and record.type not in _OF_THE_TRANSFER:
+            report.lost(record.type, "Mem0 has no such records", example=record.id)
+
+
+def _rows(records: RecordSet, runs: list[int], report: Report) -> Iterator[Row]:
+    """Yield the memories, in the order in which they were read."""
+    kinds = [_rows_of(kind, records, report) for kind in _MEMORY_TYPES]
+    for turn, length in enumerate(runs):
+        yield from islice(kinds[turn % len(kinds)], length)
+    for kind in kinds:
+        yield from kind
+
+
+def _rows_of(kind: str, records: RecordSet, report: Report) -> Iterator[Row]:
+    for record in records.of(kind):
+        entry = cast("Entry", record.model)
+        if entry.text is not None:
+            row = row_of(entry)
+            _count_losses(record, row, report)
+            yield row
+        elif not _is_relation(entry):
             report.lost(record.type, "Mem0 keeps text only", example=record.id)
-        else:
-            _count_losses(record, report)
-            yield _reproduced(entry, _row(entry))
 
 
-def _triple_rows(records: RecordSet) -> Iterator[dict[str, Any]]:
+def _triples(records: RecordSet) -> Iterator[tuple[Sealed, Semantic]]:
     for record in records.of("semantic"):
         entry = record.model
-        if isinstance(entry, Semantic) and entry.kind == _RELATION and entry.text is None:
-            yield _reproduced(entry, _triple_row(entry))
+        if isinstance(entry, Semantic) and _is_relation(entry):
+            yield record, entry
 
 
-def _reproduced(entry: Entry, written: dict[str, Any]) -> dict[str, Any]:
-    origin = entry.origin
-    if origin is None or origin.provider != NAME:
-        return written
-    return reproduce(written, {k: v for k, v in origin.as_written.items() if _still(entry, k, v)})
+def _is_relation(entry: Entry) -> bool:
+    return entry.kind == RELATION and entry.text is None
 
 
-def _still(entry: Entry, name: str, kept: Any) -> bool:
-    """Tell whether a kept member still says what the entry says; a changed entry wins."""
-    if kept == ABSENT or name not in _TIMES:
-        return True
-    return bool(_time(kept) == getattr(entry, _TIMES[name]))
+def _triple_rows(records: RecordSet, report: Report) -> Iterator[Row]:
+    for record, entry in _triples(records):
+        row = triple_row_of(entry)
+        _count_losses(record, row, report)
+        yield row
 
 
-def _row(entry: Entry) -> dict[str, Any]:
-    """Return a memory as ``get_all()`` of mem0ai 2.2.1 shows it."""
-    scope = entry.scope or Scope()
-    origin = entry.origin or Origin()
-    row: dict[str, Any] = {
-        "id": origin.id or entry.id,
-        "memory": entry.text,
-        "hash": hashlib.md5((entry.text or "").encode(), usedforsecurity=False).hexdigest(),
-        "created_at": _written_time(entry.created_at),
-        "updated_at": _written_time(entry.updated_at),
-        "user_id": scope.user,
-        "agent_id": scope.agent,
-        "run_id": scope.run,
-        "app_id": scope.app,
-        "categories": list(entry.tags) or None,
-        "expiration_date": entry.expires_at[:10] if entry.expires_at else None,
-    }
-    row = {name: part for name, part in row.items() if part is not None}
-    row["metadata"] = entry.metadata or None  # always there, null when there is none
-    return row
-
-
-def _triple_row(entry: Semantic) -> dict[str, Any]:
-    row = {"source": entry.subject, "relationship": entry.predicate, "target": entry.object}
-    return {name: part for name, part in row.items() if part is not None}
-
-
-def _written_time(text: str | None) -> str | None:
-    return None if text is None else to_datetime(text).isoformat()
-
-
-def _count_losses(record: Sealed, report: Report) -> None:
-    value = record.value
-    for name in value.keys() - _HELD:
-        if name != "kind" or value["type"] != "procedural":
-            report.lost(name, "Mem0 has no such field", example=record.id)
-    for name in value.get("scope", {}).keys() - {"user", "agent", "run", "app"}:
-        report.lost(f"scope/{name}", "Mem0 has no such field", example=record.id)
-    if value.get("expires_at", _MIDNIGHT).endswith(_MIDNIGHT) is False:
-        report.lost("expires_at", "Mem0 keeps the day only", example=record.id)
-    if value.get("origin", {}).get("provider", NAME) != NAME:
-        report.lost("origin", "Mem0 does not say where a memory came from", example=record.id)
+def _count_losses(record: Sealed, row: Row, report: Report) -> None:
+    for name, reason in losses_of(record.value, row).items():
+        report.lost(name, reason, example=record.id)
 
 
 def _json(value: Any, report: Report) -> bytes:
@@ -329,22 +281,19 @@ def _json(value: Any, report: Report) -> bytes:
     return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
 
 
-def _write_results(
-    sink: BinaryIO, records: RecordSet, container: dict[str, Any], report: Report
-) -> None:
-    relations = "relations" in container or any(True for _ in _triple_rows(records))
+def _write_results(sink: BinaryIO, records: RecordSet, container: Row, report: Report) -> None:
     sink.write(b"{")
     for name, part in container.get("fields", {}).items():
-        sink.writelines((_json(name, report), b": ", _json(part, report), b",\n"))
+        sink.writelines((_json({name: part}, report)[1:-1], b",\n"))
     sink.write(b'"results": ')
-    _write_array(sink, _rows(records, report), report)
-    if relations:
+    _write_array(sink, _rows(records, container.get("runs", []), report), report)
+    if "relations" in container or any(True for _ in _triples(records)):
         sink.write(b',\n"relations": ')
-        _write_array(sink, _triple_rows(records), report)
+        _write_array(sink, _triple_rows(records, report), report)
     sink.write(b"}\n")
 
 
-def _write_array(sink: BinaryIO, rows: Iterator[dict[str, Any]], report: Report) -> None:
+def _write_array(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for index, row in enumerate(rows):
         sink.writelines((b",\n" if index else b"\n", _json(row, report)))

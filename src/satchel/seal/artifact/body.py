@@ -131,6 +131,8 @@ class Span:
     start: int
     end: int
     count: int
+    first_line: int
+    """The number of the first record's line, in the body as lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +226,27 @@ class Body:
     def spans(self) -> dict[str, Span]:
         """Return where each section is, in body order; one pass over the body."""
         found: dict[str, Span] = {}
-        section, start, end, count = "", self._start, self._start, 0
+        section, start, end, count, first = "", self._start, self._start, 0, 0
         for line in self.lines():
             if line.section != section:
                 if section:
-                    found[section] = Span(start, end, count)
-                section, count = line.section, 0
+                    found[section] = Span(start, end, count, first)
+                section, count, first = line.section, 0, line.number
                 start = end = end + len(_HEADER_START) + len(section) + len(b'"}\n')
             end += len(line.data) + 1
             count += 1
         if section:
-            found[section] = Span(start, end, count)
+            found[section] = Span(start, end, count, first)
         return found
 
     def within(self, span: Span) -> Iterator[bytes]:
-        """Yield the records of one section, without line ends."""
-        self._handle.seek(span.start)
+        """Yield the records of one section, without line ends; several may be read in turns."""
+        at = span.start
         for _ in range(span.count):
-            yield self._handle.readline()[:-1]
+            self._handle.seek(at)
+            line = self._handle.readline()
+            at += len(line)
+            yield line[:-1]
 
     def line_of(self, number: int) -> int | None:
         """Return the line in the file of the body's line ``number``."""

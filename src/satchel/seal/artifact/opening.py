@@ -174,12 +174,14 @@ def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -
     handle.seek(start)
     tail = handle.read(size - start)
     if not tail.endswith(b"\n"):
-        raise MalformedError("the last line is cut", file=name, hint="Was the copy complete?")
+        raise MalformedError(
+            "the last line is cut", file=name, byte=size, hint="Was the copy complete?"
+        )
     newline = tail.rfind(b"\n", 0, len(tail) - 1)
     if newline < 0 and start > len(PREAMBLE):
         raise LimitError("the last line is too long for a statement", file=name)
     trailer_start = start + newline + 1
-    trailer = _trailer(tail[newline + 1 : -1], name)
+    trailer = _trailer(tail[newline + 1 : -1], name, trailer_start)
     return _artifact(
         Encoding.JSONL,
         trailer,
@@ -190,15 +192,16 @@ def _open_jsonl(handle: BinaryIO, name: str, compressed: bool, limits: Limits) -
     )
 
 
-def _trailer(line: bytes, name: str) -> dict[str, Any]:
+def _trailer(line: bytes, name: str, at: int) -> dict[str, Any]:
     try:
         value = decode_canonical(line, around=1)  # of the statement, which is held in an object
     except MalformedError as error:
-        raise MalformedError(f"the last line is {error.message}", file=name) from None
+        raise MalformedError(f"the last line is {error.message}", file=name, byte=at) from None
     if not isinstance(value, dict) or value.keys() != {"signatures", "statement"}:
         raise MalformedError(
             "the last line is not a statement with its signatures",
             file=name,
+            byte=at,
             hint="The file was cut, or it was never sealed.",
         )
     return value

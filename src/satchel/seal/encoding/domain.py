@@ -6,9 +6,11 @@ that an integral float becomes the integer with the same canonical text.
 
 import math
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from satchel.errors import SatchelError, ValueRefusedError
 
@@ -153,6 +155,7 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
     for name in model.__struct_fields__:
         value = getattr(model, name)
         if is_empty(value):
+            _refuse_if_required(type(model), name)
             continue
         try:
             member = _member(value)
@@ -161,6 +164,13 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
         if not is_empty(member):
             out[name] = member
     return out
+
+
+@cache
+def _refuse_if_required(model: type[msgspec.Struct], name: str) -> None:
+    """Refuse to leave out a member without which the record could not be read again."""
+    if any(field.name == name and field.required for field in fields(model)):
+        raise ValueRefusedError("this member cannot be empty", field=name)
 
 
 def is_empty(value: Any) -> bool:

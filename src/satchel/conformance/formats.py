@@ -1,0 +1,374 @@
+"""What every format promises, one test function a promise.
+
+Use it on your own format: import everything from here in a test module of yours and define a
+session-scoped fixture ``subject`` that returns a ``Subject``. A promise that a declared trait
+switches off is skipped for that reason only; there is no other way to skip one.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.conformance.apparatus import (
+    SMALL,
+    FullDisk,
+    Trickling,
+    comparable,
+    hostile_versions,
+    leaves,
+)
+from satchel.conformance.strategies import memories, simplest
+from satchel.conformance.subject import Subject, Taken, plain_bytes, record_set, sealed
+from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
+from satchel.memory.parts import Component
+from satchel.memory.records import RECORD_CLASSES
+from satchel.memory.times import read_time
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.records import opened_records
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.seal.artifact.opening import Encoding
+from satchel.seal.artifact.writing import Header, write_artifact
+from satchel.seal.encoding.carry import restore
+from satchel.seal.limits import DEFAULT_LIMITS
+from satchel.seal.records import Sealed
+
+__all__ = ["Subject"]  # and every promise: see the end
+
+_FIRST_YEAR = 2024
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_JUNK = (
+    b"",
+    b"\xef\xbb\xbf",
+    b"{}",
+    b"[]",
+    b"null\n",
+    b'"memory"',
+    b'{"name":"left-pad","version":"1.3.0","scripts":{"test":"true"}}',
+    b'{"note":"about \\"memory\\": \\"x\\" and {\\"statement\\":"}',
+    b"id,text\n1,hello\n",
+    b"<!doctype html><title>memory</title>",
+    b"\x89PNG\r\n\x1a\n",
+    b"PK\x03\x04",
+    b"\x1f\x8b\x08",
+    b"\xa1",
+    b"PAM",
+)
+
+
+def test_its_reference_is_complete(subject: Subject) -> None:
+    """Title, specification, a real check date, and what has no place in it are written down."""
+    info = subject.adapter.info
+
+    assert info.title
+    assert info.spec
+    assert date.fromisoformat(info.checked).year >= _FIRST_YEAR
+    assert all(suffix.startswith(".") for suffix in info.suffixes)
+    if info.traits.writes and info.traits.components < frozenset(Component):
+        assert info.lost_on_writing
+
+
+def test_it_recognises_its_own_samples(subject: Subject) -> None:
+    """Each good sample is recognised, by its first bytes."""
+    for sample in subject.good():
+        assert subject.adapter.recognises(Place(sample)), sample.name
+
+
+def test_no_other_format_claims_its_samples(subject: Subject) -> None:
+    """A person never has to say which of two formats a good sample is."""
+    for sample in subject.good():
+        others = [
+            name
+            for name, other in formats.items()
+            if name != subject.name and other.recognises(Place(sample))
+        ]
+
+        assert others == [], sample.name
+
+
+@given(junk=st.one_of(st.sampled_from(_JUNK), st.binary(max_size=200)))
+def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
+    """What is no memory of any kind is not recognised."""
+    with subject.folder() as folder:
+        path = folder / "junk"
+        path.write_bytes(junk)
+
+        assert not subject.adapter.recognises(Place(path))
+
+
+def test_samples_read_as_expected(subject: Subject) -> None:
+    """Each good sample gives exactly the records in the JSON file beside it."""
+    for sample in subject.good():
+        expected = json.loads(subject.expectation(sample).read_bytes())
+
+        assert subject.take(sample).contents == expected, sample.name
+
+
+def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
+    """Each text and number in a good sample is kept, or counted as lost."""
+    for sample in subject.good():
+        found = subject.take(sample)
+        kept = leaves(_kept(subject, sample, found))
+        gone = [
+            leaf
+            for value in subject.parse(sample.read_bytes())
+            for leaf in leaves(value)
+            if leaf not in kept and _as_time(leaf) not in kept
+        ]
+
+        assert len(gone) <= found.report.total, f"{sample.name}: {gone}"
+
+
+def _kept(subject: Subject, sample: Path, found: Taken) -> list[Any]:
+    """Return where a value of the sample may be: records, container, seal, what is written."""
+    kept: list[Any] = [restore([record.value for record in found.records])]
+    kept.append(restore(found.container))
+    traits = subject.adapter.info.traits
+    with record_set(subject, sample) as records:
+        if records.sealed is not None:
+            kept.append([records.sealed.statement])
+            kept.append([[mark.key, mark.sig] for mark in records.sealed.signatures])
+            kept.extend(json.loads(line.data) for line in records.body.lines())
+        if traits.exact and traits.writes:
+            with subject.written(records, sample.name) as (path, _):
+                kept.extend(subject.parse(path.read_bytes()))
+    return kept
+
+
+def _as_time(leaf: Any) -> str | None:
+    return read_time(leaf) if isinstance(leaf, str) else None
+
+
+def test_bad_samples_are_refused(subject: Subject) -> None:
+    """Each bad sample raises an InputError that says where: file, and line, byte or field."""
+    for sample in subject.bad():
+        with pytest.raises(InputError) as refusal:
+            subject.take(sample)
+
+        error = refusal.value
+        assert error.file == str(sample), sample.name
+        if not isinstance(error, EmptyInputError):
+            assert (error.line, error.byte, error.field) != (None, None, None), sample.name
+
+
+@given(junk=st.one_of(st.sampled_from(_JUNK), st.binary(max_size=200)))
+def test_junk_is_refused_not_crashed_on(subject: Subject, junk: bytes) -> None:
+    """Any bytes either read or are refused with a typed error."""
+    with _refusing():
+        subject.take_bytes(junk, like=subject.good()[0])
+
+
+@given(data=st.data())
+def test_a_cut_file_is_refused_not_crashed_on(subject: Subject, data: st.DataObject) -> None:
+    """A good sample cut anywhere is refused, or gives the records before the cut."""
+    sample = data.draw(st.sampled_from(subject.good()))
+    whole = sample.read_bytes()
+    length = data.draw(st.integers(0, len(whole) - 1))
+    with _refusing():
+        found = subject.take_bytes(whole[:length], like=sample).contents
+
+        assert found == subject.take(sample).contents[: len(found)]
+
+
+def test_hostile_sizes_are_refused(subject: Subject) -> None:
+    """A text of megabytes and a nesting of 200,000 levels end in an error, not in a crash."""
+    for sample in subject.good():
+        for hostile in hostile_versions(subject, sample):
+            with pytest.raises(InputError):
+                subject.take_bytes(
+                    hostile, like=Path(sample.name.removesuffix(".gz")), limits=SMALL
+                )
+
+
+def test_reading_and_writing_again_changes_nothing(subject: Subject) -> None:
+    """An exact format gives back every good sample: an equal value, a sealed one to the byte."""
+    subject.need("writes")
+    subject.need("exact")
+    for sample in subject.good():
+        with (
+            record_set(subject, sample) as records,
+            subject.written(records, sample.name) as (path, report),
+        ):
+            assert report.total == 0, sample.name
+            if subject.adapter.info.traits.sealed:
+                assert plain_bytes(path) == plain_bytes(sample), sample.name
+            else:
+                before, after = (subject.parse(file.read_bytes()) for file in (sample, path))
+                assert comparable(after) == comparable(before), sample.name
+
+
+@given(data=st.data())
+def test_plain_text_survives(subject: Subject, data: st.DataObject) -> None:
+    """An entry of each component that the format claims, made of text alone, keeps its words."""
+    subject.need("writes")
+    memory = data.draw(memories(subject.adapter.info.traits))
+    plain = [type(entry)(text=entry.text) for entry in memory]
+    with sealed(plain) as records, subject.written(records) as (path, report):
+        again = [leaves(content) for content in subject.take(path).contents]
+
+        assert not {"text", *subject.adapter.info.traits.components} & _lost(report)
+        assert len(again) == len(plain)
+        for entry in plain:
+            assert entry.text == "" or any(entry.text in content for content in again)
+
+
+@given(data=st.data())
+def test_what_it_claims_to_hold_survives(subject: Subject, data: st.DataObject) -> None:
+    """Every member of every entry written is read back, or reported as lost."""
+    subject.need("writes")
+    memory = data.draw(memories(subject.adapter.info.traits))
+    with sealed(memory) as records, subject.written(records) as (path, report):
+        again, lost = subject.take(path).contents, _lost(report)
+        for kind in sorted(subject.adapter.info.traits.components - lost):
+            before = [record.value for record in records.of(kind)]
+            after = [content for content in again if content["type"] == kind]
+
+            assert len(after) == len(before)
+            for one, other in zip(before, after, strict=True):
+                gone = [
+                    name for name in one if name not in _NOT_ITS_OWN and not _in(one, name, other)
+                ]
+                assert {*gone} <= lost
+
+
+_NOT_ITS_OWN = frozenset({"id", "nonce", "origin"})
+"""Members that a reader fills in by itself."""
+
+
+def _in(entry: dict[str, Any], name: str, back: dict[str, Any]) -> bool:
+    """Tell whether a member is there again; its words may have moved to another one."""
+    part = entry[name]
+    if back.get(name) == part or part == "":
+        return True
+    words = leaves(part)
+    return bool(words) and words.keys() <= leaves(back).keys()
+
+
+def _lost(report: Report) -> set[str]:
+    return {loss.name.partition("/")[0] for loss in report.losses.values()}
+
+
+def test_what_it_cannot_hold_is_reported(subject: Subject) -> None:
+    """Every record that is not there when read back was counted as lost."""
+    subject.need("writes")
+    kinds = [name for name in RECORD_CLASSES if name not in _OF_THE_TRANSFER]
+    with (
+        sealed(simplest(kind) for kind in kinds) as records,
+        subject.written(records) as (path, report),
+    ):
+        back = Counter(record.type for record in subject.take(path).records)
+
+    assert {*subject.adapter.info.traits.components} <= {*back}
+    assert report.total >= len(kinds) - sum(min(1, back[kind]) for kind in kinds)
+
+
+@given(data=st.data())
+def test_the_same_memory_gives_the_same_bytes(subject: Subject, data: st.DataObject) -> None:
+    """Writing twice gives identical bytes, also when other names and folders are used."""
+    subject.need("writes")
+    with sealed(data.draw(memories(subject.adapter.info.traits))) as records:
+        with subject.written(records) as (path, _):
+            once = path.read_bytes()
+        with subject.written(records) as (path, _):
+            assert path.read_bytes() == once
+
+
+def test_it_streams_if_it_says_so(subject: Subject) -> None:
+    """The first record is there before the last byte was read, even when bytes come slowly."""
+    subject.need("streams")
+    several = [path for path in subject.good() if len(subject.take(path).records) > 1]
+    assert several
+    for sample in several:
+        place = Trickling(sample)
+        first = next(iter(subject.adapter.read(place, Reading())))
+
+        assert first is not None
+        assert place.given[0] < sample.stat().st_size, sample.name
+
+
+def test_reading_depends_on_the_file_alone(subject: Subject) -> None:
+    """No clock, randomness, network or environment: reading twice gives the same."""
+    for sample in subject.good():
+        before = _read_plain(subject, sample)
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, {"HOME": "/nowhere", "TZ": "X"}, clear=True))
+            for name in _WORLD if not subject.adapter.info.traits.sealed else _WORLD[:2]:
+                refusal = AssertionError(f"a reader called {name}")
+                stack.enter_context(patch(name, side_effect=refusal))
+            after = _read_plain(subject, sample)
+
+        assert after == before, sample.name
+
+
+_WORLD = (
+    "socket.socket",
+    "socket.create_connection",
+    "time.time",
+    "random.random",
+    "os.urandom",
+    "secrets.token_bytes",
+    "secrets.token_hex",
+    "uuid.uuid4",
+)
+
+
+def _read_plain(subject: Subject, sample: Path) -> list[Any]:
+    reading = Reading()
+    found = list(subject.adapter.read(Place(sample), reading))
+    if any(isinstance(item, Sealed) for item in found):
+        return [subject.take(sample).contents, reading.container]
+    return [*found, reading.container]
+
+
+def test_a_failing_write_leaves_the_target_as_it_was(subject: Subject) -> None:
+    """A disk that fills up is a TargetError; the old file is whole and nothing lies beside it."""
+    subject.need("writes")
+    with record_set(subject, subject.good()[0]) as records, subject.folder() as folder:
+        path = folder / f"out{subject.suffix}"
+        path.write_bytes(b"the old file")
+        with pytest.raises(TargetError):
+            subject.write(records, FullDisk(path, overwrite=True))
+
+        assert path.read_bytes() == b"the old file"
+        assert list(folder.iterdir()) == [path]
+
+
+def test_it_comes_through_an_artifact_unchanged(subject: Subject) -> None:
+    """Read, sealed in an artifact, opened, written and read again: the same content."""
+    for sample in subject.good():
+        with record_set(subject, sample) as records, subject.folder() as folder:
+            before = subject.take(sample).contents
+            path = folder / "between.pam.jsonl"
+            statement = Header().statement(records.totals)
+            with path.open("wb") as sink:
+                write_artifact(sink, Encoding.JSONL, records.body, statement, [])
+            with opened_records(path, DEFAULT_LIMITS) as opened:
+                assert [*opened] == [*records], sample.name
+                if subject.adapter.info.traits.writes:
+                    with subject.written(opened, sample.name) as (again, report):
+                        after = subject.take(again).contents
+                        assert report.total or _sorted(after) == _sorted(before), sample.name
+
+
+def _sorted(contents: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(comparable(restore(content)), sort_keys=True) for content in contents)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    with suppress(InputError, UnknownFormatError):
+        yield
+
+
+__all__ += [name for name in globals() if name.startswith("test_")]

@@ -1,0 +1,258 @@
+"""What one Mem0 record says, as an entry, and back."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from satchel.errors import MalformedError
+from satchel.formats._as_written import differences, reproduce
+from satchel.memory.entries import Entry, Procedural, Semantic
+from satchel.memory.parts import Origin, Scope, TrustClass
+from satchel.memory.times import format_time, read_time, to_datetime
+from satchel.seal.encoding.carry import ABSENT
+
+NAME = "mem0"
+"""The format, and the provider that entries from it name."""
+
+RELATION = "relation"
+"""The kind of an entry that was a relation of the graph memory."""
+
+_PROCEDURAL = "procedural_memory"
+_TYPE = "memory_type"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_NO_FIELD = "Mem0 has no such field"
+_MIDNIGHT = "T00:00:00.000000Z"
+
+_FIELDS = {
+    "memory": "text",
+    "hash": "text",
+    "metadata": "metadata",
+    "categories": "tags",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+    "expiration_date": "expires_at",
+    "user_id": "scope",
+    "agent_id": "scope",
+    "app_id": "scope",
+    "run_id": "scope",
+    "session_id": "scope",
+    "source": "subject",
+    "relationship": "predicate",
+    "target": "object",
+    "destination": "object",
+    "id": "origin",
+}
+"""The member of an entry that says what a member of a Mem0 record says."""
+
+_CAMEL = {name: re.sub("_(.)", lambda found: found[1].upper(), name) for name in _FIELDS}
+_SNAKE = {camel: name for name, camel in _CAMEL.items()}
+
+_SAID = frozenset(_FIELDS.values())
+_TRIPLE = frozenset({"subject", "predicate", "object"})
+_IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
+
+Row = dict[str, Any]
+"""One object of a Mem0 file."""
+
+
+def entry_of(row: Row) -> Entry:
+    """Return a memory as an entry.
+
+    Raises:
+        MalformedError: If there is no text in it, naming the member.
+    """
+    entry = _mapped(row)
+    # An id is always written; where the source has none, that is a difference to keep.
+    return _keeping(entry, differences(row, {"id": ABSENT, **_written(entry)}))
+
+
+def _mapped(row: Row) -> Entry:
+    text = row.get("memory")
+    if not isinstance(text, str):
+        problem = "is missing" if "memory" not in row else "is not text"
+        raise MalformedError(f"`memory` {problem}", field="memory")
+    metadata = row.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    procedural = metadata.get(_TYPE) == _PROCEDURAL
+    if procedural:
+        metadata = {name: part for name, part in metadata.items() if name != _TYPE}
+    cls = Procedural if procedural else Semantic
+    return cls(
+        text=text,
+        kind=_PROCEDURAL if procedural else None,
+        created_at=_time(_get(row, "created_at")),
+        updated_at=_time(_get(row, "updated_at")),
+        expires_at=_expiry(_get(row, "expiration_date")),
+        tags=_tags(row.get("categories")),
+        metadata=metadata,
+        scope=_scope(row),
+        origin=Origin(provider=NAME, id=_text(row.get("id")), trust=TrustClass.IMPORTED),
+    )
+
+
+def triple_of(row: Row) -> Entry:
+    """Return a relation of the graph memory as a fact."""
+    entry = _mapped_triple(row)
+    return _keeping(entry, differences(row, _written_triple(entry)))
+
+
+def _mapped_triple(row: Row) -> Semantic:
+    return Semantic(
+        kind=RELATION,
+        subject=_text(row.get("source")),
+        predicate=_text(row.get("relationship")),
+        object=_text(row.get("target" if "target" in row else "destination")),
+        origin=Origin(provider=NAME, trust=TrustClass.IMPORTED),
+    )
+
+
+def _keeping(entry: Entry, kept: Row) -> Entry:
+    if not kept or entry.origin is None:
+        return entry
+    origin = msgspec.structs.replace(entry.origin, as_written=kept)
+    return msgspec.structs.replace(entry, origin=origin)
+
+
+def _get(row: Row, name: str) -> Any:
+    """Return a member by its name in Python, or else as TypeScript spells it."""
+    return row[name] if name in row else row.get(_CAMEL[name])
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _time(value: Any) -> str | None:
+    return read_time(value) if isinstance(value, str) else None
+
+
+def _expiry(value: Any) -> str | None:
+    """Mem0 shows a memory until its last day (UTC) is over."""
+    first = _time(value)
+    if first is None or not _DAY.fullmatch(value):
+        return first
+    try:
+        return format_time(to_datetime(first) + timedelta(days=1))
+    except OverflowError:
+        return None
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    return ()
+
+
+def _scope(row: Row) -> Scope | None:
+    run = _text(_get(row, "run_id"))
+    scope = Scope(
+        user=_text(_get(row, "user_id")),
+        agent=_text(_get(row, "agent_id")),
+        # The platform calls the same thing session_id.
+        run=_text(_get(row, "session_id")) if run is None else run,
+        app=_text(_get(row, "app_id")),
+    )
+    return None if scope == Scope() else scope
+
+
+def row_of(entry: Entry) -> Row:
+    """Return a memory for writing, as its source had it where it came from Mem0."""
+    return _reproduced(entry, _written(entry), _mapped)
+
+
+def triple_row_of(entry: Semantic) -> Row:
+    """Return a relation for writing."""
+    return _reproduced(entry, _written_triple(entry), _mapped_triple)
+
+
+def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row:
+    """Put back what was kept, except where it would say something else than the entry does."""
+    origin = entry.origin
+    if origin is None or origin.provider != NAME or not origin.as_written:
+        return written
+    row = reproduce(written, origin.as_written)
+    try:
+        again = read(row)
+    except MalformedError:
+        return written
+    now, then = _said(entry), _said(again)
+    stale = {field for field, part in now.items() if part != then[field]}
+    if not stale:
+        return row
+    kept = origin.as_written.items()
+    return reproduce(written, {k: v for k, v in kept if _FIELDS.get(_SNAKE.get(k, k)) not in stale})
+
+
+def _said(entry: Entry) -> Row:
+    """Return what an entry says that a Mem0 record can say."""
+    said = {field: getattr(entry, field, None) for field in _SAID}
+    said["metadata"] = (said["metadata"], type(entry))
+    said["origin"] = entry.origin.id if entry.origin else None
+    return said
+
+
+def _written(entry: Entry) -> Row:
+    """Return a memory as ``get_all()`` of mem0ai 2.2.1 shows it."""
+    scope = entry.scope or Scope()
+    origin = entry.origin or Origin()
+    metadata = entry.metadata
+    if isinstance(entry, Procedural) and _TYPE not in metadata:
+        metadata = {**metadata, _TYPE: _PROCEDURAL}
+    row: Row = {
+        "id": entry.id if origin.id is None else origin.id,
+        "memory": entry.text,
+        "hash": hashlib.md5((entry.text or "").encode(), usedforsecurity=False).hexdigest(),
+        "created_at": _written_time(entry.created_at),
+        "updated_at": _written_time(entry.updated_at),
+        "user_id": scope.user,
+        "agent_id": scope.agent,
+        "run_id": scope.run,
+        "app_id": scope.app,
+        "categories": list(entry.tags) or None,
+        "expiration_date": _last_day(entry.expires_at),
+    }
+    row = {name: part for name, part in row.items() if part is not None}
+    row["metadata"] = metadata or None  # always there, null when there is none
+    return row
+
+
+def _written_triple(entry: Semantic) -> Row:
+    row = {"source": entry.subject, "relationship": entry.predicate, "target": entry.object}
+    return {name: part for name, part in row.items() if part is not None}
+
+
+def _written_time(text: str | None) -> str | None:
+    return None if text is None else to_datetime(text).isoformat()
+
+
+def _last_day(expires_at: str | None) -> str | None:
+    if expires_at is None or not expires_at.endswith(_MIDNIGHT):
+        return expires_at and expires_at[:10]
+    try:
+        return (to_datetime(expires_at) - timedelta(days=1)).date().isoformat()
+    except OverflowError:
+        return expires_at[:10]
+
+
+def losses_of(value: Row, row: Row) -> dict[str, str]:
+    """Return what of a record is not in the row that was made of it, each with the reason."""
+    held = _IN_ALL | (_SAID - _TRIPLE if "text" in value else _TRIPLE)
+    lost = dict.fromkeys(sorted(value.keys() - held), _NO_FIELD)
+    procedural = value["type"] == "procedural"
+    if value.get("kind") not in (None, RELATION, *([_PROCEDURAL] if procedural else [])):
+        lost["kind"] = _NO_FIELD
+    said = value.get("metadata", {}).get(_TYPE)
+    if said is not None and procedural != (said == _PROCEDURAL):
+        lost["type"] = "its metadata says another memory_type"
+    if "namespace" in value.get("scope", {}):
+        lost["scope/namespace"] = _NO_FIELD
+    if _expiry(_get(row, "expiration_date")) != value.get("expires_at"):
+        lost["expires_at"] = "Mem0 keeps the day only"
+    origin = value.get("origin", {"provider": NAME})
+    if origin.get("provider") != NAME or origin.keys() & {"source", "revision"}:
+        lost["origin"] = "Mem0 does not say where a memory came from"
+    return lost
