@@ -177,9 +177,9 @@ def test_numbers_that_only_others_hold_come_back_as_they_were(tmp_path: Path, li
 @pytest.mark.parametrize(
     ("data", "field"),
     [
-        ('[{"memory": 5}]', "results/0/memory"),
-        ('[{"memory": "x"}, {"memory": null}]', "results/1/memory"),
-        ('[{"memory": "x"}, 5]', "results/1"),
+        ('[{"memory": 5}]', "0/memory"),
+        ('[{"memory": "x"}, {"memory": null}]', "1/memory"),
+        ('[{"memory": "x"}, 5]', "1"),
         ('{"results": [{"memory": "x"}], "relations": [5]}', "relations/0"),
         ('{"results": [{"text": "x"}]}', "results/0/memory"),
     ],
