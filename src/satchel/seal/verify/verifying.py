@@ -91,6 +91,9 @@ class _Run:
     signers: list[Signer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     chain: list[ChainLink] = field(default_factory=list)
+    counting: list[str] = field(default_factory=list)
+    """Keys whose valid signatures count."""
+
     records: dict[str, int] = field(default_factory=dict)
     artifact: Artifact | None = None
     digest: str | None = None
@@ -125,7 +128,9 @@ class _Run:
             field=error.field,
         )
         self.findings.append(finding)
-        reached = next(number for number in STEPS if number not in self.steps)
+        # Steps 3 and 5 may have been left out; after 4 it is the records that are being read.
+        last = max(self.steps, default=0)
+        reached = 6 if last in (4, 5) else last + 1
         self._step(reached, "failed", error.message)
         if error.hint:
             self.notes.append(error.hint)
@@ -176,6 +181,7 @@ class _Run:
 
     def _trust(self, artifact: Artifact) -> bool:
         counting = [signer for signer in self.signers if signer.valid and self._counts(signer)]
+        self.counting = [signer.key for signer in counting]
         need = self.policy.threshold
         if len(counting) >= need:
             names = ", ".join(signer.name or signer.key for signer in counting)
@@ -213,7 +219,6 @@ class _Run:
         if head is None or self.policy.seen is None:
             return
         mine = (head.signed.epoch, head.signed.size)
-        key = self._trusted_key()
         newest = mine
         for seen in self.policy.seen.all():
             if seen.bank != artifact.statement.bank or seen.epoch is None or seen.size is None:
@@ -225,7 +230,7 @@ class _Run:
                 )
                 self._step(5, "failed", "same size, other root")
                 return
-            if seen.key == key:
+            if seen.key in self.counting:
                 newest = max(newest, theirs)
         if newest > mine:
             self._find(
@@ -345,24 +350,23 @@ class _Run:
             return
         signed = head.signed if head else None
         try:
-            self.policy.seen.remember(
-                SeenStatement(
-                    at=now(),
-                    statement=self.digest,
-                    key=self._trusted_key(),
-                    bank=artifact.statement.bank,
-                    epoch=signed.epoch if signed else None,
-                    size=signed.size if signed else None,
-                    root=signed.root if signed else None,
+            # Each signer that counts: the order of signatures is not signed, nor that all are kept.
+            for key in self.counting:
+                self.policy.seen.remember(
+                    SeenStatement(
+                        at=now(),
+                        statement=self.digest,
+                        key=key,
+                        bank=artifact.statement.bank,
+                        epoch=signed.epoch if signed else None,
+                        size=signed.size if signed else None,
+                        root=signed.root if signed else None,
+                    )
                 )
-            )
         except TargetError as error:
             self.notes.append(f"this verification could not be remembered: {error.message}")
 
     # -- small things ----------------------------------------------------------------------
-
-    def _trusted_key(self) -> str:
-        return next(s.key for s in self.signers if s.valid and s.standing != "unknown")
 
     def _blame(self, outcome: Outcome) -> Outcome:
         """Return what a fault in the body is: where that was changed, it is the change's doing."""

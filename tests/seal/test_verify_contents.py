@@ -1,0 +1,400 @@
+"""Steps 6 to 8: what is in a file, whoever signed it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
+
+from satchel.errors import MalformedError
+from satchel.memory.entries import Episodic
+from satchel.memory.records import Config, Erasure, Redaction, Status
+from satchel.seal.artifact.opening import Encoding
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.records import Sealed, seal
+from satchel.seal.signing.envelope import PayloadType, sign, signed_part
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import Outcome, Verification
+from satchel.seal.verify.verifying import Request, verify_artifact
+
+ID = "blake3:" + "11" * 32
+
+
+@pytest.fixture
+def judge(tmp_path: Path, key: SigningKey) -> Any:
+    """Seal parts under a trusted key, in each encoding, and verify them in depth."""
+
+    def verify(held: dict[str, list[Part]], **members: Any) -> Verification:
+        results = []
+        for encoding in Encoding:
+            path = tmp_path / f"file.{encoding}"
+            path.write_bytes(sealed_file(held, key, encoding=encoding, **members))
+            policy = TrustPolicy(keys=frozenset([key.did]))
+            results.append(verify_artifact(path, policy, Request(deep=True)))
+        first = results[0]
+        assert {result.outcome for result in results} == {first.outcome}
+        return first
+
+    return verify
+
+
+def told(result: Verification) -> str:
+    """Return everything the findings say."""
+    return "; ".join(finding.message for finding in result.findings)
+
+
+# -- records -----------------------------------------------------------------------------------
+
+
+def test_a_record_with_another_id_is_tampered_though_a_trusted_key_signed_it(judge: Any) -> None:
+    """A careless signer signs what was changed before; depth sees it."""
+    tea = entry("tea")
+    result = judge(sections(semantic=[{**tea.value, "text": "coffee"}]))
+    assert result.outcome is Outcome.TAMPERED
+    assert result.findings[0].id == tea.id
+    assert "semantic" in result.findings[0].message
+
+
+def test_an_entry_cannot_squat_on_anothers_id(judge: Any) -> None:
+    """Elsewhere a forged entry with a real one's id made the real one a duplicate."""
+    real = entry("real")
+    forged = {**entry("forged").value, "id": real.id}
+    assert judge(sections(semantic=[forged])).outcome is Outcome.TAMPERED
+    assert judge(sections(semantic=[{**forged, "id": ""}])).outcome is Outcome.MALFORMED
+    nameless = {k: v for k, v in forged.items() if k != "id"}
+    assert judge(sections(semantic=[nameless])).outcome is Outcome.MALFORMED
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"counts": {"semantic": 2}},
+        {"counts": {"semantic": 1, "status": 1}},
+        {"counts": {}},
+        {"root_hash": ID},
+    ],
+    ids=str,
+)
+def test_a_careless_signers_untrue_totals_are_tampered(judge: Any, claims: dict[str, Any]) -> None:
+    """Counts and root are recomputed, not believed."""
+    result = judge(sections(entry("tea")), claims=claims)
+    assert result.outcome is Outcome.TAMPERED
+    assert result.records == {"semantic": 1}
+
+
+def test_a_record_in_another_section_is_tampered(judge: Any) -> None:
+    """A status among the entries, an entry among the statuses."""
+    tea, status = entry("tea"), seal(Status(target=ID, state="deleted"))
+    assert judge(sections(semantic=[tea, status])).outcome is Outcome.TAMPERED
+    assert judge(sections(tea, status=[seal(Episodic())])).outcome is Outcome.TAMPERED
+    assert "in section" in told(judge(sections(episodic=[tea])))
+
+
+def test_an_id_twice_is_tampered_in_one_section_or_two(judge: Any) -> None:
+    """Also where the second stands in a section this version does not know."""
+    tea, milk = entry("tea"), entry("milk")
+    for held in (
+        sections(tea, milk, semantic=[tea]),
+        sections(milk, tea, acme_copy=[tea]),
+    ):
+        result = judge(held)
+        assert result.outcome is Outcome.TAMPERED
+        assert [one.id for one in result.findings] == [tea.id]
+        assert "twice" in told(result)
+
+
+def test_a_record_of_an_unknown_section_must_have_its_id(judge: Any) -> None:
+    """What has nonce and id is a record; what has not is any object."""
+    value = {"nonce": "0" * 32, "note": "n"}
+    good = {**value, "id": hash_of(value)}
+    assert judge(sections(acme=[good, {"any": 1}, {"id": 5}])).outcome is Outcome.GOOD
+    assert judge(sections(acme=[{**good, "note": "m"}])).outcome is Outcome.TAMPERED
+    assert judge(sections(acme=[{**good, "id": "blake3:x"}])).outcome is Outcome.TAMPERED
+
+
+def test_a_record_that_has_no_nonce_is_malformed_unless_it_is_an_entry(judge: Any) -> None:
+    """Only entries have redacted forms."""
+    status = seal(Status(target=ID, state="deleted"))
+    assert judge(sections(status=[redacted(status)])).outcome is Outcome.MALFORMED
+
+
+def test_findings_are_few_and_their_number_exact(judge: Any) -> None:
+    """A file with a thousand faults is not answered with a thousand lines."""
+    wrong = [{**entry("x").value, "text": str(number)} for number in range(150)]
+    result = judge(sections(semantic=wrong))
+    assert result.outcome is Outcome.TAMPERED
+    assert len(result.findings) <= 102
+    assert any(note.startswith("50 more") for note in result.notes)
+
+
+def test_an_object_that_would_read_as_a_section_line_cannot_be_written_or_read(
+    judge: Any, key: SigningKey, tmp_path: Path
+) -> None:
+    """Two values must not share one body."""
+    with pytest.raises(MalformedError, match="section"):
+        sealed_file({"acme": [{"section": "bolt"}]}, key)
+    assert judge({"acme": [{"section": "Bolt"}, {"section": "bolt", "a": 1}]})
+    data = sealed_file({"acme": [{"sectiom": "bolt"}]}, key, encoding=Encoding.JSON)
+    path = tmp_path / "f.pam"
+    path.write_bytes(data.replace(b"sectiom", b"section"))
+    result = verify_artifact(path, TrustPolicy(keys=frozenset([key.did])))
+    assert result.outcome is Outcome.MALFORMED
+
+
+# -- provenance --------------------------------------------------------------------------------
+
+
+def test_a_parent_may_stand_anywhere_in_the_file(judge: Any) -> None:
+    """Before, after, in another component, or as a tombstone."""
+    root = seal(Episodic(observation="o"))
+    gone = entry("gone")
+    child = entry("child", root, gone)
+    grave = seal(Erasure(entry=gone.id, reason="asked"))
+    assert judge(sections(child, root, grave)).outcome is Outcome.GOOD
+    assert judge(sections(child, root)).outcome is Outcome.INCOMPLETE
+
+
+def test_a_record_that_is_no_entry_is_no_parent(judge: Any) -> None:
+    """The id of a status does not stand in for a memory."""
+    status = seal(Status(target=ID, state="deleted"))
+    assert judge(sections(entry("x", status), status)).outcome is Outcome.INCOMPLETE
+    free = {"nonce": "0" * 32}
+    free["id"] = hash_of(free)
+    assert judge(sections(entry("x", free["id"]), acme=[free])).outcome is Outcome.INCOMPLETE
+
+
+# -- redaction ---------------------------------------------------------------------------------
+
+
+def form_and_record(record: Sealed, text: str = "[REDACTED:name:1]") -> tuple[Any, Sealed]:
+    """Return the redacted form of an entry and the record that allows it."""
+    form = redacted(record, text=text)
+    return form, seal(Redaction(entry=record.id, result=hash_of(form), fields=("/text",)))
+
+
+def test_a_redacted_form_stands_with_the_record_that_allows_it(judge: Any) -> None:
+    """Its children stay provable, its own id is not recomputed, its nonce is gone."""
+    name = entry("Aiko lives in Kyoto")
+    form, allowed = form_and_record(name)
+    assert "nonce" not in form
+    held = sections(entry("child", name), allowed, semantic=[form])
+    assert judge(held).outcome is Outcome.GOOD
+
+
+@pytest.mark.parametrize("case", ["no record", "another entry", "another form", "own nonce"])
+def test_a_redacted_form_without_its_own_record_is_tampered(judge: Any, case: str) -> None:
+    """Dropping the nonce is no way past the id check."""
+    name = entry("Aiko lives in Kyoto")
+    form, allowed = form_and_record(name)
+    records = {
+        "no record": [],
+        "another entry": [form_and_record(entry("other"))[1]],
+        "another form": [form_and_record(name, "[REDACTED:city:1]")[1]],
+        "own nonce": [allowed],
+    }[case]
+    if case == "own nonce":
+        form["nonce"] = name.value["nonce"]
+    result = judge(sections(*records, semantic=[form]))
+    assert result.outcome is Outcome.TAMPERED
+
+
+def test_the_latest_redaction_of_an_entry_wins(judge: Any) -> None:
+    """An earlier form shows more than it may any longer."""
+    name = entry("Aiko lives in Kyoto")
+    early, first = form_and_record(name, "[REDACTED:name:1] lives in Kyoto")
+    late, second = form_and_record(name)
+    assert judge(sections(first, second, semantic=[late])).outcome is Outcome.GOOD
+    assert judge(sections(first, second, semantic=[early])).outcome is Outcome.TAMPERED
+
+
+def test_redacted_forms_that_descend_from_each_other_are_tampered(judge: Any) -> None:
+    """Their ids are not recomputed, so hashes alone do not rule a cycle out."""
+    one, two = entry("one"), entry("two")
+    forms = [redacted(one, parent_ids=[two.id]), redacted(two, parent_ids=[one.id])]
+    allowed = [
+        seal(Redaction(entry=record.id, result=hash_of(form), fields=("/text",)))
+        for record, form in zip((one, two), forms, strict=True)
+    ]
+    result = judge(sections(*allowed, semantic=forms))
+    assert result.outcome is Outcome.TAMPERED
+    assert "ancestor" in told(result)
+
+
+# -- the log -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(key: SigningKey) -> MemoryLog:
+    """Return the log of a bank owned by ``key``."""
+    return MemoryLog(key)
+
+
+def disclosed(log: MemoryLog, *shown: Sealed, withheld: tuple[Sealed, ...] = ()) -> dict[str, Any]:
+    """Return a disclosure: chosen entries, proofs of them, and what is not shown."""
+    return sections(
+        *shown,
+        log.bank,
+        proofs=[log.proof(record) for record in shown],
+        withheld=[log.proof(record) for record in withheld],
+    )
+
+
+DISCLOSURE = {"scope": {"kind": "disclosure"}}
+
+
+def test_a_disclosure_proves_each_entry_and_withholds_an_ancestor(
+    judge: Any, log: MemoryLog
+) -> None:
+    """The recipient sees one branch and knows the rest was recorded."""
+    secret = entry("secret")
+    middle = entry("middle", secret)
+    shown = entry("shown", middle)
+    log.append(secret, entry("unrelated"), middle, shown, entry("later"))
+    held = disclosed(log, middle, shown, withheld=(secret,))
+    result = judge(held, **log.logged(), **DISCLOSURE)
+    assert result.outcome is Outcome.GOOD
+    assert result.steps[7].state == "passed"
+    assert "3 proofs" in result.steps[7].detail
+    result = judge(disclosed(log, middle, shown), **log.logged(), **DISCLOSURE)
+    assert result.outcome is Outcome.INCOMPLETE
+
+
+def test_a_disclosed_entry_without_a_proof_is_tampered(judge: Any, log: MemoryLog) -> None:
+    """A disclosure says of everything in it that it was recorded."""
+    one, two = entry("one"), entry("two")
+    log.append(one, two)
+    held = disclosed(log, one)
+    held["semantic"].append(two)
+    result = judge(held, **log.logged(), **DISCLOSURE)
+    assert result.outcome is Outcome.TAMPERED
+    assert "no proof" in told(result)
+    smuggled = entry("never recorded")
+    held = disclosed(log, one)
+    held["semantic"].append(smuggled)
+    held["proofs"].append({**log.proof(two), "id": smuggled.id})
+    assert judge(held, **log.logged(), **DISCLOSURE).outcome is Outcome.TAMPERED
+
+
+@pytest.mark.parametrize("section", ["proofs", "withheld"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seq": 2},
+        {"seq": 10**6},
+        {"type": "episodic"},
+        {"at": "2025-03-04T05:06:08.000000Z"},
+        {"path": []},
+        {"path": ["00" * 32] * 3},
+        {"id": ID},
+    ],
+    ids=str,
+)
+def test_a_proof_of_anything_else_is_tampered(
+    judge: Any, log: MemoryLog, section: str, change: dict[str, Any]
+) -> None:
+    """Another place, type, time, path or record: it does not lead to the head."""
+    one = entry("one")
+    log.append(one, entry("two"), entry("three"))
+    held = sections(log.bank, **{section: [log.proof(one) | change]})
+    assert judge(held, **log.logged()).outcome is Outcome.TAMPERED
+    good = sections(log.bank, **{section: [log.proof(one)]})
+    assert judge(good, **log.logged()).outcome is Outcome.GOOD
+
+
+@pytest.mark.parametrize(
+    "change", [{"note": 1}, {"seq": "1"}, {"path": ["zz" * 32]}, {"id": "x"}], ids=str
+)
+def test_a_proof_of_another_shape_is_malformed(
+    judge: Any, log: MemoryLog, change: dict[str, Any]
+) -> None:
+    """It claims nothing beyond its five members."""
+    held = sections(log.bank, proofs=[log.proof(log.bank) | change])
+    assert judge(held, **log.logged()).outcome is Outcome.MALFORMED
+
+
+def test_a_proof_without_a_head_proves_nothing(judge: Any, log: MemoryLog) -> None:
+    """There is nothing to lead to, and a withheld parent needs a proof to count."""
+    parent = entry("parent")
+    log.append(parent)
+    held = sections(entry("child", parent), withheld=[log.proof(parent)])
+    assert judge(held).outcome is Outcome.TAMPERED
+
+
+def test_a_head_of_another_bank_or_with_a_bad_signature_is_tampered(
+    judge: Any, log: MemoryLog, key: SigningKey
+) -> None:
+    """The signer of the file does not vouch for the log by naming it."""
+    other = MemoryLog(key)
+    mixed = {"bank": log.bank.id, "head": other.head()}
+    assert "another bank" in told(judge(sections(log.bank), **mixed))
+    forged = json.loads(json.dumps(log.logged()))
+    forged["head"]["signed"]["epoch"] = 7
+    result = judge(sections(log.bank), **forged)
+    assert result.outcome is Outcome.TAMPERED
+    assert result.steps[7].state == "failed"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bank": ID, "head": None},
+        {"bank": None},
+        {"head": {}},
+        {"head": {"signed": {}}},
+        {"bank": "x"},
+    ],
+    ids=str,
+)
+def test_a_bank_without_a_head_of_the_right_shape_is_malformed(
+    judge: Any, log: MemoryLog, change: dict[str, Any]
+) -> None:
+    """They come together, whole, or not at all; step 1 says so."""
+    members = {k: v for k, v in (log.logged() | change).items() if v is not None}
+    result = judge(sections(log.bank), claims=members)
+    assert result.outcome is Outcome.MALFORMED
+    assert result.steps[0].state == "failed"
+
+
+def test_a_head_by_a_key_that_the_file_does_not_admit_is_told(
+    judge: Any, log: MemoryLog, key: SigningKey
+) -> None:
+    """An owner's word in the file admits a writer; nobody else's does."""
+    writer, stranger = SigningKey.generate(), SigningKey.generate()
+
+    def admitted_by(signer: SigningKey) -> Sealed:
+        draft = Config(action="writer_added", payload={"key": writer.did}, nonce="0" * 32)
+        covered = signed_part(seal(draft).value)
+        (signature,) = sign(PayloadType.CONFIG, covered, [signer])
+        value = {"key": signature.key, "sig": signature.sig}
+        return seal(Config(**{**_members(draft), "signatures": (value,)}))
+
+    def notes(*records: Sealed) -> bool:
+        result = judge(sections(log.bank, *records), **log.logged(key=writer))
+        assert result.outcome is Outcome.GOOD
+        return any("belongs to the bank" in note for note in result.notes)
+
+    assert not notes(admitted_by(key))
+    assert notes()
+    assert notes(admitted_by(stranger))
+    assert notes(admitted_by(writer))
+
+
+def _members(draft: Config) -> dict[str, Any]:
+    return {"action": draft.action, "payload": draft.payload, "nonce": draft.nonce}
+
+
+def test_a_line_of_a_signed_body_that_is_not_canonical_is_malformed(
+    key: SigningKey, tmp_path: Path
+) -> None:
+    """A signer of ours would not write it; depth does not repair it."""
+    spaced = entry("tea").body.replace(b":", b": ", 1)
+    doubled = entry("tea").body.replace(b'"text"', b'"text":"x","text"')
+    for part in (spaced, doubled, b"[]", b"5", b"{", canonical("text")):
+        path = tmp_path / "f.pam.jsonl"
+        path.write_bytes(sealed_file({"semantic": [part]}, key))
+        policy = TrustPolicy(keys=frozenset([key.did]))
+        result = verify_artifact(path, policy, Request(deep=True))
+        assert (result.outcome, result.exit_status) == (Outcome.MALFORMED, 4)
+        assert result.findings[0].line == 3
