@@ -104,7 +104,7 @@ def test_a_configuration_that_cannot_be_read_is_refused(
         ("SATCHEL_VERIFY_THRESHOLD", "0"),
         ("SATCHEL_VERIFY_THRESHOLD", ""),
         ("SATCHEL_VERIFY_REQUIRE_FRESH", "maybe"),
-        ("SATCHEL_LIMITS_TAGS", "1e3"),
+        ("SATCHEL_LIMITS_TAGS", "1.5"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(

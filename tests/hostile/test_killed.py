@@ -1,93 +1,133 @@
-"""Killed at any moment: the target is the old file or the whole new one, never something between."""
+"""Killed at any moment: the target is the old file or the whole new one, nothing between."""
 
 import json
-import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from satchel.surfaces.cli.main import run
 
-RECORDS = 3000
+RECORDS = 600
 OLD = b"what was there"
+ROOM = 240_000
+"""Fewer bytes than the target gets, more than any other file that is written."""
+
+VICTIM = """
+import os, resource, signal, sys
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def hook(event, arguments):
+    if event == moment and str(arguments[0]).startswith(folder):
+        die()
+
+moment, folder, *arguments = sys.argv[1:]
+if moment.isdigit():
+    # The kernel ends the process at exactly this byte of a file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(moment), int(moment)))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+elif moment == "fsync":
+    os.fsync = die
+elif moment == "fsync of the folder":
+    sync, calls = os.fsync, []
+    os.fsync = lambda handle: die() if calls else calls.append(sync(handle))
+else:
+    sys.addaudithook(hook)
+
+from satchel.surfaces.cli.main import run
+sys.exit(run(arguments))
+"""
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A Mem0 file that takes a moment to convert."""
+    """A Mem0 file, and a signing key, so that no round differs from the next."""
+    assert run(["keys", "create"]) == 0
     path = tmp_path / "mem0.json"
     rows = [{"id": str(number), "memory": f"fact {number} " * 20} for number in range(RECORDS)]
     path.write_text(json.dumps(rows))
     return path
 
 
-def reached(folder: Path, moment: float) -> bool:
-    """Tell whether the work has got to a moment: 0..1 of the temporary file, 1 the target."""
-    for found in os.scandir(folder):
-        if found.name.startswith("."):
-            try:
-                return found.stat().st_size >= moment * 400 * RECORDS
-            except FileNotFoundError:
-                return True
+def killed(source: Path, target: Path, moment: str) -> bool:
+    """Run a conversion that dies at a moment; tell whether it did."""
+    words = ["convert", str(source), str(target), "--force"]
+    command = [sys.executable, "-c", VICTIM, moment, str(target.parent), *words]
+    return subprocess.run(command, capture_output=True, check=False).returncode < 0
+
+
+def survived(source: Path, folder: Path, moment: str) -> str:
+    """Kill a conversion and require a whole target; return which one is there."""
+    folder.mkdir(exist_ok=True)
     target = folder / "out.pam.jsonl"
-    return target.exists() and target.stat().st_size > len(OLD)
-
-
-def killed(source: Path, target: Path, moment: float) -> None:
-    """Start a conversion and kill it, hard, when it has got to a moment, or let it end."""
-    command = [sys.executable, "-m", "satchel", "convert", str(source), str(target), "--force"]
-    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while started.poll() is None and not reached(target.parent, moment):
-        pass
-    started.kill()
-    started.wait()
-
-
-def rounds(source: Path, folder: Path, moments: list[float]) -> int:
-    """Kill at each moment, and require a whole file each time; return how often it was old."""
-    folder.mkdir()
-    target, kept_old = folder / "out.pam.jsonl", 0
-    for moment in moments:
-        for found in folder.iterdir():
-            found.unlink()
-        target.write_bytes(OLD)
-        killed(source, target, moment)
-        names = {found.name for found in folder.iterdir()} - {target.name}
-        assert all(name.startswith(".") and name.endswith(".tmp") for name in names)
-        if target.read_bytes() == OLD:
-            kept_old += 1
-        else:
-            assert run(["verify", str(target), "--deep"]) == 0
-        assert run(["convert", str(source), str(target), "--force"]) == 0
+    target.write_bytes(OLD)
+    before = {found.name for found in folder.iterdir()}
+    assert killed(source, target, moment)
+    left = {found.name for found in folder.iterdir()}
+    assert all(name.startswith(".") and name.endswith(".tmp") for name in left - before)
+    if target.read_bytes() == OLD:
+        kept = "old"
+    else:
+        kept = "new"
         assert run(["verify", str(target), "--deep"]) == 0
-        assert {found.name for found in folder.iterdir()} == names | {target.name}
-    return kept_old
+    assert run(["convert", str(source), str(target), "--force"]) == 0
+    assert run(["verify", str(target), "--deep"]) == 0
+    assert {found.name for found in folder.iterdir()} == left
+    return kept
 
 
-@pytest.fixture
-def with_key() -> Callable[[], int]:
-    """A signing key, so that no round differs from the next."""
-    return lambda: run(["keys", "create"])
-
-
+@pytest.mark.parametrize(
+    ("moment", "kept"),
+    [
+        ("open", "old"),
+        ("20000", "old"),
+        (str(ROOM - 1), "old"),
+        ("fsync", "old"),
+        ("os.rename", "old"),
+        ("fsync of the folder", "new"),
+    ],
+)
 def test_a_conversion_that_is_killed_leaves_the_old_file_or_the_whole_new_one(
-    source: Path, tmp_path: Path, with_key: Callable[[], int]
+    source: Path, tmp_path: Path, moment: str, kept: str
 ) -> None:
-    """As soon as there is a temporary file, in the middle, at its end, and after."""
-    assert with_key() == 0
-    assert rounds(source, tmp_path / "out", [0, 0.3, 0.6, 0.9, 1]) > 0
+    """At each step of publishing a file, and in the middle of its bytes."""
+    assert survived(source, tmp_path / "out", moment) == kept
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_a_conversion_that_is_killed_at_random_leaves_nothing_half_written(
-    source: Path, tmp_path: Path, with_key: Callable[[], int]
+def test_a_conversion_that_is_killed_at_any_byte_leaves_the_old_file(
+    source: Path, tmp_path: Path
 ) -> None:
-    """The same, at many moments that a seed chooses."""
-    assert with_key() == 0
+    """Sixty bytes that a seed chooses; what is left behind disturbs no later run."""
     choose = random.Random(5)  # noqa: S311 - repeatable, not secret
-    assert rounds(source, tmp_path / "out", [choose.random() * 1.1 for _ in range(60)]) > 0
+    for _ in range(60):
+        moment = str(choose.randrange(10_000, ROOM))
+        assert survived(source, tmp_path / "out", moment) == "old"
+
+
+def test_a_target_that_outgrows_what_the_system_allows_is_an_error(
+    source: Path, tmp_path: Path
+) -> None:
+    """Fault: a bound on file sizes; status 5, the reason, and the old file."""
+    target = tmp_path / "out" / "out.pam"
+    target.parent.mkdir()
+    target.write_bytes(OLD)
+    bounded = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "from satchel.surfaces.cli.main import run\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    words = ["convert", str(source), str(target), "--force", "--json"]
+    command = [sys.executable, "-c", bounded, *words]
+    ran = subprocess.run(command, capture_output=True, check=False)
+    assert ran.returncode == 5, ran.stderr
+    assert json.loads(ran.stderr)["error"]["code"] == "target.failed"
+    assert [found.name for found in target.parent.iterdir()] == [target.name]
+    assert target.read_bytes() == OLD

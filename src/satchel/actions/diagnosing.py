@@ -100,8 +100,10 @@ def _apart(settings: Settings) -> Check:
 
 
 def _keys(settings: Settings) -> list[Check]:
-    checks = []
-    for name in settings.keyring.names():
+    folder = settings.keyring.folder
+    checks = [_folder("keys folder", folder)] if os.path.lexists(folder) else []
+    names = settings.keyring.names()
+    for name in names:
         try:
             held = settings.keyring.read(name)
         except SatchelError as error:
@@ -112,7 +114,7 @@ def _keys(settings: Settings) -> list[Check]:
             how = "passphrase" if held.protected else "no passphrase"
             detail = f"{held.role}, {how}, {held.key}"
             checks.append(Check(name=f"key {name}", state="ok", detail=detail))
-    if not checks:
+    if not names:
         checks.append(
             Check(name="keys", state="note", detail="none yet; one is made when first needed")
         )
