@@ -212,8 +212,8 @@ def test_an_export_that_stops_short_is_pointed_out(
 def test_a_memory_that_cannot_be_sealed_is_named_by_line(tmp_path: Path) -> None:
     """The error says file, line and field also when the value is refused after parsing."""
     path = tmp_path / "in.json"
-    many = ",".join(f'"{number}": 1' for number in range(2000))
-    path.write_text('[{"memory": "a"},\n\n{"memory": "b", "metadata": {' + many + "}}]")
+    keys = ",".join(f'"k{number}":0' for number in range(1025))
+    path.write_text('[{"memory": "a"},\n\n{"memory": "b", "metadata": {' + keys + "}}]")
     with pytest.raises(InputError) as refusal:
         satchel.convert(path, tmp_path / "out.pam.jsonl")
 

@@ -1,0 +1,155 @@
+"""The published JSON Schemas say what the writers write."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import cbor2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from satchel.conformance.strategies import records, simplest
+from satchel.conformance.subject import KEY, sealed
+from satchel.memory.records import RECORD_CLASSES, Model
+from satchel.ports.format import Writing
+from satchel.ports.place import Target
+from satchel.ports.registry import formats
+from satchel.seal.artifact.opening import MAGIC
+from satchel.seal.records import seal
+
+_SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
+_NAMES = [path.stem for path in sorted(_SCHEMAS.glob("*.json"))]
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads((_SCHEMAS / f"{name}.json").read_bytes()))
+
+
+def _problems(name: str, value: object) -> list[str]:
+    return [error.message for error in _validator(name).iter_errors(value)]
+
+
+def _document(name: str, target: Path) -> dict[str, Any]:
+    """Return what a PAM file holds, as the value of ``.pam``."""
+    data = target.read_bytes()
+    if name == "pam_cbor":
+        return cbor2.loads(data.removeprefix(MAGIC))  # type: ignore[no-any-return]
+    if name == "pam":
+        return json.loads(data)  # type: ignore[no-any-return]
+    _, *body, trailer = [json.loads(line) for line in data.splitlines()]
+    document: dict[str, Any] = {**trailer, "components": {}}
+    found: list[Any] = []
+    for line in body:
+        if line.keys() == {"section"}:
+            found = []
+            inside = (
+                line["section"] in _validator("pam").schema["properties"]["components"]["required"]
+            )
+            (document["components"] if inside else document)[line["section"]] = found
+        else:
+            found.append(line)
+    for component in ("episodic", "identity", "procedural", "semantic", "working"):
+        document["components"].setdefault(component, [])
+    return document
+
+
+def test_the_published_files_are_what_the_model_says() -> None:
+    """A change of the model that is not published fails here; ``python schemas/make.py`` helps."""
+    made = subprocess.run(
+        [sys.executable, _SCHEMAS / "make.py", "--check"], capture_output=True, check=False
+    )
+
+    assert (made.returncode, made.stdout.decode(), made.stderr.decode()) == (0, "", "")
+    assert set(_NAMES) == {*RECORD_CLASSES, "statement", "pam"}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_each_schema_is_itself_valid(name: str) -> None:
+    """Every file is a JSON Schema of the 2020-12 dialect, and says so."""
+    schema = _validator(name).schema
+
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+
+
+@given(record=records())
+def test_every_record_that_can_be_sealed_validates(record: Model) -> None:
+    """Against the schema of its type, unknown members included."""
+    made = seal(record, unknown={"future_member": {"kept": None}})
+
+    assert _problems(made.type, made.value) == []
+
+
+@pytest.mark.parametrize("name", ["pam", "pam_jsonl", "pam_cbor"])
+@given(memory=st.lists(records(), max_size=5))
+def test_what_each_writer_writes_validates(name: str, memory: list[Model]) -> None:
+    """The whole file against ``pam.json``, and its statement against ``statement.json``."""
+    with sealed(memory) as found, TemporaryDirectory() as folder:
+        target = Path(folder) / "out"
+        formats[name].write(found, Target(target), Writing(keys=(KEY,)))
+        document = _document(name, target)
+
+    assert _problems("pam", document) == []
+    assert _problems("statement", document["statement"]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda value: value.pop("nonce"), "nonce"),
+        (lambda value: value.pop("id"), "id"),
+        (lambda value: value.update(id="blake3:00"), "blake3:00"),
+        (lambda value: value.update(text=5), "5"),
+        (lambda value: value.update(salience=1.5), "1.5"),
+        (lambda value: value.update(type="episodic"), "episodic"),
+        (lambda value: value.update(created_at="2026-01-01"), "2026-01-01"),
+    ],
+)
+def test_a_record_that_is_wrong_does_not_validate(change: Any, word: str) -> None:
+    """A schema that takes everything would say nothing."""
+    value = seal(simplest("semantic")).value
+    change(value)
+
+    assert any(word in problem for problem in _problems("semantic", value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("signatures"),
+        lambda document: document["components"].pop("working"),
+        lambda document: document["components"].update(memories=[]),
+        lambda document: document.update(edges=[]),
+        lambda document: document.update({"Not a section": [{}]}),
+        lambda document: document["statement"].pop("body_hash"),
+        lambda document: document["components"]["semantic"].append({"type": "semantic"}),
+        lambda document: document["signatures"].append({"key": "k"}),
+    ],
+    ids=[
+        "no signatures",
+        "a component missing",
+        "a sixth component",
+        "an empty section",
+        "no name of a section",
+        "no body hash",
+        "no id",
+        "half a signature",
+    ],
+)
+def test_a_document_that_is_wrong_does_not_validate(change: Any, tmp_path: Path) -> None:
+    """What verification refuses for its shape, the schema refuses too."""
+    target = tmp_path / "out"
+    with sealed([simplest("semantic")]) as found:
+        formats["pam"].write(found, Target(target), Writing())
+    document = _document("pam", target)
+    assert _problems("pam", document) == []
+    change(document)
+
+    assert _problems("pam", document)
