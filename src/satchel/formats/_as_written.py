@@ -38,6 +38,8 @@ def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
 
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two JSON values are the same; ``1`` and ``true`` are not."""
+    if one is other:
+        return True
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

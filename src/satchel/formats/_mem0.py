@@ -12,7 +12,7 @@ from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
 from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.memory.times import format_time, read_time, to_datetime
+from satchel.memory.times import format_time, iso_text, read_time, to_datetime
 from satchel.seal.encoding.carry import ABSENT
 
 NAME = "mem0"
@@ -54,6 +54,9 @@ _SNAKE = {camel: name for name, camel in _CAMEL.items()}
 _SAID = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
 _IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
+
+_NOBODY = Scope()
+_NOWHERE = Origin()
 
 Row = dict[str, Any]
 """One object of a Mem0 file."""
@@ -156,7 +159,7 @@ def _scope(row: Row) -> Scope | None:
         run=_text(_get(row, "session_id")) if run is None else run,
         app=_text(_get(row, "app_id")),
     )
-    return None if scope == Scope() else scope
+    return None if scope == _NOBODY else scope
 
 
 def row_of(entry: Entry) -> Row:
@@ -197,8 +200,8 @@ def _said(entry: Entry) -> Row:
 
 def _written(entry: Entry) -> Row:
     """Return a memory as ``get_all()`` of mem0ai 2.2.1 shows it."""
-    scope = entry.scope or Scope()
-    origin = entry.origin or Origin()
+    scope = entry.scope or _NOBODY
+    origin = entry.origin or _NOWHERE
     metadata = entry.metadata
     if isinstance(entry, Procedural) and _TYPE not in metadata:
         metadata = {**metadata, _TYPE: _PROCEDURAL}
@@ -226,7 +229,7 @@ def _written_triple(entry: Semantic) -> Row:
 
 
 def _written_time(text: str | None) -> str | None:
-    return None if text is None else to_datetime(text).isoformat()
+    return None if text is None else iso_text(text)
 
 
 def _last_day(expires_at: str | None) -> str | None:

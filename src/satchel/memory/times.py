@@ -5,9 +5,14 @@ comes back with other digits, and an id would break.
 """
 
 import re
+from collections import deque
 from datetime import UTC, datetime
 
 _SHAPE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_FRACTION = re.compile(r"[.,](\d+)")
+_DIGITS = dict.fromkeys(map(ord, "123456789"), "0")
+_PICTURE = "0000-00-00T00:00:00.000000Z"
+_UTC = "+00:00"
 
 TIME_LENGTH = 27
 """Characters in a canonical time."""
@@ -24,6 +29,21 @@ def is_canonical_time(text: str) -> bool:
     return True
 
 
+def all_canonical(texts: list[str]) -> bool:
+    """Tell whether all of many texts are canonical times.
+
+    Args:
+        texts: Each of 27 characters, which the caller has made sure of.
+    """
+    if "".join(texts).translate(_DIGITS) != _PICTURE * len(texts):
+        return False
+    try:
+        deque(map(datetime.fromisoformat, texts), maxlen=0)
+    except ValueError:
+        return False
+    return True
+
+
 def format_time(moment: datetime) -> str:
     """Return an aware ``moment`` as canonical text.
 
@@ -32,7 +52,7 @@ def format_time(moment: datetime) -> str:
     """
     if moment.tzinfo is None:
         raise ValueError("a time without a zone names no moment")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(TIME_LENGTH, "0")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix(_UTC) + "Z"
 
 
 def now() -> str:
@@ -47,6 +67,8 @@ def read_time(text: str) -> str | None:
     which is what the products whose exports we read mean by it. Digits beyond microseconds
     cannot be kept, so such a text gives None and the caller keeps the original.
     """
+    if text.endswith(_UTC) and is_canonical_time(likely := text.removesuffix(_UTC) + "Z"):
+        return likely
     if _finer_than_microseconds(text):
         return None
     try:
@@ -62,8 +84,13 @@ def read_time(text: str) -> str | None:
 
 
 def _finer_than_microseconds(text: str) -> bool:
-    fraction = re.search(r"[.,](\d+)", text)
+    fraction = _FRACTION.search(text)
     return fraction is not None and fraction[1][6:].strip("0") != ""
+
+
+def iso_text(text: str) -> str:
+    """Return a canonical time as ``datetime.isoformat()`` writes it, with its offset."""
+    return text[:19] + text[19:26].removesuffix(".000000") + _UTC
 
 
 def to_datetime(text: str) -> datetime:

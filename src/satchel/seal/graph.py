@@ -6,6 +6,7 @@ partitions by the first bits of the id, which are then looked at one after the o
 
 import json
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -16,6 +17,7 @@ from satchel.disk.spool import Spool
 _PARTITIONS = 64
 _ROW = 41  # 32 bytes of id, 1 of role, 8 of position
 _EXAMPLES = 20
+_pack_tail = struct.Struct(">BQ").pack
 
 
 class Role(IntEnum):
@@ -75,8 +77,11 @@ class IdIndex:
             role: What it stands for there.
             position: Shown in the report.
         """
-        raw = bytes.fromhex(identity[7:])
-        self._buffers[raw[0] % _PARTITIONS] += raw + bytes([role]) + position.to_bytes(8, "big")
+        self.add_raw(bytes.fromhex(identity[7:]), role, position)
+
+    def add_raw(self, raw: bytes, role: Role, position: int) -> None:
+        """Do what ``add`` does, for the 32 bytes of an address."""
+        self._buffers[raw[0] % _PARTITIONS] += raw + _pack_tail(role, position)
         self._rows += 1
         if self._rows >= self._held_rows:
             self._spill()

@@ -40,6 +40,24 @@ DEFAULT_LIMITS = Limits()
 """What holds when nothing is configured."""
 
 
+def over_bounds(record: Model, size: int, limits: Limits) -> bool:
+    """Tell whether ``check_record`` refuses a record.
+
+    Args:
+        record: The record.
+        size: Length of its canonical bytes.
+        limits: The bounds.
+    """
+    return (
+        size > limits.entry_bytes
+        or len(record.metadata) > limits.metadata_keys
+        or (
+            isinstance(record, Entry)
+            and (len(record.tags) > limits.tags or len(record.parent_ids) > limits.parents)
+        )
+    )
+
+
 def check_record(record: Model, size: int, limits: Limits) -> None:
     """Refuse a record that is over a bound.
 
@@ -51,6 +69,8 @@ def check_record(record: Model, size: int, limits: Limits) -> None:
     Raises:
         LimitError: Naming the bound and the member.
     """
+    if not over_bounds(record, size, limits):
+        return
     if size > limits.entry_bytes:
         raise LimitError(f"a record of {size} bytes is over the limit of {limits.entry_bytes}")
     _bound("metadata", len(record.metadata), limits.metadata_keys)

@@ -22,7 +22,7 @@ from satchel.seal.encoding.jcs import (
     canonical_checked,
     decode_canonical,
     encode_sorted,
-    looks_odd,
+    is_odd,
 )
 from satchel.seal.limits import DEFAULT_LIMITS, Limits, check_record
 
@@ -138,13 +138,15 @@ def seal(
     if "nonce" not in value:
         value["nonce"] = nonces()
     claimed = value.pop("id", None)
-    identity = PREFIX + blake3(canonical_checked(value)).hexdigest()
+    # Looking at the draft for what takes longer to write is cheaper than looking at the value.
+    encode = canonical_checked if is_odd(draft) or is_odd(unknown) else encode_sorted
+    identity = PREFIX + blake3(encode(value)).hexdigest()
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
             f"the id is not that of the content, which is {identity}", field="id"
         )
     value["id"] = identity
-    body = canonical_checked(value)
+    body = encode(value)
     try:
         # A struct made in a program is not checked by anyone before.
         _decode_typed(body)
@@ -185,11 +187,20 @@ def open_shape(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed,
         MalformedError: If the bytes are not canonical or the shape is wrong.
         LimitError: If the record is too large.
     """
-    model = _known_shape(line) or as_model(_object(line))
+    model = shape_of(line)
     check_record(model, len(line), limits)
     if model.id is None:
         raise MalformedError("a record needs an id", field="id")
     return Sealed(model.id, str(model.__struct_config__.tag), line), model
+
+
+def shape_of(line: bytes) -> Model:
+    """Return the typed value of canonical bytes; bounds and id are left to the caller.
+
+    Raises:
+        MalformedError: If the bytes are not canonical or the shape is wrong.
+    """
+    return _known_shape(line) or as_model(_object(line))
 
 
 def _known_shape(line: bytes) -> Model | None:
@@ -202,7 +213,7 @@ def _known_shape(line: bytes) -> Model | None:
         model = _decode_typed(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return model if encode_sorted(model) == line and not looks_odd(line) else None
+    return None if encode_sorted(model) != line or is_odd(model) else model
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -214,20 +225,17 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def id_holds(record: Sealed) -> bool:
     """Tell whether a record's id is the hash of the rest of it."""
-    return record.id == PREFIX + blake3(_without_id(record)).hexdigest()
+    return record.id == PREFIX + hash_without_id(record.body, record.id).hex()
 
 
-def _without_id(record: Sealed) -> bytes:
-    """Cut the id member out of canonical bytes, which is cheaper than encoding again.
+def hash_without_id(line: bytes, identity: str) -> bytes:
+    """Return the hash that a record's id must be, from its canonical bytes.
 
-    Only the id's own text is cut. Were the same text also in a nested object, the cut could hit
-    the wrong one, so then the value is encoded again.
+    The id's own text is cut out of the bytes, which is cheaper than encoding again; ``type``
+    always comes after it. Were the same text there twice, neither cut could give a hash that is
+    the id, since what is hashed would hold that very hash.
     """
-    line, member = record.body, b'"id":"%b"' % record.id.encode()
-    if line.count(member) != 1:
-        return canonical_checked({k: v for k, v in record.value.items() if k != "id"})
-    before, _, after = line.partition(member)
-    return before + after[1:] if after[:1] == b"," else before.removesuffix(b",") + after
+    return blake3(line.replace(b'"id":"%b",' % identity.encode(), b"", 1)).digest()
 
 
 def as_model(value: dict[str, Any]) -> Model:

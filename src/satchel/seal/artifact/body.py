@@ -7,7 +7,7 @@ temporary one, so that hashing, verifying and converting are written once.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from blake3 import blake3
 
@@ -17,8 +17,9 @@ from satchel.seal.artifact.sections import COMPONENTS, check_name, rank
 from satchel.seal.limits import Limits
 from satchel.seal.records import PREFIX
 
-_HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}\n')
+_HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
 _HEADER_START = b'{"section":"'
+_LINES_CHUNK = 1 << 17  # what is made of its lines stays in the processor's cache
 
 
 Progress = Callable[[int, int], None]
@@ -92,7 +93,7 @@ class BodyBuilder:
             check_name(section)
             spool = self._spools[section] = Spool()
             self._counts[section] = 0
-        if line.startswith(_HEADER_START) and _HEADER.fullmatch(line + b"\n"):
+        if line.startswith(_HEADER_START) and _HEADER.fullmatch(line):
             raise MalformedError("an object whose only member is `section`", field=section)
         spool.write(line + b"\n")
         self._counts[section] += 1
@@ -135,8 +136,7 @@ class Span:
     """The number of the first record's line, in the body as lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One record of a body."""
 
     section: str
@@ -145,6 +145,17 @@ class Line:
 
     number: int
     """From 1, in the body as lines; in a ``.pam.jsonl`` file the line is one more."""
+
+
+class Batch(NamedTuple):
+    """Some records of one section, next to each other."""
+
+    section: str
+    lines: list[bytes]
+    """Canonical bytes, without line ends."""
+
+    number: int
+    """Of the first of them, as in ``Line``."""
 
 
 class Body:
@@ -176,7 +187,7 @@ class Body:
             body.update(chunk)
         return PREFIX + body.hexdigest()
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
         """Yield the bytes.
 
         Raises:
@@ -185,7 +196,7 @@ class Body:
         self._handle.seek(self._start)
         left = self._end - self._start
         while left:
-            chunk = _read(self._handle, min(CHUNK, left))
+            chunk = _read(self._handle, min(size, left))
             left -= len(chunk)
             self._tell(self._end - self._start - left)
             yield chunk
@@ -198,45 +209,51 @@ class Body:
                 body does not start with one.
             LimitError: If a line or the number of records is over a bound.
         """
-        self._handle.seek(self._start)
+        for batch in self.batches():
+            for number, data in enumerate(batch.lines, batch.number):
+                yield Line(batch.section, data, number)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what ``lines`` yields, many records of one section at a time.
+
+        Raises:
+            MalformedError: As ``lines``.
+            LimitError: As ``lines``.
+        """
         section, held = "", True
-        count, at, bound = 0, self._start, self._limits.line_bytes
-        number = 0
-        while at < self._end:
-            data = self._handle.readline(bound + 1)
-            at += len(data)
-            number += 1
-            if not number & 0xFFF:
-                self._tell(at - self._start)
-            if not data.endswith(b"\n"):
-                self._refuse_line(data, bound, number)
-            if data.startswith(_HEADER_START) and (header := _HEADER.fullmatch(data)):
-                section, held = self._next_section(section, header[1].decode(), held, number), False
-                continue
-            if not section:
-                raise self._malformed("a record before the first section", number)
-            held = True
-            count += 1
-            yield Line(section, data[:-1], number)
+        count, number = 0, 1
+        for lines in self._whole_lines():
+            start = 0
+            for place, name in _headers(lines):
+                if place > start:
+                    yield self._batch(section, lines[start:place], number + start)
+                    held = True
+                section, held = self._next_section(section, name, held, number + place), False
+                count -= 1
+                start = place + 1
+            if start < len(lines):
+                yield self._batch(section, lines[start:], number + start)
+                held = True
+            count += len(lines)
+            number += len(lines)
         if not held:
-            raise self._malformed(f"the section {section!r} is empty", number)
+            raise self._malformed(f"the section {section!r} is empty", number - 1)
         if count > self._limits.records:
             raise LimitError(f"more than {self._limits.records} records")
 
     def spans(self) -> dict[str, Span]:
         """Return where each section is, in body order; one pass over the body."""
         found: dict[str, Span] = {}
-        section, start, end, count, first = "", self._start, self._start, 0, 0
-        for line in self.lines():
-            if line.section != section:
-                if section:
-                    found[section] = Span(start, end, count, first)
-                section, count, first = line.section, 0, line.number
-                start = end = end + len(_HEADER_START) + len(section) + len(b'"}\n')
-            end += len(line.data) + 1
-            count += 1
-        if section:
-            found[section] = Span(start, end, count, first)
+        end = self._start
+        for batch in self.batches():
+            span = found.get(batch.section)
+            if span is None:
+                end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
+                span = Span(end, end, 0, batch.number)
+            end += sum(map(len, batch.lines)) + len(batch.lines)
+            found[batch.section] = Span(
+                span.start, end, span.count + len(batch.lines), span.first_line
+            )
         return found
 
     def within(self, span: Span) -> Iterator[bytes]:
@@ -267,13 +284,41 @@ class Body:
             raise self._malformed(f"the section {name!r} is repeated or out of order", number)
         return name
 
-    def _refuse_line(self, data: bytes, bound: int, number: int) -> None:
-        if len(data) > bound:
-            raise LimitError(f"a line is longer than {bound} bytes", line=self.line_of(number))
-        raise self._malformed("the last line is cut", number)
+    def _batch(self, section: str, lines: list[bytes], number: int) -> Batch:
+        if not section:
+            raise self._malformed("a record before the first section", number)
+        return Batch(section, lines, number)
+
+    def _whole_lines(self) -> Iterator[list[bytes]]:
+        """Yield the lines of one chunk after the other, without line ends."""
+        rest, bound, number = b"", self._limits.line_bytes, 1
+        for chunk in self.chunks(_LINES_CHUNK):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            if len(rest) + len(chunk) > bound:
+                for place, line in enumerate([*lines, rest]):
+                    if len(line) > bound:
+                        yield lines[:place]
+                        raise LimitError(
+                            f"a line is longer than {bound} bytes",
+                            line=self.line_of(number + place),
+                        )
+            yield lines
+            number += len(lines)
+        if rest:
+            raise self._malformed("the last line is cut", number)
 
     def _malformed(self, message: str, number: int) -> MalformedError:
         return MalformedError(message, line=self.line_of(number))
+
+
+def _headers(lines: list[bytes]) -> list[tuple[int, str]]:
+    """Return where section headers are among lines, and what they name."""
+    return [
+        (place, header[1].decode())
+        for place, line in enumerate(lines)
+        if line.startswith(_HEADER_START) and (header := _HEADER.fullmatch(line))
+    ]
 
 
 def _read(handle: BinaryIO, size: int) -> bytes:

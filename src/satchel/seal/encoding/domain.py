@@ -152,9 +152,11 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
     config = model.__struct_config__
     if config.tag is not None:
         out[str(config.tag_field)] = config.tag
-    for name in model.__struct_fields__:
-        value = getattr(model, name)
-        if is_empty(value):
+    for name, value in msgspec.structs.asdict(model).items():
+        if type(value) is str and value.isascii():
+            out[name] = value
+            continue
+        if value is None or (not value and is_empty(value)):
             _refuse_if_required(type(model), name)
             continue
         try:

@@ -1,17 +1,19 @@
 """Canonical JSON, RFC 8785 (JCS): the one byte string of a value.
 
-``msgspec`` writes it at C speed except in three places, which are recognised in its output and
+``msgspec`` writes it at C speed except in three places, which are recognised in the value and
 sent down the slow path: numbers in exponent form, and keys beyond the Basic Multilingual Plane
 (JCS sorts by UTF-16 unit, msgspec by code point).
 """
 
 import re
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from satchel.errors import MalformedError, ValueRefusedError
-from satchel.seal.encoding.domain import MAX_DEPTH, checked
+from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER, checked
 
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 """Sorted compact JSON; canonical only for values without the three exceptions above."""
@@ -20,8 +22,9 @@ _decode = msgspec.json.Decoder().decode
 
 # A number token stands first or after `":`, `[` or `,`; the digits inside "blake3:1e5..." do not.
 _EXPONENT = re.compile(rb'(?:":|[\[,]|\A)-?\d[\d.]*e')
-_ODD_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?(?:\d[\d.]*e|\d{16}|\d+\.0+(?:[,\]}]|\Z))')
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
+SMALLEST = 1e-5
+"""Below this a number is written with an exponent, by one or the other."""
 
 
 def canonical(value: Any) -> bytes:
@@ -36,6 +39,8 @@ def canonical(value: Any) -> bytes:
 def canonical_checked(value: Any) -> bytes:
     """Return the canonical bytes of a value from ``checked``, ``plain`` or a strict reader."""
     out = encode_sorted(value)
+    if not is_odd(value):
+        return out
     if _EXPONENT.search(out) or (_ASTRAL.search(out) and _has_astral_key(value)):
         return _slow(value).encode()
     return out
@@ -60,8 +65,7 @@ def decode_canonical(data: bytes, *, around: int = 0) -> Any:
         raise MalformedError(f"not JSON: {error}") from None
     except RecursionError:
         raise MalformedError(f"nesting is deeper than {MAX_DEPTH} levels") from None
-    odd = _odd_numbers_or_depth(data) or (_ASTRAL.search(data) and _has_astral_key(value))
-    if not odd and encode_sorted(value) == data:
+    if not is_odd(value) and encode_sorted(value) == data:
         return value
     try:
         value = checked(value, around=around)
@@ -74,16 +78,74 @@ def decode_canonical(data: bytes, *, around: int = 0) -> Any:
     return value
 
 
-def looks_odd(data: bytes) -> bool:
-    """Tell whether bytes that ``msgspec`` agrees with might still not be canonical.
+def is_odd(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Tell whether what ``msgspec`` makes of a value might not be canonical.
 
-    False is certain; true may be a false alarm.
+    False is certain: no number that it writes in another way, none beyond the range, no key that
+    it sorts in another way, no nesting beyond ``depth``. Of a struct only the members are looked
+    at that may hold such a thing. Values of other types count as odd.
     """
-    return _odd_numbers_or_depth(data) or _ASTRAL.search(data) is not None
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return False
+    if kind is float:
+        return value.is_integer() or -SMALLEST < value < SMALLEST
+    if kind is int:
+        return not -MAX_INTEGER <= value <= MAX_INTEGER
+    if isinstance(value, msgspec.Struct):
+        value = (_FREE.get(kind) or _find_free(kind))(value)
+    elif kind is dict:
+        for key in value:
+            if not key.isascii() and max(key) > "\uffff":
+                return True
+        value = value.values()
+    elif kind is not list and kind is not tuple:
+        return not isinstance(value, str)  # an enum member is text
+    if depth <= 0:
+        return True
+    for part in value:
+        # Spare text and plain numbers the call, and what is empty: but not 0.0, whose text is 0.
+        if part:
+            kind = type(part)
+            if kind is str or (kind is float and SMALLEST <= part < 1):
+                continue
+            if is_odd(part, depth - 1):
+                return True
+        elif type(part) is float:
+            return True
+    return False
 
 
-def _odd_numbers_or_depth(data: bytes) -> bool:
-    return _ODD_NUMBER.search(data) is not None or data.count(b"{") + data.count(b"[") > MAX_DEPTH
+_FREE: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+
+def _find_free(cls: type[msgspec.Struct]) -> Callable[[Any], tuple[Any, ...]]:
+    # Of two names or more an attrgetter gives a tuple.
+    first = cls.__struct_fields__[0]
+    _FREE[cls] = attrgetter(*free_members(cls), first, first)
+    return _FREE[cls]
+
+
+def free_members(cls: type[msgspec.Struct]) -> list[str]:
+    """Return the members of a class that hold numbers or free JSON."""
+    from msgspec import inspect
+
+    def free(kind: inspect.Type) -> bool:
+        if isinstance(kind, inspect.Metadata):
+            return free(kind.type)
+        if isinstance(kind, inspect.UnionType):
+            return any(map(free, kind.types))
+        if isinstance(kind, inspect.VarTupleType):
+            return free(kind.item_type)
+        if isinstance(kind, inspect.StructType):
+            return any(free(field.type) for field in kind.fields)
+        return not isinstance(
+            kind, inspect.StrType | inspect.NoneType | inspect.LiteralType | inspect.EnumType
+        )
+
+    described = inspect.type_info(cls)
+    assert isinstance(described, inspect.StructType)  # noqa: S101 - as a struct's description is
+    return [field.name for field in described.fields if free(field.type)]
 
 
 def _has_astral_key(value: Any) -> bool:

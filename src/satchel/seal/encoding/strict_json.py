@@ -19,7 +19,6 @@ _CHUNK = 1 << 18
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SAFE_DIGITS = 15
 _MAX_DIGITS = 4300
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _DOLLAR_KEY = re.compile(r'"(?:\$|\\u0024)')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
@@ -246,7 +245,7 @@ class JsonReader:
         # Not only the scanner's own bound on recursion: what follows recurses as well.
         if _brackets(self._text, start, end) > MAX_DEPTH and _deeper(value, MAX_DEPTH):
             self._fail(f"nesting is deeper than {MAX_DEPTH} levels")
-        if _SURROGATE_ESCAPE.search(self._text, start, end) and _lone_surrogate(value):
+        if self._text.find("\\u", start, end) >= 0 and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
         if self._carrying and _DOLLAR_KEY.search(self._text, start, end):
             value, _ = _ESCAPING(self._text, start)

@@ -1,24 +1,33 @@
 """Steps 6 to 8: every record, the graph they make, and the proofs that they were logged."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from satchel.errors import MalformedError, SatchelError
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.records import Bank, Config, Erasure, Model, Redaction
-from satchel.seal.artifact.body import Body, Line, RootHash
+from satchel.seal.artifact.body import Body, RootHash
 from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
-from satchel.seal.limits import Limits
+from satchel.seal.limits import Limits, check_record, over_bounds
 from satchel.seal.log import Head, LeafProof
-from satchel.seal.records import Sealed, digest, id_holds, open_shape
+from satchel.seal.quick import members_hold, quick_shape
+from satchel.seal.records import (
+    PREFIX,
+    Sealed,
+    digest,
+    hash_without_id,
+    id_holds,
+    shape_of,
+)
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signed_part
 from satchel.seal.tree import audit_holds
 from satchel.seal.verify.verification import Finding, Outcome
 
 _MAX_FINDINGS = 100
-_BATCH = 1 << 16
 
 
 class Contents:
@@ -52,24 +61,64 @@ class Contents:
         self._ids = IdIndex()
         self._proved = IdIndex()
         self._redacted_seen = False
+        self._section = ""
 
     def read(self, body: Body) -> None:
         """Read everything; what is wrong is noted, only a broken structure raises."""
-        root, held, size, section = RootHash(), list[bytes](), 0, ""
-        for line in body.lines():
-            if line.section != section or size > _BATCH:
-                _feed(root, section, held)
-                section, held, size = line.section, [], 0
-                self.counts.setdefault(section, 0)
-            held.append(line.data)
-            size += len(line.data)
-            self.counts[section] += 1
-            try:
-                self._line(line)
-            except SatchelError as error:
-                self._note(Outcome.MALFORMED, error.message, line, field=error.field)
-        _feed(root, section, held)
+        root = RootHash()
+        for section, lines, number in body.batches():
+            self.counts[section] = self.counts.get(section, 0) + len(lines)
+            self._section = section
+            if section in COMPONENTS:
+                self._entries(lines, number)
+                root.feed(section, b"\n".join(lines) + b"\n")
+            else:
+                self._others(lines, number)
         self.root_hash = root.finish()
+
+    def _entries(self, lines: list[bytes], number: int) -> None:
+        """Look at entries; most go the short way, which leaves no step out."""
+        shape, limits, found = quick_shape(self._section), self._limits, list[Entry]()
+        add, watched = self._ids.add_raw, self._head is not None or self._lineage is not None
+        for place, line in enumerate(lines, number):
+            model = shape(line)
+            if model is None or model.nonce is None or over_bounds(model, len(line), limits):
+                self._carefully(self._record, line, place)
+                continue
+            identity = model.id
+            raw = hash_without_id(line, identity or "")
+            if identity is None or identity[7:] != raw.hex() or identity[:7] != PREFIX:
+                self._carefully(self._record, line, place)
+                continue
+            found.append(model)
+            if watched or model.parent_ids or self._section == "semantic":
+                self._entry(model, identity, raw, place)
+            else:
+                add(raw, Role.ENTRY, place)
+                self.roots += 1
+        if not members_hold(found):
+            for place, line in enumerate(lines, number):
+                self._carefully(self._members, line, place)
+
+    def _members(self, line: bytes, _: int) -> None:
+        """Raise again what is wrong with one entry of many, to name the line."""
+        if quick_shape(self._section)(line) is not None:
+            shape_of(line)
+
+    def _others(self, lines: list[bytes], number: int) -> None:
+        look = self._record
+        if self._section in PROOF_SECTIONS:
+            look = self._proof
+        elif self._section not in TYPED_SECTIONS:
+            look = self._free
+        for place, line in enumerate(lines, number):
+            self._carefully(look, line, place)
+
+    def _carefully(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
+        try:
+            look(line, number)
+        except SatchelError as error:
+            self._note(Outcome.MALFORMED, error.message, number, field=error.field)
 
     def provenance(self) -> IdReport:
         """Compare the ids with the parents."""
@@ -89,62 +138,62 @@ class Contents:
         """Whether ids alone do not rule a cycle out: some entries are redacted forms."""
         return self._redacted_seen
 
-    def _line(self, line: Line) -> None:
-        expected = TYPED_SECTIONS.get(line.section)
-        if line.section in PROOF_SECTIONS:
-            self._proof(line)
-        elif expected is None:
-            self._free(line)
+    def _record(self, line: bytes, number: int) -> None:
+        model = shape_of(line)
+        check_record(model, len(line), self._limits)
+        identity = model.id
+        if identity is None:
+            raise MalformedError("a record needs an id", field="id")
+        if model.__struct_config__.tag != TYPED_SECTIONS[self._section]:
+            wrong = f"a {model.__struct_config__.tag} in section {self._section}"
+            self._note(Outcome.TAMPERED, wrong, number, identity)
+        if model.nonce is None:
+            raw = self._redacted(model, identity, line, number)
         else:
-            record, model = open_shape(line.data, limits=self._limits)
-            if record.type != expected:
-                self._note(
-                    Outcome.TAMPERED, f"a {record.type} in section {line.section}", line, record.id
-                )
-            self._record(record, model, line)
-
-    def _record(self, record: Sealed, model: Model, line: Line) -> None:
-        if model.nonce is None and isinstance(model, Entry):
-            self._redacted(record, line)
-        elif model.nonce is None:
-            raise MalformedError("a record needs a nonce", field="nonce")
-        elif not id_holds(record):
-            self._note(Outcome.TAMPERED, "the id is not that of the content", line, record.id)
+            raw = hash_without_id(line, identity)
+            if identity != PREFIX + raw.hex():
+                raw = _raw(identity)
+                self._note(Outcome.TAMPERED, "the id is not that of the content", number, identity)
         if isinstance(model, Entry):
-            self._entry(record, model, line)
+            self._entry(model, identity, raw, number)
         else:
-            self._ids.add(record.id, Role.OTHER, line.number)
-            self._other(model, line)
+            self._ids.add_raw(raw, Role.OTHER, number)
+            self._other(model, line, number)
 
-    def _entry(self, record: Sealed, model: Entry, line: Line) -> None:
-        self._ids.add(record.id, Role.ENTRY, line.number)
+    def _entry(self, model: Entry, identity: str, raw: bytes, number: int) -> None:
+        self._ids.add_raw(raw, Role.ENTRY, number)
         if self._head is not None:
-            self._proved.add(record.id, Role.NEEDED, line.number)
-        self.roots += not model.parent_ids
+            self._proved.add_raw(raw, Role.NEEDED, number)
+        if not model.parent_ids:
+            self.roots += 1
         for parent in model.parent_ids:
-            self._ids.add(parent, Role.NEEDED, line.number)
-        if isinstance(model, Semantic):
+            self._ids.add(parent, Role.NEEDED, number)
+        if type(model) is Semantic:
             for event in model.source_event_ids:
-                self._ids.add(event, Role.MENTIONED, line.number)
+                self._ids.add(event, Role.MENTIONED, number)
         if self._lineage is not None:
             note = "redacted" if model.nonce is None else "whole"
-            self._lineage.add(record.id, model.parent_ids, note)
+            self._lineage.add(identity, model.parent_ids, note)
 
-    def _redacted(self, record: Sealed, line: Line) -> None:
+    def _redacted(self, model: Model, identity: str, line: bytes, number: int) -> bytes:
+        if not isinstance(model, Entry):
+            raise MalformedError("a record needs a nonce", field="nonce")
+        raw = _raw(identity)
         self._redacted_seen = True
-        if self._redactions.get(record.id) != digest(line.data):
+        if self._redactions.get(identity) != digest(line):
             self._note(
                 Outcome.TAMPERED,
                 "a redacted form without the redaction that allows it",
-                line,
-                record.id,
+                number,
+                identity,
             )
+        return raw
 
-    def _other(self, model: Model, line: Line) -> None:
+    def _other(self, model: Model, line: bytes, number: int) -> None:
         if isinstance(model, Redaction):
             self._redactions[model.entry] = model.result
         elif isinstance(model, Erasure):
-            self._ids.add(model.entry, Role.TOMBSTONE, line.number)
+            self._ids.add(model.entry, Role.TOMBSTONE, number)
             if self._lineage is not None:
                 self._lineage.add(model.entry, (), "erased")
         elif isinstance(model, Bank) and model.id == self._artifact.statement.bank:
@@ -152,51 +201,51 @@ class Contents:
         elif isinstance(model, Config) and model.action == "writer_added":
             self._admit(model, line)
 
-    def _admit(self, model: Config, line: Line) -> None:
+    def _admit(self, model: Config, line: bytes) -> None:
         """Note a writer key that an owner of the bank signed for; owners come first in a body."""
         key = model.payload.get("key")
-        signed = signed_part(decode_canonical(line.data))
+        signed = signed_part(decode_canonical(line))
         signatures = parse_signatures(list(model.signatures), self._limits.signatures)
         found = check(PayloadType.CONFIG, signed, signatures)
         if isinstance(key, str) and any(s.valid and s.key in self.owner_keys for s in found):
             self.admitted_keys.add(key)
 
-    def _free(self, line: Line) -> None:
-        value = decode_canonical(line.data)
+    def _free(self, line: bytes, number: int) -> None:
+        value = decode_canonical(line)
         if not isinstance(value, dict):
             raise MalformedError("a record must be an object")
         identity = value.get("id")
         if isinstance(value.get("nonce"), str) and isinstance(identity, str):
-            if not id_holds(Sealed(identity, str(value.get("type")), line.data)):
-                self._note(Outcome.TAMPERED, "the id is not that of the content", line, identity)
+            if not id_holds(Sealed(identity, str(value.get("type")), line)):
+                self._note(Outcome.TAMPERED, "the id is not that of the content", number, identity)
             else:
-                self._ids.add(identity, Role.OTHER, line.number)
+                self._ids.add(identity, Role.OTHER, number)
 
-    def _proof(self, line: Line) -> None:
+    def _proof(self, line: bytes, number: int) -> None:
         try:
-            proof = msgspec.convert(decode_canonical(line.data), LeafProof)
+            proof = msgspec.convert(decode_canonical(line), LeafProof)
         except msgspec.ValidationError as error:
             raise MalformedError(f"not a proof: {error}") from None
-        if line.section == "withheld":
-            self._ids.add(proof.id, Role.ENTRY, line.number)
+        if self._section == "withheld":
+            self._ids.add(proof.id, Role.ENTRY, number)
             if self._lineage is not None:
                 self._lineage.add(proof.id, (), "withheld")
         else:
-            self._proved.add(proof.id, Role.ENTRY, line.number)
+            self._proved.add(proof.id, Role.ENTRY, number)
         self.proofs += 1
         head = self._head
         if head is None:
-            self._note(Outcome.TAMPERED, "a proof without a log head to prove against", line)
+            self._note(Outcome.TAMPERED, "a proof without a log head to prove against", number)
         elif not audit_holds(
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
-            self._note(Outcome.TAMPERED, "the proof does not lead to the head", line, proof.id)
+            self._note(Outcome.TAMPERED, "the proof does not lead to the head", number, proof.id)
 
     def _note(
         self,
         outcome: Outcome,
         message: str,
-        line: Line,
+        number: int,
         identity: str | None = None,
         *,
         field: str | None = None,
@@ -207,17 +256,12 @@ class Contents:
         self.findings.append(
             Finding(
                 outcome=outcome,
-                message=f"{line.section}: {message}",
-                line=self._artifact.body.line_of(line.number),
+                message=f"{self._section}: {message}",
+                line=self._artifact.body.line_of(number),
                 field=field,
                 id=identity,
             )
         )
-
-
-def _feed(root: RootHash, section: str, held: list[bytes]) -> None:
-    if held and section in COMPONENTS:
-        root.feed(section, b"\n".join(held) + b"\n")
 
 
 def _raw(identity: str) -> bytes:

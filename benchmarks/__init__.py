@@ -1,0 +1,1 @@
+"""What the bounds in the documentation are measured with; see docs/benchmarks.md."""
