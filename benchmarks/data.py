@@ -207,11 +207,4 @@ def write_artifact_of(
     return path
 
 
-_WORDS = (
-    "the report deploy review branch staging window before after Thursday Monday harbour table "
-    "summary approval manager customer latency threshold alert disk backup restore region cluster "
-    "database index query timeout retry budget invoice contract meeting agenda notes folder "
-    "prefers avoids requires confirms schedules archives compares updates checks writes reads "
-    "when until because unless every weekly daily metric imperial Japanese French English short "
-    "long urgent optional shared private draft final"
-).split()
+_WORDS = ["the", "report", "deploy", "review", "branch", "staging", "window", "before", "after", "Thursday", "Monday", "harbour", "table", "summary", "approval", "manager", "customer", "latency", "threshold", "alert", "disk", "backup", "restore", "region", "cluster", "database", "index", "query", "timeout", "retry", "budget", "invoice", "contract", "meeting", "agenda", "notes", "folder", "prefers", "avoids", "requires", "confirms", "schedules", "archives", "compares", "updates", "checks", "writes", "reads", "when", "until", "because", "unless", "every", "weekly", "daily", "metric", "imperial", "Japanese", "French", "English", "short", "long", "urgent", "optional", "shared", "private", "draft", "final"]
