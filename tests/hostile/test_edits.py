@@ -186,7 +186,7 @@ def test_no_edit_of_entries_or_statement_goes_unnoticed(
     value: Value, scratch: Path, trusting: TrustPolicy, encoding: Encoding
 ) -> None:
     """Text, numbers, members, order, sections, hashes, signatures: all are covered."""
-    assert not unnoticed(value, scratch, trusting, encoding, range(1500))
+    assert not unnoticed(value, scratch, trusting, encoding, range(1000))
 
 
 @pytest.mark.prove

@@ -75,7 +75,7 @@ def test_a_flipped_byte_does_not_break_the_look_at_every_record(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
     """The deep look sees what the quick look sees, and raises nothing of its own."""
-    changed = list(flips(samples[name], 2))[::4]
+    changed = list(flips(samples[name], 2))[::8]
     judge(scratch, samples[name], changed, trusting, deep=True)
 
 

@@ -19,6 +19,7 @@ _CHUNK = 1 << 18
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SAFE_DIGITS = 15
 _MAX_DIGITS = 4300
+_STEPS_SHOWN = 8
 _DOLLAR_KEY = re.compile(r'"(?:\$|\\u0024)')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
@@ -243,8 +244,9 @@ class JsonReader:
     def _taken(self, value: Any, end: int) -> Any:
         start, self._at = self._at, end
         # Not only the scanner's own bound on recursion: what follows recurses as well.
-        if _brackets(self._text, start, end) > MAX_DEPTH and _deeper(value, MAX_DEPTH):
-            self._fail(f"nesting is deeper than {MAX_DEPTH} levels")
+        if _brackets(self._text, start, end) > MAX_DEPTH and (path := _too_deep(value, MAX_DEPTH)):
+            where = "/".join(path[-1 : -1 - _STEPS_SHOWN : -1])
+            self._fail(f"nesting is deeper than {MAX_DEPTH} levels", field=where)
         if self._text.find("\\u", start, end) >= 0 and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
         if self._carrying and _DOLLAR_KEY.search(self._text, start, end):
@@ -294,13 +296,21 @@ def _brackets(text: str, start: int, end: int) -> int:
     return text.count("[", start, end) + text.count("{", start, end)
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """Tell whether arrays and objects stand in each other more than ``levels`` deep."""
+def _too_deep(value: Any, levels: int) -> list[str] | None:
+    """Return the way, last step first, to an array or object ``levels`` deep in others."""
     if isinstance(value, dict):
-        return levels == 0 or any(_deeper(part, levels - 1) for part in value.values())
-    if isinstance(value, list):
-        return levels == 0 or any(_deeper(part, levels - 1) for part in value)
-    return False
+        parts: Any = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    else:
+        return None
+    if levels == 0:
+        return []
+    for step, part in parts:
+        if isinstance(part, dict | list) and (path := _too_deep(part, levels - 1)) is not None:
+            path.append(_shown(str(step)))
+            return path
+    return None
 
 
 def _lone_surrogate(value: Any) -> bool:
