@@ -88,7 +88,7 @@ def test_a_full_temporary_folder_is_an_error_with_advice(monkeypatch: pytest.Mon
     with monkeypatch.context() as patched:
         patched.setattr(spool, "_file", Full())
         with pytest.raises(TargetError) as caught:
-            spool.write(b"x")
+            spool.write(b"x" * 3_000_000)
     assert caught.value.file == tempfile.gettempdir()
     assert "TMPDIR" in (caught.value.hint or "")
     spool.close()
