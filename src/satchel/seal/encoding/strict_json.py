@@ -124,7 +124,7 @@ class JsonReader:
         self._read_bytes = 0
         self._text = ""
         self._at = 0
-        self._lines = 1
+        self._counted = (0, 1)
         self._ended = False
         if self._peek() == _BOM:
             if not carrying:
@@ -134,7 +134,11 @@ class JsonReader:
     @property
     def line(self) -> int:
         """The line, from 1, at which reading stands."""
-        return self._lines + self._text.count("\n", 0, self._at)
+        # Asked for at every record: only what was read since the last time is looked at.
+        counted, lines = self._counted
+        lines += self._text.count("\n", counted, self._at)
+        self._counted = (self._at, lines)
+        return lines
 
     def peek(self) -> str:
         """Return the first character of the next token, or "" at the end."""
@@ -269,7 +273,7 @@ class JsonReader:
 
     def _fill(self, want: int) -> None:
         """Forget what was consumed and read at least one byte more, or note the end."""
-        self._lines += self._text.count("\n", 0, self._at)
+        self._counted = (0, self.line)
         self._text = self._text[self._at :]
         self._at = 0
         try:

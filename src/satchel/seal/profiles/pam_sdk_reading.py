@@ -64,19 +64,11 @@ _JSON = json.JSONDecoder(
 
 
 class _FloatKeepingReader(JsonReader):
-    """The strict JSON reader, with floats left as they are and a quick count of lines."""
+    """The strict JSON reader, with floats left as they are."""
 
     def __init__(self, stream: BinaryIO, name: str, item_bytes: int) -> None:
-        self._counted = (0, 1)
         super().__init__(stream, name, item_bytes=item_bytes)
         self._scan_once = _JSON.scan_once  # type: ignore[attr-defined]  # typeshed has no name for it
-
-    @property
-    def line(self) -> int:
-        at, line = self._counted
-        line += self._text.count("\n", at, self._at)
-        self._counted = (self._at, line)
-        return line
 
     def where(self) -> dict[str, int]:
         """Return the place of the next token."""
@@ -86,10 +78,6 @@ class _FloatKeepingReader(JsonReader):
     def _taken(self, value: Any, end: int) -> Any:
         self._at = end
         return value  # surrogates and depth are looked at with the types, without recursion
-
-    def _fill(self, want: int) -> None:
-        super()._fill(want)
-        self._counted = (0, self._lines)
 
 
 class _AnyCborReader(CborReader):
