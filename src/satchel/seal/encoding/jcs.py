@@ -111,11 +111,12 @@ def is_odd(value: Any, depth: int = MAX_DEPTH) -> bool:
                 continue
             if is_odd(part, depth - 1):
                 return True
-        elif type(part) is float:
+        elif type(part) is float or (depth == 1 and type(part) in _CONTAINERS):
             return True
     return False
 
 
+_CONTAINERS = (dict, list, tuple)
 _FREE: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 

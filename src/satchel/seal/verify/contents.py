@@ -168,7 +168,7 @@ class Contents:
             self.roots += 1
         for parent in model.parent_ids:
             self._ids.add(parent, Role.NEEDED, number)
-        if type(model) is Semantic:
+        if isinstance(model, Semantic):
             for event in model.source_event_ids:
                 self._ids.add(event, Role.MENTIONED, number)
         if self._lineage is not None:
