@@ -4,6 +4,7 @@ A value without ``id`` and ``nonce`` is a draft; sealing gives it both. Members 
 does not know stay with the sealed record, outside these classes.
 """
 
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -15,16 +16,21 @@ from satchel.memory.parts import (
     Id,
     Json,
     JsonObject,
-    Nonce,
+    LeanId,
+    LeanNonce,
+    LeanTime,
     Origin,
     Scope,
     TextOrObject,
-    Time,
     Unit,
     check_times,
+    is_hex,
+    is_id,
 )
+from satchel.memory.times import is_canonical_time
 
 _TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until", "expires_at")
+_times_of = attrgetter(*_TIMES)
 
 EventType = Literal["interaction", "observation", "outcome", "reflection"]
 """What kind of happening an episodic entry records."""
@@ -35,23 +41,23 @@ class Entry(
 ):
     """What all five components have in common; use one of the five."""
 
-    id: Id | None = None
-    nonce: Nonce | None = None
-    parent_ids: tuple[Id, ...] = ()
+    id: LeanId | None = None
+    nonce: LeanNonce | None = None
+    parent_ids: tuple[LeanId, ...] = ()
     """The entries this one was derived from; no duplicates."""
 
-    created_at: Time | None = None
+    created_at: LeanTime | None = None
     """When the memory was made; absent when unknown (arrival is in the log)."""
 
-    updated_at: Time | None = None
-    occurred_at: Time | None = None
+    updated_at: LeanTime | None = None
+    occurred_at: LeanTime | None = None
     """When the thing remembered happened."""
 
-    valid_from: Time | None = None
-    valid_until: Time | None = None
+    valid_from: LeanTime | None = None
+    valid_until: LeanTime | None = None
     """When it stopped being true."""
 
-    expires_at: Time | None = None
+    expires_at: LeanTime | None = None
     """When it must no longer be shown."""
 
     text: str | None = None
@@ -72,7 +78,19 @@ class Entry(
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
-        check_times(self, _TIMES)
+        if self.id is not None and not is_id(self.id):
+            raise ValueError("`id` is not a content address")
+        if self.nonce is not None and not is_hex(self.nonce):
+            raise ValueError("`nonce` is not 32 lower-case hexadecimal digits")
+        for text in _times_of(self):
+            if text is not None and not is_canonical_time(text):
+                check_times(self, _TIMES)
+        if self.parent_ids:
+            self._check_parents()
+
+    def _check_parents(self) -> None:
+        if not all(map(is_id, self.parent_ids)):
+            raise ValueError("`parent_ids` holds what is not a content address")
         if len(set(self.parent_ids)) != len(self.parent_ids):
             raise ValueError("`parent_ids` names a parent twice")
 

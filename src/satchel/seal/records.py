@@ -15,14 +15,16 @@ from blake3 import blake3
 from satchel.errors import MalformedError, UsageError, ValueRefusedError
 from satchel.memory.entries import ENTRY_CLASSES, Entry
 from satchel.memory.parts import Component
-from satchel.memory.records import RECORD_CLASSES, AnyRecord, Model
+from satchel.memory.records import RECORD_CLASSES, AnyRecord, Embedding, Model
 from satchel.memory.times import now
 from satchel.seal.encoding.domain import checked, is_empty, plain
 from satchel.seal.encoding.jcs import (
+    SMALLEST,
     canonical_checked,
     decode_canonical,
     encode_sorted,
-    is_odd,
+    has_plain_layout,
+    plain_float,
 )
 from satchel.seal.limits import DEFAULT_LIMITS, Limits, check_record
 
@@ -30,6 +32,13 @@ PREFIX = "blake3:"
 """What every content address starts with."""
 
 _decode_typed = msgspec.json.Decoder(AnyRecord).decode
+_decode_plain = msgspec.json.Decoder(AnyRecord, float_hook=plain_float).decode
+# Members that are numbers in the model; a hook sees only those in free JSON.
+_NUMBERS = ("salience", "confidence", "weight")
+_numbers_of = {
+    cls: [name for name in _NUMBERS if name in cls.__struct_fields__]
+    for cls in RECORD_CLASSES.values()
+}
 
 Nonces = Callable[[], str]
 """Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
@@ -138,15 +147,13 @@ def seal(
     if "nonce" not in value:
         value["nonce"] = nonces()
     claimed = value.pop("id", None)
-    # Looking at the draft for what takes longer to write is cheaper than looking at the value.
-    encode = canonical_checked if is_odd(draft) or is_odd(unknown) else encode_sorted
-    identity = PREFIX + blake3(encode(value)).hexdigest()
+    identity = PREFIX + blake3(canonical_checked(value)).hexdigest()
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
             f"the id is not that of the content, which is {identity}", field="id"
         )
     value["id"] = identity
-    body = encode(value)
+    body = canonical_checked(value)
     try:
         # A struct made in a program is not checked by anyone before.
         _decode_typed(body)
@@ -210,10 +217,16 @@ def _known_shape(line: bytes) -> Model | None:
     and no odd spelling in them. Anything else takes the general way.
     """
     try:
-        model = _decode_typed(line)
+        model = _decode_plain(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return None if encode_sorted(model) != line or is_odd(model) else model
+    if encode_sorted(model) != line or not has_plain_layout(line):
+        return None
+    for name in _numbers_of[type(model)]:
+        number = getattr(model, name)
+        if number is not None and (number.is_integer() or abs(number) < SMALLEST):
+            return None
+    return None if isinstance(model, Embedding) else model
 
 
 def _object(line: bytes) -> dict[str, Any]:

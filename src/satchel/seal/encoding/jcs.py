@@ -6,14 +6,12 @@ sent down the slow path: numbers in exponent form, and keys beyond the Basic Mul
 """
 
 import re
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from satchel.errors import MalformedError, ValueRefusedError
-from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER, checked
+from satchel.seal.encoding.domain import MAX_DEPTH, checked
 
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 """Sorted compact JSON; canonical only for values without the three exceptions above."""
@@ -22,7 +20,12 @@ _decode = msgspec.json.Decoder().decode
 
 # A number token stands first or after `":`, `[` or `,`; the digits inside "blake3:1e5..." do not.
 _EXPONENT = re.compile(rb'(?:":|[\[,]|\A)-?\d[\d.]*e')
+_LONG_NUMBER = re.compile(rb'(?:":|[\[,]|\A)-?\d{16}')
 _ASTRAL = re.compile(rb"[\xf0-\xf4]")
+# One pass that makes the rest single look-ups: digits alike, brackets alike, astral text marked.
+_FLAT = bytes.maketrans(b"123456789[\xf0\xf1\xf2\xf3\xf4", b"000000000{" + b"\xff" * 5)
+_SIXTEEN = b"0" * 16
+_BRACKET, _MARK = b"{", b"\xff"
 SMALLEST = 1e-5
 """Below this a number is written with an exponent, by one or the other."""
 
@@ -39,11 +42,26 @@ def canonical(value: Any) -> bytes:
 def canonical_checked(value: Any) -> bytes:
     """Return the canonical bytes of a value from ``checked``, ``plain`` or a strict reader."""
     out = encode_sorted(value)
-    if not is_odd(value):
-        return out
-    if _EXPONENT.search(out) or (_ASTRAL.search(out) and _has_astral_key(value)):
+    # Such values have no number beyond 2^53, so every exponent is negative.
+    if (b"e-" in out and _EXPONENT.search(out)) or (
+        not out.isascii() and _ASTRAL.search(out) and _has_astral_key(value)
+    ):
         return _slow(value).encode()
     return out
+
+
+def plain_float(token: str) -> float:
+    """Read a number with a fraction, as a decoder's ``float_hook``.
+
+    Raises:
+        ValueError: If the token may be spelled in another way: an integer, or with an exponent.
+    """
+    if token.endswith(".0") or "e" in token or "E" in token:
+        raise ValueError(token)
+    return float(token)
+
+
+_decode_plain = msgspec.json.Decoder(float_hook=plain_float).decode
 
 
 def decode_canonical(data: bytes, *, around: int = 0) -> Any:
@@ -60,13 +78,22 @@ def decode_canonical(data: bytes, *, around: int = 0) -> Any:
         MalformedError: If the bytes are not JSON, or not canonical.
     """
     try:
+        value = _decode_plain(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    else:
+        if encode_sorted(value) == data and has_plain_layout(data):
+            return value
+    return _decode_carefully(data, around)
+
+
+def _decode_carefully(data: bytes, around: int) -> Any:
+    try:
         value = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedError(f"not JSON: {error}") from None
     except RecursionError:
         raise MalformedError(f"nesting is deeper than {MAX_DEPTH} levels") from None
-    if not is_odd(value) and encode_sorted(value) == data:
-        return value
     try:
         value = checked(value, around=around)
     except ValueRefusedError as error:
@@ -78,75 +105,18 @@ def decode_canonical(data: bytes, *, around: int = 0) -> Any:
     return value
 
 
-def is_odd(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Tell whether what ``msgspec`` makes of a value might not be canonical.
+def has_plain_layout(data: bytes) -> bool:
+    """Tell whether JSON that ``msgspec`` agrees with is canonical but for its fractions.
 
-    False is certain: no number that it writes in another way, none beyond the range, no key that
-    it sorts in another way, no nesting beyond ``depth``. Of a struct only the members are looked
-    at that may hold such a thing. Values of other types count as odd.
+    True is certain: at most 64 brackets, so no deeper nesting; no number of 16 digits, so none
+    beyond 2^53-1; no key beyond the BMP, so the order is right.
     """
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
+    flat = data.translate(_FLAT)
+    if flat.count(_BRACKET) > MAX_DEPTH:
         return False
-    if kind is float:
-        return value.is_integer() or -SMALLEST < value < SMALLEST
-    if kind is int:
-        return not -MAX_INTEGER <= value <= MAX_INTEGER
-    if isinstance(value, msgspec.Struct):
-        value = (_FREE.get(kind) or _find_free(kind))(value)
-    elif kind is dict:
-        for key in value:
-            if not key.isascii() and max(key) > "\uffff":
-                return True
-        value = value.values()
-    elif kind is not list and kind is not tuple:
-        return not isinstance(value, str)  # an enum member is text
-    if depth <= 0:
-        return True
-    for part in value:
-        # Spare text and plain numbers the call, and what is empty: but not 0.0, whose text is 0.
-        if part:
-            kind = type(part)
-            if kind is str or (kind is float and SMALLEST <= part < 1):
-                continue
-            if is_odd(part, depth - 1):
-                return True
-        elif type(part) is float or (depth == 1 and type(part) in _CONTAINERS):
-            return True
-    return False
-
-
-_CONTAINERS = (dict, list, tuple)
-_FREE: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-
-
-def _find_free(cls: type[msgspec.Struct]) -> Callable[[Any], tuple[Any, ...]]:
-    # Of two names or more an attrgetter gives a tuple.
-    first = cls.__struct_fields__[0]
-    _FREE[cls] = attrgetter(*free_members(cls), first, first)
-    return _FREE[cls]
-
-
-def free_members(cls: type[msgspec.Struct]) -> list[str]:
-    """Return the members of a class that hold numbers or free JSON."""
-    from msgspec import inspect
-
-    def free(kind: inspect.Type) -> bool:
-        if isinstance(kind, inspect.Metadata):
-            return free(kind.type)
-        if isinstance(kind, inspect.UnionType):
-            return any(map(free, kind.types))
-        if isinstance(kind, inspect.VarTupleType):
-            return free(kind.item_type)
-        if isinstance(kind, inspect.StructType):
-            return any(free(field.type) for field in kind.fields)
-        return not isinstance(
-            kind, inspect.StrType | inspect.NoneType | inspect.LiteralType | inspect.EnumType
-        )
-
-    described = inspect.type_info(cls)
-    assert isinstance(described, inspect.StructType)  # noqa: S101 - as a struct's description is
-    return [field.name for field in described.fields if free(field.type)]
+    if _SIXTEEN in flat and _LONG_NUMBER.search(data):
+        return False
+    return _MARK not in flat or not _has_astral_key(_decode(data))
 
 
 def _has_astral_key(value: Any) -> bool:

@@ -12,9 +12,8 @@ from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
-from satchel.seal.limits import Limits, check_record, over_bounds
+from satchel.seal.limits import Limits, check_record
 from satchel.seal.log import Head, LeafProof
-from satchel.seal.quick import members_hold, quick_shape
 from satchel.seal.records import (
     PREFIX,
     Sealed,
@@ -69,43 +68,12 @@ class Contents:
         for section, lines, number in body.batches():
             self.counts[section] = self.counts.get(section, 0) + len(lines)
             self._section = section
+            self._look_at(lines, number)
             if section in COMPONENTS:
-                self._entries(lines, number)
                 root.feed(section, b"\n".join(lines) + b"\n")
-            else:
-                self._others(lines, number)
         self.root_hash = root.finish()
 
-    def _entries(self, lines: list[bytes], number: int) -> None:
-        """Look at entries; most go the short way, which leaves no step out."""
-        shape, limits, found = quick_shape(self._section), self._limits, list[Entry]()
-        add, watched = self._ids.add_raw, self._head is not None or self._lineage is not None
-        for place, line in enumerate(lines, number):
-            model = shape(line)
-            if model is None or model.nonce is None or over_bounds(model, len(line), limits):
-                self._carefully(self._record, line, place)
-                continue
-            identity = model.id
-            raw = hash_without_id(line, identity or "")
-            if identity is None or identity[7:] != raw.hex() or identity[:7] != PREFIX:
-                self._carefully(self._record, line, place)
-                continue
-            found.append(model)
-            if watched or model.parent_ids or self._section == "semantic":
-                self._entry(model, identity, raw, place)
-            else:
-                add(raw, Role.ENTRY, place)
-                self.roots += 1
-        if not members_hold(found):
-            for place, line in enumerate(lines, number):
-                self._carefully(self._members, line, place)
-
-    def _members(self, line: bytes, _: int) -> None:
-        """Raise again what is wrong with one entry of many, to name the line."""
-        if quick_shape(self._section)(line) is not None:
-            shape_of(line)
-
-    def _others(self, lines: list[bytes], number: int) -> None:
+    def _look_at(self, lines: list[bytes], number: int) -> None:
         look = self._record
         if self._section in PROOF_SECTIONS:
             look = self._proof
