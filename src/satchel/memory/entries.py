@@ -29,8 +29,10 @@ from satchel.memory.parts import (
 )
 from satchel.memory.times import is_canonical_time
 
-_TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until", "expires_at")
-_times_of = attrgetter(*_TIMES)
+TIMES = ("created_at", "updated_at", "occurred_at", "valid_from", "valid_until", "expires_at")
+"""The members of an entry that are times."""
+
+_times_of = attrgetter(*TIMES)
 
 EventType = Literal["interaction", "observation", "outcome", "reflection"]
 """What kind of happening an episodic entry records."""
@@ -84,7 +86,7 @@ class Entry(
             raise ValueError("`nonce` is not 32 lower-case hexadecimal digits")
         for text in _times_of(self):
             if text is not None and not is_canonical_time(text):
-                check_times(self, _TIMES)
+                check_times(self, TIMES)
         if self.parent_ids:
             self._check_parents()
 

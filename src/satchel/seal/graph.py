@@ -18,6 +18,7 @@ _PARTITIONS = 64
 _ROW = 41  # 32 bytes of id, 1 of role, 8 of position
 _EXAMPLES = 20
 _pack_tail = struct.Struct(">BQ").pack
+_ids_of = struct.Struct("32s9x").iter_unpack
 
 
 class Role(IntEnum):
@@ -63,11 +64,11 @@ class IdIndex:
     """
 
     def __init__(self, held_rows: int = 50_000) -> None:
-        self._held_rows: Final = held_rows
-        self._rows = 0
-        self._buffers = [bytearray() for _ in range(_PARTITIONS)]
+        self._held_bytes: Final = held_rows * _ROW
+        self._held = bytearray()
         self._segments: list[list[tuple[int, int]]] = [[] for _ in range(_PARTITIONS)]
         self._file = Spool()
+        self._needed = False
 
     def add(self, identity: str, role: Role, position: int) -> None:
         """Note that ``identity`` stands at ``position`` (a line number or a count).
@@ -81,16 +82,26 @@ class IdIndex:
 
     def add_raw(self, raw: bytes, role: Role, position: int) -> None:
         """Do what ``add`` does, for the 32 bytes of an address."""
-        self._buffers[raw[0] % _PARTITIONS] += raw + _pack_tail(role, position)
-        self._rows += 1
-        if self._rows >= self._held_rows:
+        self._held += raw + _pack_tail(role, position)
+        self._needed = self._needed or role >= Role.NEEDED
+        if len(self._held) >= self._held_bytes:
+            self._spill()
+
+    def add_entries(self, entries: Iterable[tuple[bytes, int]]) -> None:
+        """Note many entries: the 32 bytes of each address, and its position."""
+        self._held += b"".join([raw + _pack_tail(Role.ENTRY, at) for raw, at in entries])
+        if len(self._held) >= self._held_bytes:
             self._spill()
 
     def finish(self) -> IdReport:
         """Compare everything collected."""
         report = IdReport()
-        for partition in range(_PARTITIONS):
-            self._compare(self._load(partition), report)
+        if not any(self._segments):
+            self._compare(bytes(self._held), report)
+            return report
+        self._spill()
+        for segments in self._segments:
+            self._compare(self._load(segments), report)
         return report
 
     def close(self) -> None:
@@ -98,20 +109,26 @@ class IdIndex:
         self._file.close()
 
     def _spill(self) -> None:
-        for partition, buffer in enumerate(self._buffers):
-            self._segments[partition].append((self._file.size, len(buffer)))
+        """Move what is held to disk, in partitions that can be compared one by one."""
+        buffers = [bytearray() for _ in range(_PARTITIONS)]
+        rows = bytes(self._held)
+        for start in range(0, len(rows), _ROW):
+            buffers[rows[start] % _PARTITIONS] += rows[start : start + _ROW]
+        for segments, buffer in zip(self._segments, buffers, strict=True):
+            segments.append((self._file.size, len(buffer)))
             self._file.write(bytes(buffer))
-            buffer.clear()
-        self._rows = 0
+        self._held.clear()
 
-    def _load(self, partition: int) -> bytes:
+    def _load(self, segments: list[tuple[int, int]]) -> bytes:
         parts, spilled = [], self._file.handle()
-        for offset, length in self._segments[partition]:
+        for offset, length in segments:
             spilled.seek(offset)
             parts.append(spilled.read(length))
-        return b"".join([*parts, self._buffers[partition]])
+        return b"".join(parts)
 
     def _compare(self, rows: bytes, report: IdReport) -> None:
+        if not self._needed and len({raw for (raw,) in _ids_of(rows)}) * _ROW == len(rows):
+            return  # distinct, and nobody asks for any of them
         present: dict[bytes, int] = {}
         needed: list[int] = []
         for start in range(0, len(rows), _ROW):
