@@ -8,7 +8,7 @@ content, that of nonces and times to ``members_hold``, which looks at many at on
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -82,7 +82,7 @@ def _unchecked_decoder(component: str, cls: type[Entry]) -> Callable[[bytes], En
         kw_only=True,
         omit_defaults=True,
     )
-    return msgspec.json.Decoder(unchecked).decode
+    return cast("Callable[[bytes], Entry]", msgspec.json.Decoder(unchecked).decode)
 
 
 def _text_of(length: int) -> Any:

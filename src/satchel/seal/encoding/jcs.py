@@ -6,7 +6,7 @@ sent down the slow path: numbers in exponent form, and keys beyond the Basic Mul
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -89,21 +89,23 @@ def is_odd(value: Any, depth: int = MAX_DEPTH) -> bool:
     if kind is str or value is None or kind is bool:
         return False
     if kind is float:
-        return value.is_integer() or -SMALLEST < value < SMALLEST
+        return bool(value.is_integer() or -SMALLEST < value < SMALLEST)
     if kind is int:
         return not -MAX_INTEGER <= value <= MAX_INTEGER
     if isinstance(value, msgspec.Struct):
-        value = (_FREE.get(kind) or _find_free(kind))(value)
-    elif kind is dict:
-        for key in value:
-            if not key.isascii() and max(key) > "\uffff":
-                return True
-        value = value.values()
-    elif kind is not list and kind is not tuple:
-        return not isinstance(value, str)  # an enum member is text
+        return _odd_parts((_FREE.get(kind) or _find_free(kind))(value), depth)
+    if kind is dict:
+        astral = not all(map(str.isascii, value)) and any(map(_is_astral, value))
+        return astral or _odd_parts(value.values(), depth)
+    if kind is list or kind is tuple:
+        return _odd_parts(value, depth)
+    return not isinstance(value, str)  # an enum member is text
+
+
+def _odd_parts(parts: Iterable[Any], depth: int) -> bool:
     if depth <= 0:
         return True
-    for part in value:
+    for part in parts:
         # Spare text and plain numbers the call, and what is empty: but not 0.0, whose text is 0.
         if part:
             kind = type(part)
@@ -147,6 +149,10 @@ def free_members(cls: type[msgspec.Struct]) -> list[str]:
     described = inspect.type_info(cls)
     assert isinstance(described, inspect.StructType)  # noqa: S101 - as a struct's description is
     return [field.name for field in described.fields if free(field.type)]
+
+
+def _is_astral(key: str) -> bool:
+    return not key.isascii() and max(key) > "\uffff"
 
 
 def _has_astral_key(value: Any) -> bool:
