@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from satchel.errors import InputError
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
-from satchel.seal.records import Nonces, Sealed, random_nonce, seal
+from satchel.seal.quick import Nonces
+from satchel.seal.records import Sealed, random_nonce, seal
 
 
 def taken(

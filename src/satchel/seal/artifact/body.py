@@ -15,7 +15,7 @@ from satchel.disk.spool import CHUNK, Spool
 from satchel.errors import LimitError, MalformedError, UnreadableError
 from satchel.seal.artifact.sections import COMPONENTS, check_name, rank
 from satchel.seal.limits import Limits
-from satchel.seal.records import PREFIX
+from satchel.seal.quick import PREFIX
 
 _HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
 _HEADER_START = b'{"section":"'

@@ -6,7 +6,7 @@ sent down the slow path: numbers in exponent form, and keys beyond the Basic Mul
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -85,40 +85,38 @@ def is_odd(value: Any, depth: int = MAX_DEPTH) -> bool:
     it sorts in another way, no nesting beyond ``depth``. Of a struct only the members are looked
     at that may hold such a thing. Values of other types count as odd.
     """
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return False
-    if kind is float:
-        return bool(value.is_integer() or -SMALLEST < value < SMALLEST)
-    if kind is int:
-        return not -MAX_INTEGER <= value <= MAX_INTEGER
-    if isinstance(value, msgspec.Struct):
-        return _odd_parts((_FREE.get(kind) or _find_free(kind))(value), depth)
-    if kind is dict:
-        astral = not all(map(str.isascii, value)) and any(map(_is_astral, value))
-        return astral or _odd_parts(value.values(), depth)
-    if kind is list or kind is tuple:
-        return _odd_parts(value, depth)
-    return not isinstance(value, str)  # an enum member is text
-
-
-def _odd_parts(parts: Iterable[Any], depth: int) -> bool:
-    if depth <= 0:
-        return True
-    for part in parts:
-        # Spare text and plain numbers the call, and what is empty: but not 0.0, whose text is 0.
-        if part:
+    level, below = [value], list[Any]()
+    while level:
+        for part in level:
             kind = type(part)
-            if kind is str or (kind is float and SMALLEST <= part < 1):
+            if kind is str or part is None or kind is bool:
                 continue
-            if is_odd(part, depth - 1):
+            if kind is float:
+                if part.is_integer() or -SMALLEST < part < SMALLEST:
+                    return True
+            elif kind is int:
+                if not -MAX_INTEGER <= part <= MAX_INTEGER:
+                    return True
+            elif depth <= 0 or not _opened(part, kind, below):
                 return True
-        elif type(part) is float or (depth == 1 and type(part) in _CONTAINERS):
-            return True
+        level, below, depth = below, [], depth - 1
     return False
 
 
-_CONTAINERS = (dict, list, tuple)
+def _opened(part: Any, kind: type, below: list[Any]) -> bool:
+    """Add what is in a part to ``below``; False where it has a key sorted in another way."""
+    if kind is dict:
+        below += part.values()
+        return "".join(part).isascii() or not any(map(_is_astral, part))
+    if kind is list or kind is tuple:
+        below += part
+        return True
+    if isinstance(part, msgspec.Struct):
+        below += (_FREE.get(kind) or _find_free(kind))(part)
+        return True
+    return isinstance(part, str)  # an enum member is text
+
+
 _FREE: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 

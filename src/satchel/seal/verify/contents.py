@@ -14,9 +14,8 @@ from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.limits import Limits, check_record, over_bounds
 from satchel.seal.log import Head, LeafProof
-from satchel.seal.quick import members_hold, quick_shape
+from satchel.seal.quick import PREFIX, members_hold, quick_shape
 from satchel.seal.records import (
-    PREFIX,
     Sealed,
     digest,
     hash_without_id,
