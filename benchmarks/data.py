@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from satchel.disk.writing import writing
 from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Origin, Scope, TrustClass
@@ -120,7 +122,7 @@ def _episodic(chance: random.Random, index: int, made: str) -> Entry:
         created_at=made,
         occurred_at=made,
         actor=f"user:{chance.choice(_USERS[:5])}",
-        event_type=("interaction", "observation", "outcome", "reflection")[index % 4],  # type: ignore[arg-type]
+        event_type=("interaction", "observation", "outcome", "reflection")[index % 4],
         observation=f"In session {index} the user said: {_words(chance, 26)}.",
         salience=chance.randrange(1, 100) / 100,
         tags=(chance.choice(_KINDS),),
@@ -173,8 +175,6 @@ def _identity(chance: random.Random, index: int, made: str) -> Entry:
 
 def as_imported(entry: Entry) -> Entry:
     """Return a draft as an import from another product leaves it: with scope and origin."""
-    import msgspec
-
     return msgspec.structs.replace(
         entry,
         scope=Scope(user="ada", agent="ops-bot"),
@@ -207,73 +207,12 @@ def write_artifact_of(
     return path
 
 
-_WORDS = [
-    "the",
-    "report",
-    "deploy",
-    "review",
-    "branch",
-    "staging",
-    "window",
-    "before",
-    "after",
-    "Thursday",
-    "Monday",
-    "harbour",
-    "table",
-    "summary",
-    "approval",
-    "manager",
-    "customer",
-    "latency",
-    "threshold",
-    "alert",
-    "disk",
-    "backup",
-    "restore",
-    "region",
-    "cluster",
-    "database",
-    "index",
-    "query",
-    "timeout",
-    "retry",
-    "budget",
-    "invoice",
-    "contract",
-    "meeting",
-    "agenda",
-    "notes",
-    "folder",
-    "prefers",
-    "avoids",
-    "requires",
-    "confirms",
-    "schedules",
-    "archives",
-    "compares",
-    "updates",
-    "checks",
-    "writes",
-    "reads",
-    "when",
-    "until",
-    "because",
-    "unless",
-    "every",
-    "weekly",
-    "daily",
-    "metric",
-    "imperial",
-    "Japanese",
-    "French",
-    "English",
-    "short",
-    "long",
-    "urgent",
-    "optional",
-    "shared",
-    "private",
-    "draft",
-    "final",
-]
+_TEXT = (
+    "the report deploy review branch staging window before after Thursday Monday harbour table "
+    "summary approval manager customer latency threshold alert disk backup restore region cluster "
+    "database index query timeout retry budget invoice contract meeting agenda notes folder "
+    "prefers avoids requires confirms schedules archives compares updates checks writes reads "
+    "when until because unless every weekly daily metric imperial Japanese French English short "
+    "long urgent optional shared private draft final"
+)
+_WORDS = _TEXT.split()

@@ -55,8 +55,8 @@ _SAID = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
 _IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
 
+_SHOWN = ("id", "text", "created_at", "updated_at", "expires_at", "tags", "metadata", "scope")
 _NOBODY = Scope()
-_NOWHERE = Origin()
 
 Row = dict[str, Any]
 """One object of a Mem0 file."""
@@ -68,12 +68,25 @@ def entry_of(row: Row) -> Entry:
     Raises:
         MalformedError: If there is no text in it, naming the member.
     """
-    entry = _mapped(row)
+    said = _mapped_members(row)
     # An id is always written; where the source has none, that is a difference to keep.
-    return _keeping(entry, differences(row, {"id": ABSENT, **_written(entry)}))
+    written = _written_members(said, procedural=said["kind"] is not None)
+    return _entry(said, differences(row, {"id": ABSENT, **written}))
 
 
 def _mapped(row: Row) -> Entry:
+    return _entry(_mapped_members(row), {})
+
+
+def _entry(said: Row, kept: Row) -> Entry:
+    cls = Semantic if said["kind"] is None else Procedural
+    identity = said.pop("id")
+    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
+    return cls(origin=origin, **said)
+
+
+def _mapped_members(row: Row) -> Row:
+    """Return the members of an entry by name; ``id`` is the one in its origin."""
     text = row.get("memory")
     if not isinstance(text, str):
         problem = "is missing" if "memory" not in row else "is not text"
@@ -83,18 +96,17 @@ def _mapped(row: Row) -> Entry:
     procedural = metadata.get(_TYPE) == _PROCEDURAL
     if procedural:
         metadata = {name: part for name, part in metadata.items() if name != _TYPE}
-    cls = Procedural if procedural else Semantic
-    return cls(
-        text=text,
-        kind=_PROCEDURAL if procedural else None,
-        created_at=_time(_get(row, "created_at")),
-        updated_at=_time(_get(row, "updated_at")),
-        expires_at=_expiry(_get(row, "expiration_date")),
-        tags=_tags(row.get("categories")),
-        metadata=metadata,
-        scope=_scope(row),
-        origin=Origin(provider=NAME, id=_text(row.get("id")), trust=TrustClass.IMPORTED),
-    )
+    return {
+        "id": _text(row.get("id")),
+        "text": text,
+        "kind": _PROCEDURAL if procedural else None,
+        "created_at": _time(_get(row, "created_at")),
+        "updated_at": _time(_get(row, "updated_at")),
+        "expires_at": _expiry(_get(row, "expiration_date")),
+        "tags": _tags(row.get("categories")),
+        "metadata": metadata,
+        "scope": _scope(row),
+    }
 
 
 def triple_of(row: Row) -> Entry:
@@ -200,23 +212,29 @@ def _said(entry: Entry) -> Row:
 
 def _written(entry: Entry) -> Row:
     """Return a memory as ``get_all()`` of mem0ai 2.2.1 shows it."""
-    scope = entry.scope or _NOBODY
-    origin = entry.origin or _NOWHERE
-    metadata = entry.metadata
-    if isinstance(entry, Procedural) and _TYPE not in metadata:
+    said = {name: getattr(entry, name) for name in _SHOWN}
+    if entry.origin is not None and entry.origin.id is not None:
+        said["id"] = entry.origin.id
+    return _written_members(said, procedural=isinstance(entry, Procedural))
+
+
+def _written_members(said: Row, *, procedural: bool) -> Row:
+    """Return a memory as ``get_all()`` shows it, from members by name."""
+    scope, text, metadata = said["scope"] or _NOBODY, said["text"], said["metadata"]
+    if procedural and _TYPE not in metadata:
         metadata = {**metadata, _TYPE: _PROCEDURAL}
     row: Row = {
-        "id": entry.id if origin.id is None else origin.id,
-        "memory": entry.text,
-        "hash": hashlib.md5((entry.text or "").encode(), usedforsecurity=False).hexdigest(),
-        "created_at": _written_time(entry.created_at),
-        "updated_at": _written_time(entry.updated_at),
+        "id": said["id"],
+        "memory": text,
+        "hash": hashlib.md5((text or "").encode(), usedforsecurity=False).hexdigest(),
+        "created_at": _written_time(said["created_at"]),
+        "updated_at": _written_time(said["updated_at"]),
         "user_id": scope.user,
         "agent_id": scope.agent,
         "run_id": scope.run,
         "app_id": scope.app,
-        "categories": list(entry.tags) or None,
-        "expiration_date": _last_day(entry.expires_at),
+        "categories": list(said["tags"]) or None,
+        "expiration_date": _last_day(said["expires_at"]),
     }
     row = {name: part for name, part in row.items() if part is not None}
     row["metadata"] = metadata or None  # always there, null when there is none

@@ -20,7 +20,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _SAFE_DIGITS = 15
 _MAX_DIGITS = 4300
 _STEPS_SHOWN = 8
-_DOLLAR_KEY = re.compile(r'"(?:\$|\\u0024)')
+_DOLLARS = ('"$', '"\\u0024')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
 _SPLIT = 2  # the scanner takes the 1 of "1." and "1e-" for a whole number
@@ -253,9 +253,13 @@ class JsonReader:
             self._fail(f"nesting is deeper than {MAX_DEPTH} levels", field=where)
         if self._text.find("\\u", start, end) >= 0 and _lone_surrogate(value):
             self._fail("text with a lone surrogate is not Unicode text")
-        if self._carrying and _DOLLAR_KEY.search(self._text, start, end):
+        if self._carrying and self._has_dollar_key(start, end):
             value, _ = _ESCAPING(self._text, start)
         return value
+
+    def _has_dollar_key(self, start: int, end: int) -> bool:
+        """Tell whether a text starts with a dollar sign; of a key only the scanner knows more."""
+        return any(self._text.find(sign, start, end) >= 0 for sign in _DOLLARS)
 
     def _more_or_fail(self, want: int, position: int, problem: str, kind: str = "") -> None:
         held = len(self._text) - self._at

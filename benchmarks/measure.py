@@ -1,0 +1,115 @@
+"""How things are measured: interleaved, best of several, as ratios; memory in processes apart."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROUNDS = 5
+"""How often each thing is done; the best counts, since others only make it slower."""
+
+ROOT = Path(__file__).parent.parent
+
+
+def best_of(work: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+    """Do each piece of work in turns and return the least seconds of processor time each took.
+
+    Turns, so that a busy moment of the machine does not fall on one of them alone; processor
+    time, so that what others run beside does not count.
+    """
+    best = dict.fromkeys(work, float("inf"))
+    for _ in range(rounds):
+        for name, call in work.items():
+            start = time.process_time()
+            call()
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+class Ran(NamedTuple):
+    """What a program cost."""
+
+    seconds: float
+    """Of processor time."""
+
+    peak_bytes: int
+    """Of resident memory."""
+
+    output: str
+
+
+def run(command: Sequence[str | Path], home: Path | None = None) -> Ran:
+    """Run a program to its end and return what it cost.
+
+    Args:
+        command: The program and its arguments.
+        home: A folder for keys and state of its own.
+
+    Raises:
+        RuntimeError: If it fails; the message is what it said.
+    """
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    if home is not None:
+        environment |= {"SATCHEL_HOME": str(home), "SATCHEL_WITNESS": str(home)}
+    # Between us and the program stands a small one: a child starts with its parent's peak.
+    small = [sys.executable, "-I", "-S", "-c", _SMALL, *map(str, command)]
+    done = subprocess.run(small, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stderr[-2000:]}")
+    output, _, cost = done.stdout.rpartition("\n")
+    found = json.loads(cost)
+    return Ran(found["seconds"], found["kilobytes"] * 1024, output)
+
+
+_SMALL = """
+import json, resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print()
+print(json.dumps({"seconds": used.ru_utime + used.ru_stime, "kilobytes": used.ru_maxrss}), end="")
+sys.exit(status)
+"""
+
+
+def satchel(*arguments: str | Path, home: Path) -> Ran:
+    """Run the ``satchel`` command as a process of its own."""
+    return run([sys.executable, "-m", "satchel", *arguments], home)
+
+
+class Table(NamedTuple):
+    """Figures to print."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+    def __str__(self) -> str:
+        cells = [[*map(str, self.columns)], *([_shown(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+        lines = [
+            "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
+            for row in cells
+        ]
+        lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        note = f"\n\n{self.note}" if self.note else ""
+        return f"### {self.title}\n\n" + "\n".join(lines) + note
+
+
+def _shown(cell: object) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.2f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+tables: dict[str, Table] = {}
+"""What was measured in this process, printed at the end of the run."""
+
+
+def report(name: str, table: Table) -> None:
+    """Keep a table for the end of the run."""
+    tables[name] = table
