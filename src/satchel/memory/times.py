@@ -5,10 +5,13 @@ comes back with other digits, and an id would break.
 """
 
 import re
+from collections import deque
 from datetime import UTC, datetime
 
 _FRACTION = re.compile(r"[.,](\d+)")
 _UTC = "+00:00"
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+_PICTURE = b"0000-00-00T00:00:00.000000Z"
 
 TIME_LENGTH = 27
 """Characters in a canonical time."""
@@ -30,6 +33,17 @@ def is_canonical_time(text: str) -> bool:
         and text[26] == "Z"
         and text[11:13] != "24"
     )
+
+
+def are_canonical_times(texts: list[str]) -> bool:
+    """Tell whether all of many texts of 27 characters are canonical times."""
+    if "".join(texts).encode("utf-8", "replace").translate(_ALIKE) != _PICTURE * len(texts):
+        return False
+    try:
+        deque(map(datetime.fromisoformat, texts), maxlen=0)
+    except ValueError:
+        return False
+    return not any(text.startswith("24", 11) for text in texts)
 
 
 def format_time(moment: datetime) -> str:

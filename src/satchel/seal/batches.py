@@ -7,15 +7,17 @@ says what is wrong and where.
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
+from blake3 import blake3
 
 from satchel.memory.entries import ENTRY_CLASSES, TIMES, Entry
 from satchel.memory.parts import Component, is_hex
-from satchel.memory.times import is_canonical_time
+from satchel.memory.times import are_canonical_times
 from satchel.seal.encoding.domain import MAX_DEPTH
-from satchel.seal.encoding.jcs import SMALLEST, encode_sorted, plain_float
+from satchel.seal.encoding.jcs import SMALLEST, encode_sorted, has_plain_layout, plain_float
+from satchel.seal.limits import Limits, over_bounds
 
 _times_of = attrgetter(*TIMES)
 # A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
@@ -23,21 +25,22 @@ _times_of = attrgetter(*TIMES)
 _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\xff" * 5)
 _LONG = b":" + b"0" * 16
 _ASTRAL = b"\xff"
+# The id of an entry stands at its first `"id":`, unless free JSON before it has one as well; then
+# what is compared is not the hash, and the entry goes the careful way.
+_ID = b'"id":"blake3:'
+_HEX_START, _HEX_END = len(_ID), len(_ID) + 64
+_ID_LENGTH = _HEX_END + len(b'",')
 
 
-def is_ordinary(batch: bytes) -> bool:
+def _is_ordinary(batch: bytes) -> bool:
     """Tell whether no line of a batch can hold a number beyond 2^53-1 or a key beyond the BMP."""
     flat = batch.translate(_FLAT, b"-")
     return _LONG not in flat and _ASTRAL not in flat
 
 
 @cache
-def reader(component: str) -> Callable[[bytes], Entry | None]:
-    """Return what gives an entry's typed value when few steps prove its bytes canonical.
-
-    For lines of a batch that ``is_ordinary``; that ids, nonces and times have the right digits is
-    left to the caller (the id to the hash of the content, the others to ``members_hold``).
-    """
+def _decoder(component: str) -> Callable[[bytes], Entry]:
+    """Return a decoder for the entries of a component that leaves their digits to later."""
     cls = ENTRY_CLASSES[Component(component)]
     unchecked = msgspec.defstruct(
         cls.__name__,
@@ -51,34 +54,83 @@ def reader(component: str) -> Callable[[bytes], Entry | None]:
         omit_defaults=True,
     )
     decode = msgspec.json.Decoder(unchecked, float_hook=plain_float).decode
-    numbers = [name for name in ("salience", "confidence") if name in cls.__struct_fields__]
-
-    def read(line: bytes) -> Entry | None:
-        try:
-            model = cast("Entry", decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        if encode_sorted(model) != line or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
-            return None
-        for name in numbers:
-            number = getattr(model, name)
-            if number is not None and not SMALLEST <= number < 1:
-                return None
-        return model
-
-    return read
+    return cast("Callable[[bytes], Entry]", decode)
 
 
 def _later(entry: Entry) -> None:
-    """Leave the checks of one entry to ``members_hold``, except what is rarely there."""
+    """Leave the checks of one entry to ``_digits_hold``, except of what is rarely there."""
     if entry.parent_ids:
         Entry.__post_init__(entry)
 
 
-def members_hold(entries: Sequence[Entry]) -> bool:
-    """Tell whether the nonces and times of entries from ``reader`` are what they should be."""
+class Sorted(NamedTuple):
+    """The entries of a batch: those that are proved, and those that need the careful way."""
+
+    proved: list[tuple[Entry, bytes, int]]
+    """Typed value, the 32 bytes of the id, and the place in the batch."""
+
+    odd: list[int]
+    """Places of the others."""
+
+
+def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> Sorted:
+    """Prove what can be proved of many entries in few steps.
+
+    Proved means: the bytes are canonical, every member has its type and shape, the bounds hold,
+    and the id is the hash of the rest.
+
+    Args:
+        component: The type that the entries should have.
+        lines: Their canonical bytes, as claimed.
+        batch: The lines again, joined.
+        limits: The bounds on an entry.
+    """
+    decode, room = _decoder(component), _room(limits)
+    proved, odd = list[tuple[Entry, bytes, int]](), list[int]()
+    ordinary = _is_ordinary(batch)
+    for place, line in enumerate(lines):
+        try:
+            model = decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            odd.append(place)
+            continue
+        start = line.find(_ID)
+        raw = blake3(line[:start] + line[start + _ID_LENGTH :]).digest()
+        if (
+            encode_sorted(model) == line
+            and line[start + _HEX_START : start + _HEX_END] == raw.hex().encode()
+            and model.nonce is not None
+            and model.id is not None
+            and line.count(b"{") + line.count(b"[") <= MAX_DEPTH
+            and (ordinary or has_plain_layout(line))
+            and (len(line) <= room or not over_bounds(model, len(line), limits))
+            and _plain_numbers(model)
+        ):
+            proved.append((model, raw, place))
+        else:
+            odd.append(place)
+    if not _digits_hold([model for model, _, _ in proved]):
+        return Sorted([], list(range(len(lines))))
+    return Sorted(proved, odd)
+
+
+def _room(limits: Limits) -> int:
+    """Return a size in bytes under which an entry cannot be over any bound."""
+    return min(limits.entry_bytes, limits.metadata_keys * 4, limits.tags * 3, limits.parents * 74)
+
+
+def _plain_numbers(entry: Entry) -> bool:
+    """Tell whether the numbers of the model are spelled as everybody would."""
+    if entry.salience is not None and not SMALLEST <= entry.salience < 1:
+        return False
+    confidence = getattr(entry, "confidence", None)
+    return confidence is None or SMALLEST <= confidence < 1
+
+
+def _digits_hold(entries: Sequence[Entry]) -> bool:
+    """Tell whether the nonces and times of entries are what they should be."""
     if not is_hex("".join([entry.nonce or "" for entry in entries])):
         return False
-    texts = {text for entry in entries for text in _times_of(entry)}
-    texts.discard(None)
-    return all(map(is_canonical_time, texts))
+    return are_canonical_times(
+        [text for entry in entries for text in _times_of(entry) if text is not None]
+    )

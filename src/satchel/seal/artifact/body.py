@@ -222,9 +222,9 @@ class Body:
         """
         section, held = "", True
         count, number = 0, 1
-        for lines in self._whole_lines():
+        for lines, headed in self._whole_lines():
             start = 0
-            for place, name in _headers(lines):
+            for place, name in _headers(lines) if headed else ():
                 if place > start:
                     yield self._batch(section, lines[start:place], number + start)
                     held = True
@@ -289,21 +289,22 @@ class Body:
             raise self._malformed("a record before the first section", number)
         return Batch(section, lines, number)
 
-    def _whole_lines(self) -> Iterator[list[bytes]]:
-        """Yield the lines of one chunk after the other, without line ends."""
+    def _whole_lines(self) -> Iterator[tuple[list[bytes], bool]]:
+        """Yield the lines of each chunk, and whether a section may start among them."""
         rest, bound, number = b"", self._limits.line_bytes, 1
         for chunk in self.chunks(_LINES_CHUNK):
-            lines = (rest + chunk).split(b"\n")
+            text = rest + chunk
+            lines = text.split(b"\n")
             rest = lines.pop()
             if len(rest) + len(chunk) > bound:
                 for place, line in enumerate([*lines, rest]):
                     if len(line) > bound:
-                        yield lines[:place]
+                        yield lines[:place], True
                         raise LimitError(
                             f"a line is longer than {bound} bytes",
                             line=self.line_of(number + place),
                         )
-            yield lines
+            yield lines, _HEADER_START in text
             number += len(lines)
         if rest:
             raise self._malformed("the last line is cut", number)

@@ -10,10 +10,10 @@ from satchel.memory.records import Bank, Config, Erasure, Model, Redaction
 from satchel.seal.artifact.body import Body, RootHash
 from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
-from satchel.seal.batches import is_ordinary, members_hold, reader
-from satchel.seal.encoding.jcs import decode_canonical, has_plain_layout
+from satchel.seal.batches import sort
+from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
-from satchel.seal.limits import Limits, check_record, over_bounds
+from satchel.seal.limits import Limits, check_record
 from satchel.seal.log import Head, LeafProof
 from satchel.seal.records import (
     PREFIX,
@@ -72,37 +72,25 @@ class Contents:
             if section in COMPONENTS:
                 batch = b"\n".join(lines) + b"\n"
                 root.feed(section, batch)
-                self._entries(lines, number, ordinary=is_ordinary(batch))
+                self._entries(lines, number, batch)
             else:
                 self._look_at(lines, number)
         self.root_hash = root.finish()
 
-    def _entries(self, lines: list[bytes], number: int, *, ordinary: bool) -> None:
-        """Look at entries the short way; what is out of the ordinary goes the long way."""
-        read, limits, found = reader(self._section), self._limits, list[Entry]()
+    def _entries(self, lines: list[bytes], number: int, batch: bytes) -> None:
+        """Look at entries together; what is out of the ordinary goes the careful way."""
+        found = sort(self._section, lines, batch, self._limits)
+        for place in found.odd:
+            self._carefully(self._record, lines[place], number + place)
         alone = list[tuple[bytes, int]]()
         simple = self._head is None and self._lineage is None
-        for place, line in enumerate(lines, number):
-            model = read(line) if ordinary or has_plain_layout(line) else None
-            if (
-                model is None
-                or model.nonce is None
-                or model.id is None
-                or over_bounds(model, len(line), limits)
-                or model.id != PREFIX + (raw := hash_without_id(line, model.id)).hex()
-            ):
-                self._carefully(self._record, line, place)
-                continue
-            found.append(model)
+        for model, raw, place in found.proved:
             if simple and not model.parent_ids and not getattr(model, "source_event_ids", None):
-                alone.append((raw, place))
+                alone.append((raw, number + place))
             else:
-                self._entry(model, model.id, raw, place)
+                self._entry(model, str(model.id), raw, number + place)
         self._ids.add_entries(alone)
         self.roots += len(alone)
-        if not members_hold(found):
-            for place, line in enumerate(lines, number):
-                self._carefully(_shape_again, line, place)
 
     def _look_at(self, lines: list[bytes], number: int) -> None:
         look = self._record
@@ -261,11 +249,6 @@ class Contents:
                 id=identity,
             )
         )
-
-
-def _shape_again(line: bytes, _: int) -> None:
-    """Raise what is wrong with the shape of one entry among many; the rest was looked at."""
-    shape_of(line)
 
 
 def _raw(identity: str) -> bytes:
