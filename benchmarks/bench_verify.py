@@ -41,7 +41,7 @@ def test_a_deep_proof_looks_at_every_record(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_a_deep_proof_takes_100_000_entries_a_second_or_twice_the_least(tmp_path: Path) -> None:
     """The least is: decode each line, encode it sorted, hash it."""
-    ratio, rate = _deep(tmp_path, count=30_000)
+    ratio, rate = _deep(tmp_path, count=100_000)
     assert ratio <= 2 or rate >= 100_000
 
 
@@ -90,7 +90,7 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
             "Deep verify",
             ["lines", "bytes each", "times decode, encode, hash", "entries a second"],
             [[name, size, ratio, int(rate)] for name, (size, ratio, rate) in found.items()],
-            "Bound: at most 2 times, or at least 100,000 entries a second of processor time.",
+            "Bound: at most 2 times, or at least 100,000 entries a second. All cores against one.",
         ),
     )
     _, ratio, rate = max(found.values(), key=lambda row: row[1])

@@ -16,17 +16,16 @@ ROOT = Path(__file__).parent.parent
 
 
 def best_of(work: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Do each piece of work in turns and return the least seconds of processor time each took.
+    """Do each piece of work in turns and return the least seconds that each took.
 
-    Turns, so that a busy moment of the machine does not fall on one of them alone; processor
-    time, so that what others run beside does not count.
+    Turns, so that a busy moment of the machine does not fall on one of them alone.
     """
     best = dict.fromkeys(work, float("inf"))
     for _ in range(rounds):
         for name, call in work.items():
-            start = time.process_time()
+            start = time.perf_counter()
             call()
-            best[name] = min(best[name], time.process_time() - start)
+            best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 

@@ -191,12 +191,10 @@ def test_an_unknown_member_cannot_take_a_known_name(name: str) -> None:
     "draft",
     [
         Semantic(salience=7),
-        Semantic(parent_ids=("x",)),
         Semantic(text=5),  # type: ignore[arg-type]
         Semantic(text=True),  # type: ignore[arg-type]
         Semantic(tags=(1,)),  # type: ignore[arg-type]
         Semantic(metadata=(1, 2)),  # type: ignore[arg-type]
-        Semantic(nonce="zz"),
         Episodic(event_type="rumour"),  # type: ignore[arg-type]
         Status(target="x", state="deleted"),
         Status(target=ID, state="gone"),  # type: ignore[arg-type]
@@ -207,6 +205,13 @@ def test_what_no_reader_would_open_is_not_sealed(draft: Any) -> None:
     """A value made in a program is not checked by Python; sealing is where it is."""
     with pytest.raises(ValueRefusedError):
         seal(draft)
+
+
+@pytest.mark.parametrize("member", [{"parent_ids": ("x",)}, {"nonce": "zz"}, {"id": "blake3:x"}])
+def test_an_entry_with_digits_that_are_none_cannot_be_made(member: dict[str, Any]) -> None:
+    """The class itself looks at ids and nonces, wherever the value comes from."""
+    with pytest.raises(ValueError, match=next(iter(member))):
+        Semantic(**member)
 
 
 def wrong_lines() -> list[bytes]:

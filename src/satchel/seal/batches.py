@@ -32,10 +32,22 @@ _HEX_START, _HEX_END = len(_ID), len(_ID) + 64
 _ID_LENGTH = _HEX_END + len(b'",')
 
 
-def _is_ordinary(batch: bytes) -> bool:
-    """Tell whether no line of a batch can hold a number beyond 2^53-1 or a key beyond the BMP."""
-    flat = batch.translate(_FLAT, b"-")
-    return _LONG not in flat and _ASTRAL not in flat
+def _free_json_check(batch: bytes) -> Callable[[bytes], bool]:
+    """Return what tells whether free JSON in a line is as ``has_plain_layout`` wants it.
+
+    Numbers beyond 2^53-1 and keys beyond the BMP are looked for in the whole batch first.
+    """
+    ordinary: list[bool] = []
+
+    def check(line: bytes) -> bool:
+        if not ordinary:
+            flat = batch.translate(_FLAT, b"-")
+            ordinary.append(_LONG not in flat and _ASTRAL not in flat)
+        if ordinary[0]:
+            return line.count(b"{") + line.count(b"[") <= MAX_DEPTH
+        return has_plain_layout(line)
+
+    return check
 
 
 @cache
@@ -87,7 +99,7 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
     """
     decode, room = _decoder(component), _room(limits)
     proved, odd = list[tuple[Entry, bytes, int]](), list[int]()
-    ordinary = _is_ordinary(batch)
+    free = _free_json_check(batch)
     for place, line in enumerate(lines):
         try:
             model = decode(line)
@@ -101,8 +113,8 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
             and line[start + _HEX_START : start + _HEX_END] == raw.hex().encode()
             and model.nonce is not None
             and model.id is not None
-            and line.count(b"{") + line.count(b"[") <= MAX_DEPTH
-            and (ordinary or has_plain_layout(line))
+            # Without an object inside, numbers are in typed members only, or are the data.
+            and ((line.count(b"{") == 1 and model.data is None) or free(line))
             and (len(line) <= room or not over_bounds(model, len(line), limits))
             and _plain_numbers(model)
         ):

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import itemgetter
 from typing import Final
 
 from satchel.disk.spool import Spool
@@ -87,9 +88,15 @@ class IdIndex:
         if len(self._held) >= self._held_bytes:
             self._spill()
 
-    def add_entries(self, entries: Iterable[tuple[bytes, int]]) -> None:
-        """Note many entries: the 32 bytes of each address, and its position."""
-        self._held += b"".join([raw + _pack_tail(Role.ENTRY, at) for raw, at in entries])
+    def add_rows(self, rows: bytes, *, refers: bool) -> None:
+        """Note many at once: 32 bytes of an address, one of role and eight of position each.
+
+        Args:
+            rows: The rows, next to each other.
+            refers: Whether one of the roles is ``NEEDED`` or ``MENTIONED``.
+        """
+        self._held += rows
+        self._needed = self._needed or refers
         if len(self._held) >= self._held_bytes:
             self._spill()
 
@@ -98,10 +105,12 @@ class IdIndex:
         report = IdReport()
         if not any(self._segments):
             self._compare(bytes(self._held), report)
-            return report
-        self._spill()
-        for segments in self._segments:
-            self._compare(self._load(segments), report)
+        else:
+            self._spill()
+            for segments in self._segments:
+                self._compare(self._load(segments), report)
+        for examples in (report.duplicate_examples, report.missing_examples):
+            examples.sort(key=itemgetter(1, 0))
         return report
 
     def close(self) -> None:

@@ -180,6 +180,11 @@ class Body:
         self.first_line = first_line
         self.on_progress: Progress | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return self._end - self._start
+
     def hash(self) -> str:
         """Return H(body), at the speed of reading and hashing."""
         body = blake3()

@@ -1,6 +1,7 @@
 """Steps 6 to 8: every record, the graph they make, and the proofs that they were logged."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 
@@ -10,7 +11,6 @@ from satchel.memory.records import Bank, Config, Erasure, Model, Redaction
 from satchel.seal.artifact.body import Body, RootHash
 from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
-from satchel.seal.batches import sort
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.limits import Limits, check_record
@@ -25,6 +25,7 @@ from satchel.seal.records import (
 )
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signed_part
 from satchel.seal.tree import audit_holds
+from satchel.seal.verify.proving import Proof, Prover, Task
 from satchel.seal.verify.verification import Finding, Outcome
 
 _MAX_FINDINGS = 100
@@ -65,35 +66,36 @@ class Contents:
 
     def read(self, body: Body) -> None:
         """Read everything; what is wrong is noted, only a broken structure raises."""
-        root = RootHash()
-        for section, lines, number in body.batches():
-            self.counts[section] = self.counts.get(section, 0) + len(lines)
-            self._section = section
-            if section in COMPONENTS:
+        root, together = RootHash(), self._head is None and self._lineage is None
+        with closing(Prover(body.size if together else 0)) as prover:
+            for section, lines, number in body.batches():
+                self.counts[section] = self.counts.get(section, 0) + len(lines)
                 batch = b"\n".join(lines) + b"\n"
-                root.feed(section, batch)
-                self._entries(lines, number, batch)
-            else:
-                self._look_at(lines, number)
+                if section in COMPONENTS:
+                    root.feed(section, batch)
+                if section in COMPONENTS and together:
+                    for done in prover.add(Task(section, batch, number, self._limits)):
+                        self._take(*done)
+                else:
+                    for done in prover.rest():
+                        self._take(*done)
+                    self._look_at(section, lines, number)
+            for done in prover.rest():
+                self._take(*done)
         self.root_hash = root.finish()
 
-    def _entries(self, lines: list[bytes], number: int, batch: bytes) -> None:
-        """Look at entries together; what is out of the ordinary goes the careful way."""
-        found = sort(self._section, lines, batch, self._limits)
-        for place in found.odd:
-            self._carefully(self._record, lines[place], number + place)
-        alone = list[tuple[bytes, int]]()
-        simple = self._head is None and self._lineage is None
-        for model, raw, place in found.proved:
-            if simple and not model.parent_ids and not getattr(model, "source_event_ids", None):
-                alone.append((raw, number + place))
-            else:
-                self._entry(model, str(model.id), raw, number + place)
-        self._ids.add_entries(alone)
-        self.roots += len(alone)
+    def _take(self, task: Task, proof: Proof) -> None:
+        """Keep what was proved of a batch, and look carefully at the rest of it."""
+        self._ids.add_rows(proof.rows, refers=proof.refers)
+        self.roots += proof.roots
+        if proof.odd:
+            lines = task.batch.split(b"\n")
+            self._section = task.section
+            for place in proof.odd:
+                self._carefully(self._record, lines[place], task.number + place)
 
-    def _look_at(self, lines: list[bytes], number: int) -> None:
-        look = self._record
+    def _look_at(self, section: str, lines: list[bytes], number: int) -> None:
+        self._section, look = section, self._record
         if self._section in PROOF_SECTIONS:
             look = self._proof
         elif self._section not in TYPED_SECTIONS:
