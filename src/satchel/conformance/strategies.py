@@ -120,7 +120,10 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, P
     match kind:
         case inspect.StrType(pattern=None):
             return texts()
-        case inspect.StrType(pattern=str(pattern)):
+        case (
+            inspect.StrType(pattern=str(pattern))
+            | inspect.Metadata(extra_json_schema={"pattern": str(pattern)})
+        ):
             known = _BY_PATTERN.get(pattern)
             return known() if known else st.from_regex(pattern, fullmatch=True)
         case inspect.FloatType(ge=None):

@@ -100,7 +100,13 @@ class Prover:
         if self._pool is None:
             yield task, prove(task)
             return
-        self._pending.append((task, self._pool.submit(prove, task)))
+        try:
+            future = self._pool.submit(prove, task)
+        except BrokenProcessPool:
+            yield from self.rest()
+            yield task, prove(task)
+            return
+        self._pending.append((task, future))
         if len(self._pending) > self._workers * _AHEAD:
             yield self._next()
 
