@@ -13,10 +13,11 @@ check: .venv/.dev lint types layers docs test demo   ## everything CI runs
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (under 25 minutes)
-	$(BIN)python -m pytest -m prove -o timeout=1500 tests benchmarks
+	$(BIN)python -m pytest -m prove -o timeout=1500 tests
+	$(BIN)python -m benchmarks.report
 
 bench-full: .venv/.dev         ## a million entries; by hand
-	$(BIN)python -m pytest -m bench_full -o timeout=5400 benchmarks
+	$(BIN)python -m benchmarks.report --full
 
 lint: .venv/.dev
 	$(BIN)ruff format --check .
