@@ -22,7 +22,6 @@ bench-full: .venv/.dev         ## a million entries; by hand
 lint: .venv/.dev
 	$(BIN)ruff format --check .
 	$(BIN)ruff check .
-	$(BIN)pydoclint src
 
 types: .venv/.dev
 	$(BIN)mypy

@@ -18,6 +18,7 @@ from satchel.memory.times import are_canonical_times
 from satchel.seal.encoding.domain import MAX_DEPTH
 from satchel.seal.encoding.jcs import SMALLEST, encode_sorted, has_plain_layout, plain_float
 from satchel.seal.limits import Limits, over_bounds
+from satchel.seal.records import PREFIX
 
 _times_of = attrgetter(*TIMES)
 # A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
@@ -26,10 +27,10 @@ _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\
 _LONG = b":" + b"0" * 16
 _ASTRAL = b"\xff"
 # The id of an entry stands at its first `"id":`, unless free JSON before it has one as well; then
-# what is compared is not the hash, and the entry goes the careful way.
+# the hash is of something else than the rest of the entry, and its own id cannot be that hash,
+# which would be over itself. So it is the entry's own id that is compared, not what stands there.
 _ID = b'"id":"blake3:'
-_HEX_START, _HEX_END = len(_ID), len(_ID) + 64
-_ID_LENGTH = _HEX_END + len(b'",')
+_ID_LENGTH = len(_ID) + 64 + len(b'",')
 
 
 def _free_json_check(batch: bytes) -> Callable[[bytes], bool]:
@@ -110,9 +111,8 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
         raw = blake3(line[:start] + line[start + _ID_LENGTH :]).digest()
         if (
             encode_sorted(model) == line
-            and line[start + _HEX_START : start + _HEX_END] == raw.hex().encode()
+            and model.id == PREFIX + raw.hex()
             and model.nonce is not None
-            and model.id is not None
             # Without an object inside, numbers are in typed members only, or are the data.
             and ((line.count(b"{") == 1 and model.data is None) or free(line))
             and (len(line) <= room or not over_bounds(model, len(line), limits))

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from satchel.actions.config import Settings, load_settings
@@ -159,6 +158,14 @@ def progress(label: str, size: int) -> Iterator[OnProgress | None]:
     if size < _SHOW_PROGRESS_FROM or not err.is_terminal or state.json:
         yield None
         return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
