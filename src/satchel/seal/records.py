@@ -40,6 +40,9 @@ _numbers_of = {
     for cls in RECORD_CLASSES.values()
 }
 
+_STAND_IN = PREFIX + "0" * 64
+_STAND_IN_MEMBER = b'"id":"%b",' % _STAND_IN.encode()
+
 Nonces = Callable[[], str]
 """Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
 
@@ -147,13 +150,11 @@ def seal(
     if "nonce" not in value:
         value["nonce"] = nonces()
     claimed = value.pop("id", None)
-    identity = PREFIX + blake3(canonical_checked(value)).hexdigest()
+    identity, body = _identified(value)
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
             f"the id is not that of the content, which is {identity}", field="id"
         )
-    value["id"] = identity
-    body = canonical_checked(value)
     try:
         # A struct made in a program is not checked by anyone before.
         _decode_typed(body)
@@ -162,6 +163,23 @@ def seal(
         raise ValueRefusedError(f"no reader would take this: {problem}", field=field) from None
     check_record(draft, len(body), limits)
     return Sealed(identity, value["type"], body)
+
+
+def _identified(value: dict[str, Any]) -> tuple[str, bytes]:
+    """Return the id of a record without one, and its canonical bytes with it.
+
+    Encoded once, around a stand-in of the same length that nothing else in the record is.
+    """
+    value["id"] = _STAND_IN
+    body = canonical_checked(value)
+    before, member, after = body.partition(_STAND_IN_MEMBER)
+    if not member or _STAND_IN_MEMBER in after:
+        del value["id"]
+        identity = digest(canonical_checked(value))
+        value["id"] = identity
+        return identity, canonical_checked(value)
+    identity = digest(before + after)
+    return identity, b'%b"id":"%b",%b' % (before, identity.encode(), after)
 
 
 def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:

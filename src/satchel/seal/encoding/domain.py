@@ -148,31 +148,37 @@ def plain(model: msgspec.Struct) -> dict[str, Any]:
     Raises:
         ValueRefusedError: With a JSON pointer to the part at fault.
     """
-    out: dict[str, Any] = {}
-    config = model.__struct_config__
-    if config.tag is not None:
-        out[str(config.tag_field)] = config.tag
-    for name, value in msgspec.structs.asdict(model).items():
-        if type(value) is str and value.isascii():
-            out[name] = value
-            continue
-        if value is None or (not value and is_empty(value)):
-            _refuse_if_required(type(model), name)
-            continue
-        try:
-            member = _member(value)
-        except ValueRefusedError as error:
-            raise _under(error, name) from None
-        if not is_empty(member):
-            out[name] = member
+    tag_field, tag, required = _described(type(model))
+    out: dict[str, Any] = {tag_field: tag} if tag_field else {}
+    name = ""
+    try:
+        for name, value in msgspec.structs.asdict(model).items():
+            if type(value) is str:
+                out[name] = value if value.isascii() else _text(value)
+                continue
+            if value is not None and (value or not is_empty(value)):
+                member = _member(value)
+                if member or not is_empty(member):
+                    out[name] = member
+                    continue
+            if name in required:
+                raise _left_out()
+    except ValueRefusedError as error:
+        raise _under(error, name) from None
     return out
 
 
+def _left_out() -> ValueRefusedError:
+    """Without the member the record could not be read again."""
+    return ValueRefusedError("this member cannot be empty")
+
+
 @cache
-def _refuse_if_required(model: type[msgspec.Struct], name: str) -> None:
-    """Refuse to leave out a member without which the record could not be read again."""
-    if any(field.name == name and field.required for field in fields(model)):
-        raise ValueRefusedError("this member cannot be empty", field=name)
+def _described(model: type[msgspec.Struct]) -> tuple[str, str, frozenset[str]]:
+    """Return the field and value of a class's tag, empty without one, and its required members."""
+    config = model.__struct_config__
+    required = frozenset(field.name for field in fields(model) if field.required)
+    return (config.tag_field or "", str(config.tag), required)
 
 
 def is_empty(value: Any) -> bool:
@@ -181,8 +187,9 @@ def is_empty(value: Any) -> bool:
 
 
 def _member(value: Any) -> Any:
-    if type(value) is str and value.isascii():
-        return str(value)
+    kind = type(value)
+    if kind is dict or kind is float or kind is bool or kind is int:
+        return _checked(value, 1)
     if isinstance(value, tuple):
         return [
             plain(part) if isinstance(part, msgspec.Struct) else checked(part) for part in value
