@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,11 @@ def satchel(capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
+def _hear_interrupts() -> None:
+    """Undo what a shell does to programs in its background: they ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def process() -> Callable[..., "subprocess.Popen[bytes]"]:
     """Start a command as a process of its own."""
@@ -59,7 +65,9 @@ def process() -> Callable[..., "subprocess.Popen[bytes]"]:
         environment = {**os.environ, **options.pop("env", {})}
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         command = [sys.executable, "-m", "satchel", *map(str, arguments)]
-        return subprocess.Popen(command, env=environment, **{**pipes, **options})
+        return subprocess.Popen(
+            command, env=environment, preexec_fn=_hear_interrupts, **{**pipes, **options}
+        )
 
     return start
 
