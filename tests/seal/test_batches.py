@@ -73,7 +73,13 @@ def test_only_canonical_bytes_are_proved_together(
 def test_an_id_inside_the_data_does_not_stand_for_the_entrys_own() -> None:
     """Attack: the hash of the rest is in ``data``, before an id that is made up."""
     made_up = "blake3:" + "0" * 64
-    draft = {"data": {"z": 1}, "id": made_up, "nonce": "0" * 32, "text": "x", "type": "semantic"}
+    draft: dict[str, Any] = {
+        "data": {"z": 1},
+        "id": made_up,
+        "nonce": "0" * 32,
+        "text": "x",
+        "type": "semantic",
+    }
     rest = rfc8785.dumps(draft)
     inner = b'"data":{"id":"%b",' % _hash(rest).encode()
     assert _proved(rest.replace(b'"data":{', inner)) == []
