@@ -66,7 +66,10 @@ def process() -> Callable[..., "subprocess.Popen[bytes]"]:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         command = [sys.executable, "-m", "satchel", *map(str, arguments)]
         return subprocess.Popen(
-            command, env=environment, preexec_fn=_hear_interrupts, **{**pipes, **options}
+            command,
+            env=environment,
+            preexec_fn=_hear_interrupts,
+            **{**pipes, **options},
         )
 
     return start

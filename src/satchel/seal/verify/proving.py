@@ -4,6 +4,7 @@ Processes are forked only while this one has a single thread, since a fork copie
 threads may hold; elsewhere, and for small files, the work is done here.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -92,7 +93,7 @@ class Prover:
             self._pool = ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("fork"),
-                initializer=_leave_interrupts_to_the_parent,
+                initializer=_start_worker,
             )
 
     def add(self, task: Task) -> Iterator[tuple[Task, Proof]]:
@@ -136,5 +137,7 @@ def _worker_count(size: int) -> int:
     return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _start_worker() -> None:
+    """Leave interrupts to the parent, and look for no cycles: there are none among records."""
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
