@@ -68,7 +68,7 @@ def process() -> Callable[..., "subprocess.Popen[bytes]"]:
         return subprocess.Popen(
             command,
             env=environment,
-            preexec_fn=_hear_interrupts,
+            preexec_fn=_hear_interrupts,  # noqa: PLW1509 - it only restores a signal
             **{**pipes, **options},
         )
 
