@@ -100,13 +100,6 @@ class UnknownFormatError(UsageError):
     http_status: ClassVar[int] = 404
 
 
-class MissingExtraError(UsageError):
-    """The request needs an optional dependency that is not installed."""
-
-    code: ClassVar[str] = "extra.missing"
-    http_status: ClassVar[int] = 501
-
-
 class InputError(SatchelError):
     """What was handed in cannot be used."""
 
