@@ -22,7 +22,8 @@ from satchel.seal.artifact.writing import (
     sign_statement,
     write_artifact,
 )
-from satchel.seal.records import Sealed, seal, seeded_nonces
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal, seeded_nonces
 from satchel.seal.signing.key import SigningKey
 
 KEY = SigningKey.from_seed(hashlib.sha256(b"satchel benchmarks").digest())

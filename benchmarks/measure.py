@@ -52,6 +52,8 @@ def run(command: Sequence[str | Path], home: Path | None = None) -> Ran:
         RuntimeError: If it fails; the message is what it said.
     """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    # An installed package is compiled, as the peers are.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if home is not None:
         environment |= {"SATCHEL_HOME": str(home), "SATCHEL_WITNESS": str(home)}
     # Between us and the program stands a small one: a child starts with its parent's peak.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
     from satchel.errors import SatchelError
-    from satchel.seal.records import Sealed, derive
+    from satchel.seal.records import Sealed
+    from satchel.seal.sealing import derive
 
 _WHERE = {
     "Conversion": "satchel.api",
@@ -19,7 +20,7 @@ _WHERE = {
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
     "convert": "satchel.api",
-    "derive": "satchel.seal.records",
+    "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
     "verify": "satchel.api",
 }

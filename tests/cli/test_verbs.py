@@ -67,7 +67,7 @@ def richer(tmp_path: Path) -> Path:
         sign_statement,
         write_artifact,
     )
-    from satchel.seal.records import seal
+    from satchel.seal.sealing import seal
 
     path = tmp_path / "richer.pam"
     key, _ = signing_key(load_settings())

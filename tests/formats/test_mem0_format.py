@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import satchel
 from satchel.conformance.subject import sealed
 from satchel.errors import InputError
+from satchel.formats import _mem0
 from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.ports.format import Reading, Writing
@@ -232,3 +235,50 @@ def test_the_real_library_writes_what_we_give_back(tmp_path: Path) -> None:
     subprocess.run([python, _PEER, path], check=True, timeout=100)
 
     assert _through_artifacts(path, tmp_path) == json.loads(path.read_bytes())
+
+
+_TIMES = st.sampled_from(
+    [
+        *("2026-03-01T09:30:00.414003+00:00", "2026-03-01T09:30:00+00:00", "2026-03-01T09:30:00Z"),
+        *("2026-03-01T09:30:00.000000+00:00", "2026-03-01T09:30:00.5+00:00", "2026-03-01"),
+        *("2026-03-01T09:30:00.414003-07:00", "2026-03-01T24:00:00.000001+00:00", "soon", ""),
+        *("2026-02-30T09:30:00.414003+00:00", "\uff12026-03-01T09:30:00.414003+00:00"),
+    ]
+)
+_ANY = st.none() | st.sampled_from([1, True, 0.5, [], {}, ["x"], {"a": 1}]) | st.text(max_size=3)
+_TEXT = st.sampled_from(["likes tea", "", "茶"])
+_ROW = st.fixed_dictionaries(
+    {},
+    optional={
+        "memory": _TEXT | _ANY,
+        "id": _TEXT | _ANY,
+        "hash": st.sampled_from([_mem0._hash("likes tea")]) | _ANY,
+        "metadata": st.sampled_from(
+            [None, {}, {"a": {"b": 1}}, {"memory_type": "procedural_memory"}, {"$absent": True}]
+        )
+        | _ANY,
+        "created_at": _TIMES | _ANY,
+        "updated_at": _TIMES | _ANY,
+        "expiration_date": _TIMES | _ANY,
+        "categories": st.sampled_from([None, [], ["a"], ["a", 1], ()]) | _ANY,
+        **dict.fromkeys(["user_id", "agent_id", "run_id", "app_id", "session_id", "role"], _ANY),
+        **dict.fromkeys(["userId", "createdAt", "score", "$absent", "source"], _ANY),
+    },
+)
+
+
+@settings(max_examples=500)
+@given(_ROW)
+@example({"id": "1", "memory": "likes tea", "metadata": None, "hash": "x", "role": "user"})
+def test_a_usual_memory_is_mapped_in_few_steps_as_any_other(row: dict[str, Any]) -> None:
+    """For all rows: the short way to an entry is the same as the general one, or not taken."""
+    short = _mem0._usual_entry(row)
+    assert short is None or short == _mem0._any_entry(row)
+
+
+@pytest.mark.shared
+def test_most_memories_take_the_short_way(shared_data: Path) -> None:
+    """Otherwise it could be left for good without anybody noticing."""
+    rows = json.loads((shared_data / "mem0" / "mem0_list.json").read_bytes())
+    taken_short = [row for row in rows if _mem0._usual_entry(row) is not None]
+    assert len(taken_short) * 2 > len(rows)

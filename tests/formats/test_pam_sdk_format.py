@@ -29,7 +29,8 @@ from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.profiles.pam_sdk_hashing import root_hash
 from satchel.seal.profiles.pam_sdk_shape import COMPONENTS, EVENT_TYPES, LANGUAGES
 from satchel.seal.profiles.pam_sdk_writing import dump_json, make_document, make_entry
-from satchel.seal.records import Sealed, seal
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import Outcome

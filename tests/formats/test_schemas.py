@@ -21,7 +21,7 @@ from satchel.ports.format import Writing
 from satchel.ports.place import Target
 from satchel.ports.registry import formats
 from satchel.seal.artifact.opening import MAGIC
-from satchel.seal.records import seal
+from satchel.seal.sealing import seal
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 _NAMES = [path.stem for path in sorted(_SCHEMAS.glob("*.json"))]

@@ -20,7 +20,8 @@ from satchel.seal.artifact.writing import (
     write_artifact,
 )
 from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed, digest, seal, seeded_nonces
+from satchel.seal.records import Sealed, digest
+from satchel.seal.sealing import seal, seeded_nonces
 from satchel.seal.signing.envelope import Signature
 from satchel.seal.signing.key import SigningKey
 

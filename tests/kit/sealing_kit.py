@@ -15,7 +15,8 @@ from satchel.seal.artifact.writing import sign_statement, write_artifact
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.log import Head, leaf_of, sign_head
-from satchel.seal.records import Sealed, digest, seal
+from satchel.seal.records import Sealed, digest
+from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import audit_path, root_of
 

@@ -14,7 +14,7 @@ from satchel.memory.parts import Origin
 from satchel.seal.batches import sort
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import seal
+from satchel.seal.sealing import seal
 
 _NUMBERS = st.one_of(
     st.integers(-(2**53) + 1, 2**53 - 1),

@@ -9,7 +9,7 @@ import pytest
 from satchel.memory.entries import Semantic
 from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.seal.records import derive, seal
+from satchel.seal.sealing import derive, seal
 from satchel.seal.signing.key import SigningKey
 
 # A process of its own: a fork is only made where there is one thread, and pytest has more.

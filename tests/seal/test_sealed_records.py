@@ -22,16 +22,13 @@ from satchel.seal.limits import Limits
 from satchel.seal.records import (
     Sealed,
     as_model,
-    derive,
     digest,
     id_holds,
     known_members,
     open_record,
     open_shape,
-    random_nonce,
-    seal,
-    seeded_nonces,
 )
+from satchel.seal.sealing import derive, random_nonce, seal, seeded_nonces
 
 ID, OTHER = "blake3:" + "11" * 32, "blake3:" + "22" * 32
 TIME = "2025-03-04T05:06:07.000000Z"

@@ -12,7 +12,8 @@ from satchel.memory.entries import Episodic
 from satchel.memory.records import Config, Erasure, Redaction, Status
 from satchel.seal.artifact.opening import Encoding
 from satchel.seal.encoding.jcs import canonical
-from satchel.seal.records import Sealed, seal
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
 from satchel.seal.signing.envelope import PayloadType, sign, signed_part
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.policy import TrustPolicy

@@ -35,7 +35,8 @@ from satchel.ports.taking import taken
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.seal.records import Sealed, seal
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
 
@@ -132,7 +133,7 @@ def convert(
         raise EmptyInputError("the file is empty", file=place.name)
     report, writing_report = Report(), Report()
     with _records(place, source_name, before, settings, asked, report) as found:
-        records, verdict = found
+        records, verdict, deep = found
         keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
         writing = Writing(
             limits=settings.options.limits,
@@ -168,7 +169,7 @@ def convert(
         same_seal=keep,
         source_outcome=verdict.outcome.value if verdict else None,
         signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
-        read_back=_read_back(output, writer, settings, verdict, asked),
+        read_back=_read_back(output, writer, settings, verdict, asked, deep=deep),
     )
 
 
@@ -199,8 +200,11 @@ def _refuse_same(source: Path, output: Path) -> None:
 @contextmanager
 def _records(
     place: Place, name: str, digest: str, settings: Settings, asked: ConvertOptions, report: Report
-) -> Iterator[tuple[RecordSet, Verification | None]]:
-    """Give the input as sealed records, verified when it was sealed, sealed when it was not."""
+) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
+    """Give the input as sealed records, verified when it was sealed, sealed when it was not.
+
+    With them come the verdict, and whether what they say about each other is still to be proved.
+    """
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
         options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
@@ -209,7 +213,7 @@ def _records(
             raise _refusal(verdict, place.name)
     if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
         with opened_records(place.path, limits) as records:
-            yield records, verdict
+            yield records, verdict, True
         return
     with ArtifactBuilder() as builder:
         reading = Reading(limits=limits, report=report)
@@ -218,7 +222,8 @@ def _records(
         if builder.records == 0:
             raise EmptyInputError("there is no memory in this file", file=place.name)
         builder.add(_source_record(name, digest, reading))
-        yield RecordSet(*builder.finish(limits)), verdict
+        deep = verdict is not None or builder.refers
+        yield RecordSet(*builder.finish(limits)), verdict, deep
 
 
 def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
@@ -295,11 +300,17 @@ def _read_back(
     settings: Settings,
     source: Verification | None,
     asked: ConvertOptions,
+    *,
+    deep: bool,
 ) -> str | None:
-    """Verify what is now on the disk; a file that does not verify is taken away again."""
+    """Verify what is now on the disk; a file that does not verify is taken away again.
+
+    Records that were sealed just now were proved one by one then: that their bytes are on the
+    disk, which the body hash under the signature says, is all that is left to show of them.
+    """
     if not writer.info.traits.sealed:
         return None
-    options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
+    options = VerifyOptions(deep=deep, keys=asked.trusted_keys, on_progress=asked.on_progress)
     verdict = verify(output, settings, options)
     if verdict.outcome in _NEVER and (source is None or source.outcome not in _NEVER):
         output.unlink(missing_ok=True)

@@ -21,7 +21,8 @@ from satchel.memory.parts import Component
 from satchel.memory.records import RECORD_CLASSES, Model
 from satchel.ports.connector import Connector, Page, Taken
 from satchel.ports.report import Report
-from satchel.seal.records import Sealed, seal
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
 
 __all__ = ["ConnectorSubject"]  # and every promise: see the end
 

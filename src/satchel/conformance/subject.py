@@ -21,7 +21,8 @@ from satchel.ports.taking import taken
 from satchel.seal.artifact.opening import GZIP_MAGIC, MAGIC
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
-from satchel.seal.records import Sealed, seal, seeded_nonces
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal, seeded_nonces
 from satchel.seal.signing.key import SigningKey
 
 KEY = SigningKey.from_seed(bytes(range(32)))

@@ -12,7 +12,7 @@ from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
 from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
-from satchel.memory.times import format_time, iso_text, read_time, to_datetime
+from satchel.memory.times import exact_time, format_time, iso_text, read_time, to_datetime
 from satchel.seal.encoding.carry import ABSENT
 
 NAME = "mem0"
@@ -51,6 +51,12 @@ _FIELDS = {
 _CAMEL = {name: re.sub("_(.)", lambda found: found[1].upper(), name) for name in _FIELDS}
 _SNAKE = {camel: name for name, camel in _CAMEL.items()}
 
+_USUAL_TEXTS = (
+    *("id", "memory", "created_at", "updated_at"),
+    *("user_id", "agent_id", "run_id", "app_id"),
+)
+_UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id", "expiration_date"}
+
 _SAID = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
 _IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
@@ -68,6 +74,54 @@ def entry_of(row: Row) -> Entry:
     Raises:
         MalformedError: If there is no text in it, naming the member.
     """
+    return _usual_entry(row) or _any_entry(row)
+
+
+def _usual_entry(row: Row) -> Entry | None:
+    """Return what ``_any_entry`` does, in few steps, for a memory as most exports have it.
+
+    That is one whose mapped members would all be written as they are in it.
+    """
+    said, kept = dict[str, Any].fromkeys(_USUAL_TEXTS), Row()
+    for name, part in row.items():
+        if name not in said:
+            kept[name] = part
+        elif type(part) is str:
+            said[name] = part
+        else:
+            return None
+    metadata, tags = kept.pop("metadata", ABSENT), kept.pop("categories", ())
+    created, updated = said["created_at"], said["updated_at"]
+    created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
+    if (
+        said["memory"] is None
+        or said["id"] is None
+        or not (metadata is None or _is_usual(metadata))
+        or not (tags == () or _tags(tags))
+        or (created is not None and not created_at)
+        or (updated is not None and not updated_at)
+        or not _UNUSUAL.isdisjoint(kept)
+    ):
+        return None
+    if kept.setdefault("hash", ABSENT) == _hash(said["memory"]):
+        del kept["hash"]
+    return Semantic(
+        text=said["memory"],
+        created_at=created_at,
+        updated_at=updated_at,
+        tags=tuple(tags),
+        metadata=metadata or {},
+        scope=_scope_of(said["user_id"], said["agent_id"], said["run_id"], said["app_id"]),
+        origin=Origin(provider=NAME, id=said["id"], trust=TrustClass.IMPORTED, as_written=kept),
+    )
+
+
+def _is_usual(metadata: Any) -> bool:
+    return type(metadata) is dict and bool(metadata) and not {_TYPE, *ABSENT} & metadata.keys()
+
+
+def _any_entry(row: Row) -> Entry:
+    """Return a memory as an entry, whatever is in it."""
     said = _mapped_members(row)
     # An id is always written; where the source has none, that is a difference to keep.
     written = _written_members(said, procedural=said["kind"] is not None)
@@ -164,13 +218,16 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 def _scope(row: Row) -> Scope | None:
     run = _text(_get(row, "run_id"))
-    scope = Scope(
-        user=_text(_get(row, "user_id")),
-        agent=_text(_get(row, "agent_id")),
-        # The platform calls the same thing session_id.
-        run=_text(_get(row, "session_id")) if run is None else run,
-        app=_text(_get(row, "app_id")),
-    )
+    # The platform calls the same thing session_id.
+    run = _text(_get(row, "session_id")) if run is None else run
+    user, agent = _text(_get(row, "user_id")), _text(_get(row, "agent_id"))
+    return _scope_of(user, agent, run, _text(_get(row, "app_id")))
+
+
+def _scope_of(
+    user: str | None, agent: str | None, run: str | None, app: str | None
+) -> Scope | None:
+    scope = Scope(user=user, agent=agent, run=run, app=app)
     return None if scope == _NOBODY else scope
 
 
@@ -226,7 +283,7 @@ def _written_members(said: Row, *, procedural: bool) -> Row:
     row: Row = {
         "id": said["id"],
         "memory": text,
-        "hash": hashlib.md5((text or "").encode(), usedforsecurity=False).hexdigest(),
+        "hash": _hash(text or ""),
         "created_at": _written_time(said["created_at"]),
         "updated_at": _written_time(said["updated_at"]),
         "user_id": scope.user,
@@ -239,6 +296,10 @@ def _written_members(said: Row, *, procedural: bool) -> Row:
     row = {name: part for name, part in row.items() if part is not None}
     row["metadata"] = metadata or None  # always there, null when there is none
     return row
+
+
+def _hash(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _written_triple(entry: Semantic) -> Row:

@@ -7,7 +7,10 @@ comes back with other digits, and an id would break.
 import re
 from collections import deque
 from datetime import UTC, datetime
+from functools import lru_cache
 
+# Newer Pythons read an hour of 24 as the midnight after it.
+_SHAPE = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _FRACTION = re.compile(r"[.,](\d+)")
 _UTC = "+00:00"
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
@@ -19,20 +22,15 @@ TIME_LENGTH = 27
 
 def is_canonical_time(text: str) -> bool:
     """Tell whether ``text`` is a valid date in exactly ``YYYY-MM-DDThh:mm:ss.ffffffZ``."""
+    return len(text) == TIME_LENGTH and _is_moment(text)
+
+
+@lru_cache(512)  # the same few times are looked at when they are read and when they are used
+def _is_moment(text: str) -> bool:
     try:
-        datetime.fromisoformat(text)
+        return _SHAPE.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
     except ValueError:
         return False
-    # That takes other spellings too, and digits are what it finds between these.
-    return (
-        len(text) == TIME_LENGTH
-        and text[4] == text[7] == "-"
-        and text[10] == "T"
-        and text[13] == text[16] == ":"
-        and text[19] == "."
-        and text[26] == "Z"
-        and text[11:13] != "24"
-    )
 
 
 def are_canonical_times(texts: list[str]) -> bool:
@@ -93,6 +91,15 @@ def _finer_than_microseconds(text: str) -> bool:
 def iso_text(text: str) -> str:
     """Return a canonical time as ``datetime.isoformat()`` writes it, with its offset."""
     return text[:19] + text[19:26].removesuffix(".000000") + _UTC
+
+
+def exact_time(text: str) -> str | None:
+    """Return a text as canonical text where ``iso_text`` gives the very same text back."""
+    likely = text[:26] + "Z"
+    if text[26:] == _UTC and not text.startswith(".000000", 19) and is_canonical_time(likely):
+        return likely
+    found = read_time(text)
+    return found if found is not None and iso_text(found) == text else None
 
 
 def to_datetime(text: str) -> datetime:

@@ -4,7 +4,7 @@ A format reads a place and yields records; it writes a set of records to a targe
 module to ``satchel.formats`` and one folder of samples; the shared suite does the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -67,8 +67,8 @@ class Reading:
     container: dict[str, Any] = field(default_factory=dict)
     """Filled by the reader: fields of the file around the records, as found."""
 
-    line: int | None = None
-    """Kept by the reader, where the input has lines: on which the last record starts."""
+    line: Callable[[], int | None] = lambda: None
+    """Set by the reader, where the input has lines: tells on which the last record starts."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from satchel.errors import InputError
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
-from satchel.seal.records import Nonces, Sealed, random_nonce, seal
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import Nonces, random_nonce, seal
 
 
 def taken(
@@ -31,5 +32,5 @@ def taken(
             record = seal(item, nonces=nonces, limits=reading.limits)
         except InputError as error:
             error.field = f"{number}/{error.field}" if error.field else str(number)
-            raise error.located(file=place.name, line=reading.line) from None
+            raise error.located(file=place.name, line=reading.line()) from None
         yield record

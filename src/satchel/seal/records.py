@@ -4,23 +4,16 @@ The id is computed over the value as it is, never over a model object, so member
 version does not know keep their place and the id holds. Source: docs/spec/2-records.md.
 """
 
-import secrets
-from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
 import msgspec
 from blake3 import blake3
 
-from satchel.errors import MalformedError, UsageError, ValueRefusedError
-from satchel.memory.entries import ENTRY_CLASSES, Entry
-from satchel.memory.parts import Component
+from satchel.errors import MalformedError
 from satchel.memory.records import RECORD_CLASSES, AnyRecord, Embedding, Model
-from satchel.memory.times import now
-from satchel.seal.encoding.domain import checked, is_empty, plain
 from satchel.seal.encoding.jcs import (
     SMALLEST,
-    canonical_checked,
     decode_canonical,
     encode_sorted,
     has_plain_layout,
@@ -31,7 +24,6 @@ from satchel.seal.limits import DEFAULT_LIMITS, Limits, check_record
 PREFIX = "blake3:"
 """What every content address starts with."""
 
-_decode_typed = msgspec.json.Decoder(AnyRecord).decode
 _decode_plain = msgspec.json.Decoder(AnyRecord, float_hook=plain_float).decode
 # Members that are numbers in the model; a hook sees only those in free JSON.
 _NUMBERS = ("salience", "confidence", "weight")
@@ -40,38 +32,10 @@ _numbers_of = {
     for cls in RECORD_CLASSES.values()
 }
 
-_STAND_IN = PREFIX + "0" * 64
-_STAND_IN_MEMBER = b'"id":"%b",' % _STAND_IN.encode()
-
-Nonces = Callable[[], str]
-"""Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
-
 
 def digest(data: bytes) -> str:
     """Return ``blake3:`` and 64 hex digits of BLAKE3-256."""
     return PREFIX + blake3(data).hexdigest()
-
-
-def random_nonce() -> str:
-    """Return 128 random bits."""
-    return secrets.token_hex(16)
-
-
-def seeded_nonces(seed: bytes) -> Nonces:
-    """Return nonces drawn from ``seed``: the same seed gives the same row.
-
-    For an import that may be resumed; the seed must be random, kept secret, and deleted when the
-    import commits.
-    """
-    stream = blake3(seed, derive_key_context="satchel 2026 import nonces")
-    position = 0
-
-    def draw() -> str:
-        nonlocal position
-        position += 16
-        return stream.digest(length=16, seek=position - 16).hex()
-
-    return draw
 
 
 class Sealed:
@@ -123,70 +87,6 @@ def known_members(record_type: str) -> frozenset[str]:
 _MEMBERS = {
     name: frozenset({*cls.__struct_fields__, "type"}) for name, cls in RECORD_CLASSES.items()
 }
-
-
-def seal(
-    draft: Model,
-    *,
-    nonces: Nonces = random_nonce,
-    unknown: dict[str, Any] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Sealed:
-    """Give a draft its nonce and its id.
-
-    Args:
-        draft: A record value; a nonce it has is kept, an id it has must be right.
-        nonces: Where a new nonce comes from.
-        unknown: Members beyond the model, written at the top level.
-        limits: The bounds on a record.
-
-    Raises:
-        ValueRefusedError: If the value has no canonical form, or a member has the wrong shape.
-        LimitError: If the record is too large.
-    """
-    value = plain(draft)
-    if unknown:
-        _add_unknown(value, unknown)
-    if "nonce" not in value:
-        value["nonce"] = nonces()
-    claimed = value.pop("id", None)
-    identity, body = _identified(value)
-    if claimed is not None and claimed != identity:
-        raise ValueRefusedError(
-            f"the id is not that of the content, which is {identity}", field="id"
-        )
-    try:
-        # A struct made in a program is not checked by anyone before.
-        _decode_typed(body)
-    except msgspec.ValidationError as error:
-        problem, field = _shape_problem(error)
-        raise ValueRefusedError(f"no reader would take this: {problem}", field=field) from None
-    check_record(draft, len(body), limits)
-    return Sealed(identity, value["type"], body)
-
-
-def _identified(value: dict[str, Any]) -> tuple[str, bytes]:
-    """Return the id of a record without one, and its canonical bytes with it.
-
-    Encoded once, around a stand-in of the same length that nothing else in the record is.
-    """
-    value["id"] = _STAND_IN
-    body = canonical_checked(value)
-    before, member, after = body.partition(_STAND_IN_MEMBER)
-    if not member or _STAND_IN_MEMBER in after:
-        del value["id"]
-        identity = digest(canonical_checked(value))
-        value["id"] = identity
-        return identity, canonical_checked(value)
-    identity = digest(before + after)
-    return identity, b'%b"id":"%b",%b' % (before, identity.encode(), after)
-
-
-def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
-    clash = sorted(known_members(value["type"]) & unknown.keys())
-    if clash:
-        raise ValueRefusedError("not an unknown member", field=clash[0])
-    value.update(checked({name: part for name, part in unknown.items() if not is_empty(part)}))
 
 
 def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed, Model]:
@@ -282,42 +182,11 @@ def as_model(value: dict[str, Any]) -> Model:
     try:
         return msgspec.convert(value, AnyRecord)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
-        problem, field = _shape_problem(error)
+        problem, field = shape_problem(error)
         raise MalformedError(f"not a record: {problem}", field=field) from None
 
 
-def _shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
-    """Return what is wrong and the member at fault, which msgspec writes in one text."""
+def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
+    """Return what is wrong and the member at fault, which msgspec says in one text."""
     message, _, path = str(error).partition(" - at `$")
     return message, path.rstrip("`").lstrip(".") or None
-
-
-def derive(
-    parents: Sequence[Sealed], fields: dict[str, Any], *, nonces: Nonces = random_nonce
-) -> Sealed:
-    """Make a new entry that was drawn from ``parents`` (the paper's ``derive``, section 3.2).
-
-    Args:
-        parents: The entries it comes from, at least one.
-        fields: Its members; ``type`` is one of the five components. ``created_at`` is now unless
-            given.
-        nonces: Where its nonce comes from.
-
-    Raises:
-        UsageError: If there is no parent, a parent is not an entry, or the type is not a component.
-        MalformedError: If a member has the wrong shape.
-    """
-    component = fields.get("type")
-    if not isinstance(component, str) or component not in set(Component):
-        raise UsageError(f"an entry's type is one of {', '.join(Component)}", field="type")
-    if not parents or any(parent.type not in set(Component) for parent in parents):
-        raise UsageError("an entry is derived from at least one entry", field="parent_ids")
-    made = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
-    cls = ENTRY_CLASSES[Component(component)]
-    known = {name: part for name, part in made.items() if name in _MEMBERS[component]}
-    unknown = {name: part for name, part in made.items() if name not in _MEMBERS[component]}
-    try:
-        entry: Entry = msgspec.convert(known, cls)
-    except msgspec.ValidationError as error:
-        raise MalformedError(f"not an entry: {error}") from None
-    return seal(entry, nonces=nonces, unknown=unknown)

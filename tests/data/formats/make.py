@@ -29,7 +29,8 @@ from satchel.memory.records import (
 from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
-from satchel.seal.records import Sealed, digest, seal, seeded_nonces
+from satchel.seal.records import Sealed, digest
+from satchel.seal.sealing import seal, seeded_nonces
 from satchel.seal.signing.key import SigningKey
 
 HERE = Path(__file__).parent

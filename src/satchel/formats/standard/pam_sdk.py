@@ -32,7 +32,8 @@ from satchel.seal.profiles.pam_sdk_members import NOT_IN_FILE, PROVIDER
 from satchel.seal.profiles.pam_sdk_reading import SdkDocument, opening_sdk_file
 from satchel.seal.profiles.pam_sdk_shape import CAPS, PROFILE, check_envelope
 from satchel.seal.profiles.pam_sdk_writing import dump_cbor, dump_json, make_document, make_entry
-from satchel.seal.records import Sealed, digest, seal
+from satchel.seal.records import Sealed, digest
+from satchel.seal.sealing import seal
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, cast
 
-from satchel.errors import MalformedError, SatchelError
+from satchel.errors import MalformedError
 from satchel.formats._mem0 import (
     NAME,
     RELATION,
@@ -39,7 +39,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.encoding.carry import escape_keys, restore
-from satchel.seal.encoding.strict_json import JsonReader
+from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
 _DEFAULT_PAGE = 20
@@ -80,9 +80,8 @@ class Mem0:
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with place.open() as stream:
-            document = JsonReader(
-                stream, place.name, carrying=True, item_bytes=reading.limits.line_bytes
-            )
+            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+            reading.line = lambda: document.value_line
             start = document.peek()
             if start == "[":
                 reading.container["shape"] = "list"
@@ -90,7 +89,8 @@ class Mem0:
             elif start == "{":
                 count = yield from _object(document, reading)
             else:
-                raise _located(MalformedError("no Mem0 export: no object and no list"), document)
+                problem = "no Mem0 export: no object and no list"
+                raise MalformedError(problem, line=document.line)
             document.end()
             _note_what_is_missing(reading, count)
 
@@ -116,7 +116,7 @@ class Mem0:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _object(document: JsonReader, reading: Reading) -> _Rows:
+def _object(document: ForeignReader, reading: Reading) -> _Rows:
     """Read an object, a result list with fields around it or one memory; return how many."""
     around: Row = {}
     count, listed = 0, False
@@ -137,29 +137,25 @@ def _object(document: JsonReader, reading: Reading) -> _Rows:
             "not a Mem0 export: neither a `results` list nor a `memory`",
             hint="Save what get_all() returns as JSON.",
         )
-        raise _located(problem, document)
+        raise problem.located(line=document.line)
     reading.container["shape"] = "one"
-    reading.line = document.line
     try:
         entry = entry_of(around)
     except MalformedError as error:
-        raise _located(error, document) from None
+        raise error.located(line=document.line) from None
     yield entry
     return 1
 
 
-def _array(document: JsonReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
+def _array(document: ForeignReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
     """Read a list of rows; return how many there were."""
     count, order = 0, _Order()
-    for index in document.elements():
-        document.peek()
-        reading.line = document.line
-        row = document.value()
+    for row in document.values():
         try:
             entry = make(_checked(row))
         except MalformedError as error:
-            error.field = f"{prefix}{index}" + (f"/{error.field}" if error.field else "")
-            raise _located(error, document) from None
+            error.field = f"{prefix}{count}" + (f"/{error.field}" if error.field else "")
+            raise error.located(line=document.value_line) from None
         yield entry
         order.add(entry)
         count += 1
@@ -189,10 +185,6 @@ def _checked(row: Any) -> Row:
     if not isinstance(row, dict):
         raise MalformedError("a memory or relation is not an object")
     return row
-
-
-def _located(error: MalformedError, document: JsonReader) -> SatchelError:
-    return error.located(line=document.line)
 
 
 def _note_what_is_missing(reading: Reading, count: int) -> None:

@@ -51,6 +51,9 @@ class ArtifactBuilder:
         self.records = 0
         """Records added so far."""
 
+        self.refers = False
+        """Whether any of them may refer to another."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -62,6 +65,7 @@ class ArtifactBuilder:
         """Add a record to the section of its type."""
         self._body.add(RECORD_SECTIONS[record.type], record.body)
         self.records += 1
+        self.refers = self.refers or _may_refer(record)
 
     def add_item(self, section: str, value: dict[str, Any]) -> None:
         """Add an object to a section that holds no records, such as ``withheld``."""
@@ -159,6 +163,13 @@ def _write_cbor_array(sink: Sink, body: Body, span: Span | None) -> None:
     if span is not None:
         for line in body.within(span):
             sink.write(encode(decode_canonical(line)))
+
+
+def _may_refer(record: Sealed) -> bool:
+    """Tell whether a record may name others; text that looks like it counts as well."""
+    if record.type not in COMPONENTS:
+        return record.type != "source"
+    return b'_ids":[' in record.body  # parent_ids and source_event_ids
 
 
 @contextmanager

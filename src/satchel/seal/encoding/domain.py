@@ -191,11 +191,13 @@ def _member(value: Any) -> Any:
     if kind is dict or kind is float or kind is bool or kind is int:
         return _checked(value, 1)
     if isinstance(value, tuple):
-        return [
-            plain(part) if isinstance(part, msgspec.Struct) else checked(part) for part in value
-        ]
+        return [_of_ours(part, 0) for part in value]
+    return _of_ours(value, 1)
+
+
+def _of_ours(value: Any, depth: int) -> Any:
     if isinstance(value, msgspec.Struct):
         return plain(value)
     if isinstance(value, str):
-        return checked(str(value))  # an enum member of ours is text
-    return _checked(value, 1)
+        return _checked(str(value), depth)  # an enum member of ours is text
+    return _checked(value, depth)

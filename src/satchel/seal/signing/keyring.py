@@ -22,7 +22,7 @@ from satchel.disk.writing import PRIVATE_FILE, private_folder, writing
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical, decode_canonical
-from satchel.seal.records import random_nonce
+from satchel.seal.sealing import random_nonce
 from satchel.seal.signing.envelope import PayloadType, sign
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
 from satchel.seal.signing.trust import Role

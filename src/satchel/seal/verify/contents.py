@@ -15,14 +15,7 @@ from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.limits import Limits, check_record
 from satchel.seal.log import Head, LeafProof
-from satchel.seal.records import (
-    PREFIX,
-    Sealed,
-    digest,
-    hash_without_id,
-    id_holds,
-    shape_of,
-)
+from satchel.seal.records import PREFIX, Sealed, digest, hash_without_id, id_holds, shape_of
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signed_part
 from satchel.seal.tree import audit_holds
 from satchel.seal.verify.proving import Proof, Prover, Task
