@@ -170,6 +170,8 @@ def test_a_question_finds_its_answer_and_the_closest_one_first(index: apsw.Conne
         ("cooperate", "they co\u00adoperate"),
         ("ភាសាខ្មែរ", "រៀន\u200bភាសា\u200bខ្មែរ"),
         ("flying", "ﬂying"),
+        ("葛城", "葛\U000e0100城市"),
+        ("葛\U000e0100城", "葛城市"),
     ],
 )
 def test_forms_of_a_word_find_each_other(found: Found, typed: str, text: str) -> None:

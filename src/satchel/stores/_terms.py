@@ -86,6 +86,14 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 # Letters since Unicode 8 that the tokenizer's tables still call marks: New Tai Lue, Vedic.
 _LATE_LETTERS = frozenset((*range(0x19B0, 0x19C1), 0x19C8, 0x19C9, 0x1CF2, 0x1CF3))
 
+# The combining classes of marks that make another word: vowel signs, viramas, nuktas, tones.
+_VOWEL_SIGNS = frozenset((0, *range(6, 10), *range(84, 133)))
+
+# Marks that choose a glyph: the grapheme joiner, Mongolian, emoji, and variants of Han in names.
+_SELECTORS = frozenset(
+    (0x34F, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+)
+
 
 class _Piece(NamedTuple):
     """A word, or a run of an unspaced script; ``end`` is the lone last character of a run."""
@@ -121,7 +129,7 @@ def index_text(text: str) -> str:
     """
     folded = _fold(text)
     if folded.isascii():
-        # Most texts, once accents and curly quotes are gone; ten times as fast.
+        # Most texts, once accents and curly quotes are gone; several times as fast.
         return " ".join(word[:LONGEST_WORD] for word in _ASCII_WORD.findall(folded))
     terms: list[str] = []
     for piece in _pieces(folded):
@@ -247,12 +255,9 @@ def _tells(character: str) -> bool:
     """
     if not category(character).startswith("M"):
         return True
-    if category(character) == "Me" or 0xFE00 <= ord(character) <= 0xFE0F:  # noqa: PLR2004 - Unicode's block of variation selectors
+    if category(character) == "Me" or ord(character) in _SELECTORS:
         return False
     return combining(character) in _VOWEL_SIGNS
-
-
-_VOWEL_SIGNS = frozenset((0, *range(6, 10), *range(84, 133)))
 
 
 def _alias(character: str) -> str:
