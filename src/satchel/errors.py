@@ -181,3 +181,70 @@ class LossError(SatchelError):
     code: ClassVar[str] = "transfer.loss"
     exit_status: ClassVar[int] = 1
     http_status: ClassVar[int] = 409
+
+
+class StoreError(SatchelError):
+    """A store cannot be used, or does not do what it was asked."""
+
+    code: ClassVar[str] = "store.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 503
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing and did not end in time."""
+
+    code: ClassVar[str] = "store.busy"
+
+
+class StoreFullError(StoreError):
+    """There is no more space for it; what was acknowledged before is there, the rest is not."""
+
+    code: ClassVar[str] = "store.full"
+    http_status: ClassVar[int] = 507
+
+
+class StoreVersionError(StoreError):
+    """The store was made by a newer version, or is no store of ours."""
+
+    code: ClassVar[str] = "store.version"
+
+
+class ReadOnlyStoreError(StoreError):
+    """The store was opened for reading, or by somebody who may not add to it."""
+
+    code: ClassVar[str] = "store.read_only"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class StoreDamagedError(StoreError):
+    """The store's own files are damaged, so far that the engine says so itself."""
+
+    code: ClassVar[str] = "store.damaged"
+
+
+class SlotTakenError(SatchelError):
+    """There is a current record for the same thing already."""
+
+    code: ClassVar[str] = "slot.taken"
+    http_status: ClassVar[int] = 409
+
+
+class UnknownBankError(UsageError):
+    """There is no such bank here."""
+
+    code: ClassVar[str] = "bank.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class RolledBackError(VerificationError):
+    """A store is older than what this machine saw of it, or a bank that was here is missing."""
+
+    code: ClassVar[str] = "verify.rolled_back"
+
+
+class ForkedError(VerificationError):
+    """A store and this machine's witness of it went different ways."""
+
+    code: ClassVar[str] = "verify.forked"

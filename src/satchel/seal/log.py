@@ -12,7 +12,7 @@ from msgspec import Meta
 from satchel.errors import MalformedError
 from satchel.memory.parts import Id, Time
 from satchel.memory.times import is_canonical_time
-from satchel.seal.encoding.jcs import canonical
+from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.signing.envelope import (
     PayloadType,
     Signature,
@@ -80,7 +80,8 @@ class LeafProof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def leaf_of(bank: str, seq: int, record_type: str, identity: str, at: str) -> bytes:
     """Return the leaf hash of record ``seq`` of a bank's log."""
-    return leaf_hash(canonical([bank, seq, record_type, identity, at]))
+    # Texts and a small integer: sorted encoding is the canonical one.
+    return leaf_hash(encode_sorted([bank, seq, record_type, identity, at]))
 
 
 def sign_head(head: Head, key: SigningKey) -> dict[str, Any]:

@@ -1,0 +1,211 @@
+"""Adapters for ``agent-memory-integrity`` (agmi 0.6), the third-party suite of edits at rest.
+
+Run it as its users do: ``agmi-check --adapter satchel.conformance.agmi:SatchelSqlite``. The
+attacker has the store's folder and nothing else; the keys and the witness are elsewhere. What is
+asked after each edit is an ordinary open and an ordinary listing, no audit.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import apsw
+from agmi.adapters.base import MemoryAdapter, Record
+
+from satchel.errors import SatchelError
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.sqlite import SqliteStore
+
+_FOUNDING = 2  # records that every bank starts with: who owns it, who may write
+
+
+class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
+    """Two banks in one SQLite store: the one that is attacked, and another one."""
+
+    name = "satchel-sqlite"
+    detection_point = "read"
+    supports_replay = True
+    supports_metadata = True
+    supports_snapshot = True
+
+    def setup(self) -> None:
+        """Start with an empty store, new keys and a new witness."""
+        self._root = Path(tempfile.mkdtemp(prefix="satchel-agmi-"))
+        self._path = self._root / "store" / "satchel.db"
+        self._path.parent.mkdir()
+        self._owner, self._writer = SigningKey.generate(), SigningKey.generate()
+        self._count = 0
+        self._banks: list[str] = []
+        self._open()
+        for name in ("first", "other"):
+            ledger = Ledger.create(
+                self._store,
+                owner=self._owner,
+                writer=self._writer,
+                witness=Witness(self._root / "witness"),
+                name=name,
+            )
+            self._banks.append(ledger.bank)
+        self._open()
+
+    def teardown(self) -> None:
+        """Throw everything away."""
+        self._store.close()
+        shutil.rmtree(self._root)
+
+    def seed(self, n: int) -> None:
+        """Write entries through the ledger."""
+        self._write(0, n)
+
+    def seed_other(self, n: int) -> None:
+        """Write entries to the other bank."""
+        self._write(1, n)
+
+    def append_genuine(self) -> None:
+        """Write one more, on a store that was just opened."""
+        self.reload()
+        self._write(0, 1)
+
+    def reload(self) -> None:
+        """Close and open again, as a restarted agent does."""
+        self._store.close()
+        self._open()
+
+    def verify(self) -> bool:
+        """List the bank; whether that was refused is the answer."""
+        try:
+            with self._ledgers[0].reading() as view:
+                listed = sum(1 for _ in view.scan())
+        except SatchelError as error:
+            self.verify_detail = str(error)
+            return False
+        return listed > 0
+
+    # -- the attacker ----------------------------------------------------------------------
+
+    def read_all_raw(self) -> list[Record]:
+        """Read the first bank's rows as they are on the disk."""
+        return self._rows(0)
+
+    def read_other_raw(self) -> list[Record]:
+        """Read the other bank's rows."""
+        return self._rows(1)
+
+    def write_raw(self, record: Record) -> None:
+        """Put a row at a place, whatever was there."""
+        # Unique indexes are the store's manners; an attacker drops them.
+        self._sql("DROP INDEX IF EXISTS record_id")
+        self._sql("DROP INDEX IF EXISTS record_slot")
+        row = {**record.fields, "place": self._place(0, record.seq)}
+        self._sql("DELETE FROM record WHERE place = ?", row["place"])
+        marks = ", ".join("?" * len(row))
+        self._sql(f"INSERT INTO record ({', '.join(row)}) VALUES ({marks})", *row.values())  # noqa: S608
+
+    def delete_raw(self, seq: int) -> None:
+        """Delete a row."""
+        self._sql("DELETE FROM record WHERE place = ?", self._place(0, seq))
+
+    def mutate_payload(self, record: Record) -> Record:
+        """Change what a row says, and leave its columns."""
+        record.fields["body"] = record.fields["body"].replace(b"memory", b"MEMORY")
+        return record
+
+    def forge_record(self, template: Record) -> Record:
+        """Return a record with a right id, one place further on."""
+        forged = seal(Semantic(text="a forged memory"))
+        fields = dict(template.fields) | {"body": forged.body, "slot": None}
+        fields["id"] = bytes.fromhex(forged.id.removeprefix("blake3:"))
+        return Record(seq=template.seq + 1, fields=fields)
+
+    def identity_of(self, record: Record) -> str:
+        """A row's place."""
+        return str(record.fields["place"])
+
+    def payload_of(self, record: Record) -> str:
+        """What a row says."""
+        return repr(record.fields["body"])
+
+    def owner_of(self, record: Record) -> str | None:
+        """The bank a row is in."""
+        return str(record.fields["bank"])
+
+    def replay_onto(self, victim_seq: int, donor: Record) -> None:
+        """Put a genuine record's bytes, with its id, where another record is."""
+        self._sql(
+            "UPDATE record SET body = ? WHERE place = ?",
+            donor.fields["body"],
+            self._place(0, victim_seq),
+        )
+
+    def read_meta(self, seq: int) -> dict[str, Any]:
+        """Read the columns that say whose a record is and when it arrived."""
+        sql = "SELECT user, at FROM record WHERE place = ?"
+        ((user, at),) = self._sql(sql, self._place(0, seq))
+        return {"user": user, "at": at}
+
+    def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
+        """Give a record to somebody else."""
+        sql = "UPDATE record SET user = ? WHERE place = ?"
+        self._sql(sql, f"{meta['user']}, {meta['agmi_meta_tampered']}", self._place(0, seq))
+
+    def snapshot_store(self) -> object:
+        """Copy the store's folder."""
+        self._store.close()
+        self._open()
+        return self._copy_store(self._path.parent)
+
+    def restore_store(self, token: object) -> None:
+        """Put the copy back in its place."""
+        self._store.close()
+        self._restore_store(token, self._path.parent)
+        self._open()
+
+    # -- both ------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._store = SqliteStore(self._path)
+        witness = Witness(self._root / "witness")
+        self._ledgers = [
+            Ledger(self._store, bank, writer=self._writer, witness=witness) for bank in self._banks
+        ]
+
+    def _write(self, which: int, count: int) -> None:
+        for _ in range(count):
+            self._count += 1
+            entry = Semantic(
+                text=f"memory {self._count} of bank {which}",
+                scope=Scope(user="ada"),
+                origin=Origin(provider="agmi", id=str(self._count)),
+            )
+            self._ledgers[which].append([seal(entry)])
+
+    def _rows(self, which: int) -> list[Record]:
+        first = self._place(which, 0)
+        sql = "SELECT * FROM record WHERE place >= ? AND place < ? ORDER BY place"
+        connection = apsw.Connection(str(self._path))
+        try:
+            names = [column[1] for column in connection.execute("PRAGMA table_info(record)")]
+            rows = connection.execute(sql, (first, first + (1 << 39)))
+            return [
+                Record(seq=seq, fields=dict(zip(names, row, strict=True)))
+                for seq, row in enumerate(rows)
+            ]
+        finally:
+            connection.close()
+
+    def _place(self, which: int, seq: int) -> int:
+        ((number,),) = self._sql("SELECT number FROM bank WHERE id = ?", self._banks[which])
+        return (int(number) << 40) + _FOUNDING + seq
+
+    def _sql(self, sql: str, *values: Any) -> list[Any]:
+        connection = apsw.Connection(str(self._path))
+        try:
+            return connection.execute(sql, values).fetchall()
+        finally:
+            connection.close()

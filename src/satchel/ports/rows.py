@@ -1,0 +1,225 @@
+"""Rows: a logged record and the columns that are derived from its bytes.
+
+Columns only nominate. Whoever reads evaluates a filter again on the row that he derives himself
+from the verified bytes.
+"""
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from satchel.memory.entries import Entry
+from satchel.memory.records import Edge, FileVersion, Model, SessionEvent, Status
+from satchel.seal.encoding.jcs import canonical
+
+DERIVES_FROM = "derives_from"
+"""The kind of the link from an entry to each of its parents."""
+
+_RETIRING = frozenset({"superseded", "deleted", "expired", "rejected"})
+_HOLDS = {"quarantined": True, "released": False}
+
+
+class Link(NamedTuple):
+    """A directed connection that a record makes between two ids."""
+
+    source: str
+    target: str
+    kind: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One place of a bank's log.
+
+    A store keeps ``text`` and ``links`` in indexes; the rows that it gives back come without.
+    """
+
+    seq: int
+    """Place in the log, from 0."""
+
+    id: str
+    type: str
+    at: str
+    """When it arrived: 27 characters, UTC."""
+
+    body: bytes | None
+    """Canonical bytes; None when the record was erased."""
+
+    batch: int = 0
+    """Which import it came with; 0 for none."""
+
+    retired: int | None = None
+    """Place of the status record that retired it; None while it is current."""
+
+    hold: bool = False
+    """Whether it is in quarantine."""
+
+    slot: str | None = None
+    """Names the one thing in the world that it speaks of; one current row a slot."""
+
+    kind: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    session: str | None = None
+    moment: str | None = None
+    """When the thing happened, or else when the record was made."""
+
+    expires_at: str | None = None
+    text: str | None = None
+    """The words to index."""
+
+    links: tuple[Link, ...] = ()
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return everything that a store keeps of a row in columns."""
+        return _columns_of(self)
+
+    def changed(self, *, retired: int | None, hold: bool) -> "Row":
+        """Return the row after a status record."""
+        if retired == self.retired and hold == self.hold:
+            return self
+        return replace(self, retired=retired, hold=hold)
+
+
+_columns_of = attrgetter(*(name for name in Row.__struct_fields__ if name not in ("text", "links")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which rows are wanted; an absent member wants all."""
+
+    types: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    session: str | None = None
+    since: str | None = None
+    """First moment, included."""
+
+    until: str | None = None
+    """Last moment, not included."""
+
+    as_of: int | None = None
+    """How the bank was when its log had this many records; None for now."""
+
+    retired: bool = False
+    """Whether rows that are no longer current are wanted as well."""
+
+    held: bool = False
+    """Whether rows in quarantine are wanted as well."""
+
+    def matches(self, row: Row) -> bool:
+        """Tell whether a row is wanted."""
+        if self.as_of is not None and row.seq >= self.as_of:
+            return False
+        if not self.retired and not self._was_current(row):
+            return False
+        if row.hold and not self.held:
+            return False
+        return self._speaks_of(row)
+
+    def _was_current(self, row: Row) -> bool:
+        if row.retired is None:
+            return True
+        return self.as_of is not None and row.retired >= self.as_of
+
+    def _speaks_of(self, row: Row) -> bool:
+        if self.types is not None and row.type not in self.types:
+            return False
+        if self.kinds is not None and row.kind not in self.kinds:
+            return False
+        for name in ("user", "agent", "run", "app", "session"):
+            wanted = getattr(self, name)
+            if wanted is not None and getattr(row, name) != wanted:
+                return False
+        if self.since is not None and (row.moment is None or row.moment < self.since):
+            return False
+        return self.until is None or (row.moment is not None and row.moment < self.until)
+
+
+def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) -> Row:
+    """Return the row of a record that was just logged.
+
+    Args:
+        model: Its typed value, with its id.
+        seq: Its place in the log.
+        at: When it arrived.
+        body: Its canonical bytes.
+        batch: Which import it came with.
+    """
+    scope = getattr(model, "scope", None)
+    return Row(
+        seq=seq,
+        id=model.id or "",
+        type=str(model.__struct_config__.tag),
+        at=at,
+        body=body,
+        batch=batch,
+        slot=slot_of(model),
+        kind=getattr(model, "kind", None),
+        user=scope and scope.user,
+        agent=scope and scope.agent,
+        run=scope and scope.run,
+        app=scope and scope.app,
+        session=model.session if isinstance(model, SessionEvent) else None,
+        moment=getattr(model, "occurred_at", None) or getattr(model, "created_at", None),
+        expires_at=getattr(model, "expires_at", None),
+        text=_words(model),
+        links=_links(model),
+    )
+
+
+def slot_of(model: Model) -> str | None:
+    """Return the name of the one thing in the world that a record speaks of, if it has one.
+
+    That is its source's own id for it, with the provider, the account, the owner and the kind; or
+    a file's path.
+    """
+    if isinstance(model, FileVersion):
+        return canonical(["path", model.path]).decode()
+    origin = getattr(model, "origin", None)
+    if origin is None or origin.id is None:
+        return None
+    scope = getattr(model, "scope", None)
+    owner: list[Any] = []
+    if scope is not None:
+        owner = [scope.user, scope.agent, scope.run, scope.app, list(scope.namespace)]
+    kind = getattr(model, "kind", None)
+    return canonical(["origin", kind, origin.provider, origin.source, owner, origin.id]).decode()
+
+
+def after_status(row: Row, status: Status, seq: int) -> Row:
+    """Return a row as it is after a status record at place ``seq``."""
+    retired = row.retired
+    if status.state in _RETIRING and retired is None:
+        retired = seq
+    elif status.state == "restored":
+        retired = None
+    return row.changed(retired=retired, hold=_HOLDS.get(status.state, row.hold))
+
+
+def _words(model: Model) -> str | None:
+    if isinstance(model, Entry):
+        parts = [
+            getattr(model, name, None)
+            for name in ("text", "observation", "subject", "predicate", "object")
+        ]
+        parts += [getattr(model, name, None) for name in ("name", "description")]
+        parts += model.tags
+        parts += [entity.name for entity in model.entities]
+        return "\n".join(part for part in parts if part) or None
+    return getattr(model, "text", None)
+
+
+def _links(model: Model) -> tuple[Link, ...]:
+    if isinstance(model, Edge):
+        return (Link(model.source, model.target, model.kind),)
+    if isinstance(model, Entry) and model.id is not None:
+        return tuple(Link(model.id, parent, DERIVES_FROM) for parent in model.parent_ids)
+    return ()

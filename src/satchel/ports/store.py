@@ -1,0 +1,174 @@
+"""What a store is: banks of rows, one row a logged record. It knows records, not features.
+
+The truth of a row is the record's canonical bytes; every other column is derived from them by
+``ports.rows`` and can be built again. A store does not check signatures or trees: it keeps what
+it is given, whole or not at all, and gives it back. What is believed is decided above it, in
+``satchel.ledger``, the same for every store.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from satchel.ports.rows import Filter, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTraits:
+    """What a store can do; every claim is checked by the conformance suite."""
+
+    durable: bool = True
+    """Whether what was committed survives the process and the power."""
+
+    full_text: bool = False
+    """Whether ``candidates`` finds words; without it nothing is nominated."""
+
+    vectors: bool = False
+    """Whether ``vectors`` works."""
+
+    concurrent_writers: bool = False
+    """Whether several processes may write."""
+
+    raw_copy: bool = False
+    """Whether a consistent copy of its files can be taken while it is used."""
+
+
+class StoredHead(NamedTuple):
+    """The newest head of a bank, as kept."""
+
+    signed: bytes
+    """Canonical JSON of the signed head (docs/spec/5-log.md)."""
+
+    peaks: bytes
+    """The hashes of the perfect subtrees, 32 bytes each, largest first."""
+
+
+class Change(NamedTuple):
+    """What a status record does to the columns of its target."""
+
+    seq: int
+    """Place of the target in the log."""
+
+    retired: int | None
+    """Place of the status that retired it; None when it is current."""
+
+    hold: bool
+    """Whether it is in quarantine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What is written in one transaction."""
+
+    rows: Sequence[Row]
+    """In the order of the log, without gaps, right after the rows that are there."""
+
+    nodes: Sequence[bytes]
+    """Tree nodes, in the order of their positions, right after those that are there."""
+
+    head: StoredHead
+    changes: Sequence[Change] = ()
+    """Applied before the rows are added."""
+
+    side: Mapping[str, bytes | None] = field(default_factory=dict)
+    """Unlogged values to set in the same transaction, or to remove."""
+
+
+class Reader(Protocol):
+    """A consistent view of a store: nothing that is committed meanwhile is seen."""
+
+    def stamp(self) -> int:
+        """Return a number that changes when something else wrote to the store."""
+        ...
+
+    def banks(self) -> list[str]:
+        """Return the ids of all banks, sorted."""
+        ...
+
+    def head(self, bank: str) -> StoredHead | None:
+        """Return the newest head of a bank, or None for a bank that is not here."""
+        ...
+
+    def counts(self, bank: str) -> dict[str, int]:
+        """Return how many rows there are of each type, counted one by one."""
+        ...
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        """Return the tree nodes at positions; those that are not there are left out."""
+        ...
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        """Return the rows with these ids, in no order; those that are not there are left out."""
+        ...
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        """Return the rows at these places of the log, in no order."""
+        ...
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        """Yield the rows that a filter nominates and that come after a place, in log order."""
+        ...
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        """Return the current row of a slot."""
+        ...
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        """Yield the rows with a link that starts (or, incoming, ends) at a record's id.
+
+        A link is an edge, or an entry's mention of a parent.
+        """
+        ...
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        """Return places of current rows whose text may match, best first, with a score."""
+        ...
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        """Return unlogged values by name."""
+        ...
+
+
+class Writer(Reader, Protocol):
+    """A view that nobody else writes beneath, and one commit to it."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        """Add to a bank's log, or start it; it is durable when the block around it has ended.
+
+        Raises:
+            SlotTakenError: If a current row has the slot of a new one already.
+        """
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Where banks are kept."""
+
+    traits: StoreTraits
+    name: str
+    """What to call it in errors: a path or address, without secrets."""
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """Give a consistent view.
+
+        Raises:
+            StoreError: If it cannot be read.
+        """
+        ...
+
+    def writing(self) -> AbstractContextManager[Writer]:
+        """Give the right to write, one at a time over all processes.
+
+        What was appended is committed when the block ends without an error, and only then.
+
+        Raises:
+            StoreBusyError: If another writer does not end in time.
+            StoreError: If it cannot be written; nothing of the block is kept then.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give files and connections back."""
+        ...

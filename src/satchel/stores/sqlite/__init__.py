@@ -1,0 +1,5 @@
+"""SQLite, the store that is there without asking: one file, any number of banks."""
+
+from satchel.stores.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

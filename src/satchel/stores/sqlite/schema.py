@@ -1,0 +1,106 @@
+"""The tables: one row a record, keyed by bank number and place in the log together.
+
+``place = number << 40 | seq`` is the integer key, so a bank is one stretch of the table, in log
+order, and the full-text index needs no key of its own. Everything but ``body``, ``node`` and
+``bank`` can be built again from the log (``doctor`` does and compares).
+"""
+
+import apsw
+
+from satchel.errors import StoreVersionError
+
+APPLICATION_ID = 0x53415443
+"""Marks the file as ours (``SATC``)."""
+
+VERSION = 1
+"""Of the tables; a newer file is refused, an older one is migrated."""
+
+SEQ_BITS = 40
+"""Bits of ``place`` that hold the place in the log."""
+
+_TABLES = """
+CREATE TABLE bank (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    head BLOB NOT NULL,
+    peaks BLOB NOT NULL
+) STRICT;
+CREATE TABLE record (
+    place INTEGER PRIMARY KEY,
+    bank INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    type TEXT NOT NULL,
+    at TEXT NOT NULL,
+    body BLOB,
+    batch INTEGER NOT NULL,
+    retired INTEGER,
+    hold INTEGER NOT NULL,
+    slot TEXT,
+    kind TEXT,
+    user TEXT,
+    agent TEXT,
+    run TEXT,
+    app TEXT,
+    session TEXT,
+    moment TEXT,
+    expires_at TEXT
+) STRICT;
+CREATE UNIQUE INDEX record_id ON record (id, bank);
+CREATE INDEX record_type ON record (bank, type);
+CREATE UNIQUE INDEX record_slot ON record (bank, slot) WHERE slot IS NOT NULL AND retired IS NULL;
+CREATE INDEX record_user ON record (bank, user) WHERE user IS NOT NULL AND retired IS NULL;
+CREATE INDEX record_run ON record (bank, run) WHERE run IS NOT NULL;
+CREATE INDEX record_session ON record (bank, session) WHERE session IS NOT NULL;
+CREATE TABLE link (
+    bank INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    PRIMARY KEY (bank, source, kind, target, place)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX link_target ON link (bank, target);
+CREATE TABLE node (place INTEGER PRIMARY KEY, hash BLOB NOT NULL) STRICT;
+CREATE TABLE side (
+    bank TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (bank, name)
+) STRICT, WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (
+    terms, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+"""
+
+
+def prepare(connection: apsw.Connection, name: str) -> None:
+    """Make the tables in a new file; see that an old file is ours and not from the future.
+
+    Raises:
+        StoreVersionError: If it is something else, or newer than this program.
+    """
+    application, version = _marks(connection)
+    if (application, version) == (0, 0) and not connection.readonly("main"):
+        with connection:
+            # Another process may have been faster.
+            if _marks(connection) == (0, 0) and not _has_tables(connection):
+                connection.execute(_TABLES)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+        application, version = _marks(connection)
+    if application != APPLICATION_ID:
+        raise StoreVersionError("this database is not one of ours", file=name)
+    if version > VERSION:
+        raise StoreVersionError(
+            f"the store has version {version}, this program reads up to {VERSION}",
+            file=name,
+            hint="Use a newer satchel.",
+        )
+
+
+def _marks(connection: apsw.Connection) -> tuple[int, int]:
+    return connection.pragma("application_id"), connection.pragma("user_version")
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_schema").get)

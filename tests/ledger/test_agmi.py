@@ -1,0 +1,21 @@
+"""The third-party suite of edits at rest finds nothing that is served as genuine."""
+
+import pytest
+from agmi.agent.compose import compose
+from agmi.attacks.at_rest import AT_REST_ATTACKS_WITH_SNAPSHOT as ATTACKS
+from agmi.check import verdict
+
+from satchel.conformance.agmi import SatchelSqlite
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_every_edit_of_the_store_is_rejected_when_it_is_read(attack: type) -> None:
+    """T1 to T9: by an ordinary open and listing, without an audit."""
+    adapter = SatchelSqlite()
+    assert verdict(attack().run(adapter), adapter) == "REJECTED"
+
+
+def test_no_sequence_of_two_moves_gets_through() -> None:
+    """Edits, genuine writes, restarts and rollbacks, one after another."""
+    _, findings = compose(SatchelSqlite, max_len=2)
+    assert findings == []

@@ -1,0 +1,463 @@
+"""A bank's log: what is acknowledged is there, and nothing is handed out that was not logged."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from satchel.errors import (
+    ForkedError,
+    ReadOnlyStoreError,
+    RolledBackError,
+    SlotTakenError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.memory.records import Blob, Edge, State, Status
+from satchel.ports.rows import Filter
+from satchel.ports.store import Store
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+_OWNER, _WRITER = SigningKey.from_seed(b"o" * 32), SigningKey.from_seed(b"w" * 32)
+_FOUNDING = 2
+
+
+class Place:
+    """A store in one folder, the witness in another."""
+
+    def __init__(self, root: Path, open_store: Callable[[Path], Store]) -> None:
+        self.path = root / "store" / "satchel.db"
+        self.path.parent.mkdir()
+        self.witness = root / "witness"
+        self._open_store = open_store
+        self.store = open_store(self.path)
+        created = Ledger.create(self.store, owner=_OWNER, writer=_WRITER, witness=self.seen)
+        self.bank = created.bank
+
+    @property
+    def seen(self) -> Witness:
+        """A witness as a program that was just started has it."""
+        return Witness(self.witness)
+
+    def ledger(self, *, writer: SigningKey | None = _WRITER, witnessed: object = True) -> Ledger:
+        """Open the bank as a program that was just started."""
+        witness = self.seen if witnessed else None
+        return Ledger(self.store, self.bank, writer=writer, witness=witness)
+
+    def restart(self) -> None:
+        """Close the store and open what is there now."""
+        self.store.close()
+        self.store = self._open_store(self.path)
+
+    def sql(self, sql: str, *values: Any) -> list[Any]:
+        """Do something behind the store's back."""
+        connection = apsw.Connection(str(self.path))
+        try:
+            return connection.execute(sql, values).fetchall()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A new bank in each store."""
+    kinds: dict[str, Callable[[Path], Store]] = {
+        "memory": lambda _: MemoryStore(),
+        "sqlite": SqliteStore,
+    }
+    place = Place(tmp_path, kinds[request.param])
+    yield place
+    place.store.close()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Place]:
+    """A new bank on disk."""
+    place = Place(tmp_path, SqliteStore)
+    yield place
+    place.store.close()
+
+
+def _memories(count: int, start: int = 0) -> list[Sealed]:
+    return [
+        seal(
+            Semantic(
+                text=f"memory {number}",
+                kind="note",
+                scope=Scope(user="ada", agent="a", run="r", app="p"),
+                created_at="2026-01-01T00:00:00.000000Z",
+                expires_at="2036-01-01T00:00:00.000000Z",
+                origin=Origin(provider="test", id=str(number)),
+            )
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def _listed(ledger: Ledger, wanted: Filter | None = None) -> list[str]:
+    with ledger.reading() as view:
+        return [logged.record.id for logged in view.scan(*([wanted] if wanted else []))]
+
+
+def test_what_was_appended_is_listed_in_order_by_whoever_opens_next(place: Place) -> None:
+    """Places are given in the order of the log; the first two records found the bank."""
+    records = _memories(300)
+    assert place.ledger().append(records[:299]) == list(range(_FOUNDING, _FOUNDING + 299))
+    assert place.ledger().append(records[299:]) == [_FOUNDING + 299]
+
+    with place.ledger(writer=None).reading() as view:
+        listed = list(view.scan())
+        assert [logged.record for logged in listed[_FOUNDING:]] == records
+        assert [logged.seq for logged in listed] == list(range(302))
+        assert view.head.counts == {"bank": 1, "config": 1, "semantic": 300}
+        found = view.get([records[7].id, records[250].id, "blake3:" + "0" * 64])
+    assert {key: logged.record for key, logged in found.items()} == {
+        records[7].id: records[7],
+        records[250].id: records[250],
+    }
+
+
+def test_an_update_is_a_status_and_a_new_record_in_one_append(place: Place) -> None:
+    """The old one is retired by the new one's side; as of before, it is what it was."""
+    (old,) = _memories(1)
+    (new,) = _memories(1)
+    ledger = place.ledger()
+    (first,) = ledger.append([old])
+    with pytest.raises(SlotTakenError):
+        ledger.append([new])
+    ledger.append([seal(Status(target=old.id, state="superseded", by=new.id)), new])
+
+    assert _listed(ledger, Filter(types=frozenset({"semantic"}))) == [new.id]
+    before = Filter(types=frozenset({"semantic"}), as_of=first + 1)
+    assert _listed(ledger, before) == [old.id]
+    with ledger.reading() as view:
+        slot = view.get([new.id])[new.id].row.slot
+        assert slot is not None
+        current = view.current(slot)
+        assert current is not None
+        assert current.record == new
+
+
+@pytest.mark.parametrize(
+    ("states", "shown"),
+    [
+        (["deleted"], False),
+        (["expired"], False),
+        (["rejected"], False),
+        (["deleted", "restored"], True),
+        (["quarantined"], False),
+        (["quarantined", "released"], True),
+        (["promoted"], True),
+        (["deleted", "deleted", "restored"], True),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_status_records_decide_what_is_current(
+    place: Place, states: list[State], shown: object, together: object
+) -> None:
+    """Also within the append that brings the record."""
+    (record,) = _memories(1)
+    statuses = [seal(Status(target=record.id, state=state)) for state in states]
+    ledger = place.ledger()
+    if together:
+        ledger.append([record, *statuses])
+    else:
+        ledger.append([record])
+        for status in statuses:
+            ledger.append([status])
+    assert (record.id in _listed(ledger, Filter())) is shown
+
+
+def test_links_and_words_lead_to_proved_records(disk: Place) -> None:
+    """Edges are followed and words found, and what comes back is verified."""
+    one, two = _memories(2)
+    edge = seal(Edge(source=one.id, target=two.id, kind="similar_to"))
+    ledger = disk.ledger()
+    ledger.append([one, two, edge])
+    with ledger.reading() as view:
+        assert [logged.record for logged in view.neighbours(one.id)] == [edge]
+        assert [logged.record for logged in view.neighbours(two.id, incoming=True)] == [edge]
+        assert view.candidates("memory 1")[0][0].record == two
+
+
+def test_what_is_kept_beside_the_log_cannot_be_logged(place: Place) -> None:
+    """Blobs and embeddings have no place in it."""
+    blob = seal(Blob(digest="blake3:" + "0" * 64, data=""))
+    with pytest.raises(UsageError):
+        place.ledger().append([blob])
+    assert place.ledger().append([]) == []
+
+
+def test_appends_of_many_threads_are_all_there_once(place: Place) -> None:
+    """Those that wait for each other share a commit; one that is refused takes no other along."""
+    ledger = place.ledger()
+    outcomes: dict[int, object] = {}
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        start.wait()
+        for turn in range(10):
+            # The last of each thread speaks of the same thing: only one of them can be taken.
+            records = _memories(1, start=999 if turn == 9 else number * 100 + turn)
+            try:
+                outcomes[number * 100 + turn] = ledger.append(records)
+            except SlotTakenError as error:
+                outcomes[number * 100 + turn] = error
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [key for key, outcome in outcomes.items() if isinstance(outcome, SlotTakenError)]
+    places = [places for places in outcomes.values() if isinstance(places, list)]
+    assert len(refused) == 7
+    assert sorted(chain.from_iterable(places)) == list(range(_FOUNDING, _FOUNDING + 73))
+    assert len(_listed(place.ledger(writer=None))) == _FOUNDING + 73
+
+
+_OTHER_PROCESS = """
+import sys
+from pathlib import Path
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.entries import Semantic
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.sqlite import SqliteStore
+path, witness, bank = sys.argv[1:]
+writer = SigningKey.from_seed(b"w" * 32)
+ledger = Ledger(SqliteStore(Path(path)), bank, writer=writer, witness=Witness(Path(witness)))
+for turn in range(25):
+    print(ledger.append([seal(Semantic(text="from elsewhere"))])[0])
+"""
+
+
+def test_two_processes_write_one_log(disk: Place) -> None:
+    """Each sees the other's head, and no place is given twice."""
+    command: list[str | Path] = [sys.executable, "-c", _OTHER_PROCESS, disk.path, disk.witness, disk.bank]
+    others = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    ledger = disk.ledger()
+    places = [ledger.append(_memories(1, start=turn))[0] for turn in range(25)]
+    for other in others:
+        printed, _ = other.communicate()
+        assert other.returncode == 0
+        places += map(int, printed.split())
+    assert sorted(places) == list(range(_FOUNDING, _FOUNDING + 75))
+    assert len(_listed(ledger)) == _FOUNDING + 75
+
+
+_TEXT = "UPDATE record SET body = CAST(replace(body, 'memory', 'MEMORY') AS BLOB)"
+
+
+def _head(old: str, new: str) -> str:
+    return f"UPDATE bank SET head = CAST(replace(head, '{old}', '{new}') AS BLOB)"  # noqa: S608
+
+
+_EDITS = {
+    "the text of a record": _TEXT,
+    "the owner of a record": "UPDATE record SET user = 'mallory' WHERE user IS NOT NULL",
+    "its agent": "UPDATE record SET agent = NULL",
+    "its run": "UPDATE record SET run = 'q'",
+    "its app": "UPDATE record SET app = 'q'",
+    "its kind": "UPDATE record SET kind = 'order' WHERE kind IS NOT NULL",
+    "its moment": "UPDATE record SET moment = '2030-01-01T00:00:00.000000Z'",
+    "its expiry": "UPDATE record SET expires_at = NULL",
+    "its slot": "UPDATE record SET slot = NULL",
+    "its arrival": "UPDATE record SET at = '2020-01-01T00:00:00.000000Z'",
+    "its type": "UPDATE record SET type = 'working' WHERE type = 'semantic'",
+    "its id": "UPDATE record SET id = zeroblob(32) WHERE place % 1024 = 5",
+    "its place": "UPDATE record SET place = place + 100 WHERE place % 1024 = 5",
+    "a record taken away": "DELETE FROM record WHERE place % 1024 = 5",
+    "the newest record taken away": "DELETE FROM record WHERE place % 1024 = 11",
+    "the bodies taken away": "UPDATE record SET body = NULL WHERE place % 1024 = 0",
+    "a node of the tree": "UPDATE node SET hash = zeroblob(32) WHERE place % 1024 = 4",
+    "all nodes": "DELETE FROM node",
+    "the head's size": _head('"size":12', '"size":11'),
+    "the head's counts": _head('"semantic":10', '"semantic":11'),
+    "the head's time": _head('"at":"2', '"at":"1'),
+    "the head's epoch": _head('"epoch":0', '"epoch":1'),
+    "the peaks": "UPDATE bank SET peaks = zeroblob(64)",
+    "too few peaks": "UPDATE bank SET peaks = substr(peaks, 1, 32)",
+    "half a peak more": "UPDATE bank SET peaks = CAST(peaks || zeroblob(16) AS BLOB)",
+    "the head emptied": "UPDATE bank SET head = x''",
+    "the bank renamed": "UPDATE bank SET id = 'blake3:' || hex(zeroblob(32))",
+    "the bank taken away": "DELETE FROM bank",
+}
+
+
+@pytest.mark.parametrize("edit", _EDITS)
+@pytest.mark.parametrize("while_open", [True, False])
+def test_an_edit_behind_the_stores_back_is_refused(
+    disk: Place, edit: str, while_open: object
+) -> None:
+    """By an ordinary listing, in a program that was just started or that was running."""
+    ledger = disk.ledger()
+    ledger.append(_memories(10))
+    listed = _listed(ledger)
+    changed = disk.sql(_EDITS[edit] + " RETURNING 1")
+    assert changed
+    if not while_open:
+        disk.restart()
+        ledger = disk.ledger()
+    try:
+        again = _listed(ledger)
+    except VerificationError:
+        return
+    # Only nodes, and then because what was proved before is still known.
+    assert again == listed
+    assert "node" in edit
+    assert while_open
+
+
+@pytest.mark.parametrize("edit", ["its id", "the text of a record", "a node of the tree"])
+def test_an_edit_is_refused_when_one_record_is_asked_for(disk: Place, edit: str) -> None:
+    """Not only by listings."""
+    ledger = disk.ledger()
+    records = _memories(10)
+    ledger.append(records)
+    disk.sql("UPDATE node SET hash = zeroblob(32)" if "node" in edit else _EDITS[edit])
+    ledger = disk.ledger()
+
+    def ask() -> object:
+        with ledger.reading() as view:
+            return view.get([record.id for record in records]).keys()
+
+    try:
+        found = ask()
+    except VerificationError:
+        return
+    assert edit == "its id"  # then it is not nominated any more, which a listing notices
+    assert len(list(found)) == 9  # type: ignore[call-overload]
+
+
+def test_a_row_that_the_index_nominates_wrongly_is_not_handed_out(disk: Place) -> None:
+    """Filters are evaluated again on what the bytes say."""
+    ledger = disk.ledger()
+    ledger.append(_memories(3))
+    disk.sql("UPDATE record SET user = 'mallory' WHERE user IS NOT NULL")
+    with pytest.raises(VerificationError):
+        _listed(disk.ledger(), Filter(user="mallory"))
+
+
+def test_an_older_copy_of_the_store_is_refused_where_it_was_seen_newer(
+    disk: Place, tmp_path: Path
+) -> None:
+    """Reads and appends; on a machine without a witness it opens, which is what one is for."""
+    ledger = disk.ledger()
+    ledger.append(_memories(3))
+    disk.store.close()
+    shutil.copytree(disk.path.parent, tmp_path / "copy")
+    disk.restart()
+    disk.ledger().append(_memories(3, start=3))
+    disk.store.close()
+    shutil.rmtree(disk.path.parent)
+    shutil.copytree(tmp_path / "copy", disk.path.parent)
+    disk.restart()
+
+    with pytest.raises(RolledBackError, match="8"):
+        _listed(disk.ledger())
+    with pytest.raises(RolledBackError):
+        disk.ledger().append(_memories(1, start=9))
+    assert len(_listed(disk.ledger(witnessed=False))) == _FOUNDING + 3
+
+
+def test_another_history_of_the_same_length_is_a_fork(disk: Place, tmp_path: Path) -> None:
+    """Also of a greater length, written by the very same key."""
+    disk.store.close()
+    shutil.copytree(disk.path.parent, tmp_path / "copy")
+    disk.restart()
+    disk.ledger().append(_memories(3))
+    disk.store.close()
+    shutil.rmtree(disk.path.parent)
+    shutil.copytree(tmp_path / "copy", disk.path.parent)
+    disk.restart()
+    for extra in (3, 5):
+        disk.ledger(witnessed=False).append(_memories(extra, start=10 * extra))
+        with pytest.raises(ForkedError):
+            _listed(disk.ledger())
+
+
+def test_a_bank_that_was_seen_and_is_gone_is_a_rollback(disk: Place) -> None:
+    """An empty store in its place is not a fresh start."""
+    disk.store.close()
+    shutil.rmtree(disk.path.parent)
+    disk.path.parent.mkdir()
+    disk.restart()
+    with pytest.raises(RolledBackError, match="gone"):
+        _listed(disk.ledger())
+    with pytest.raises(UnknownBankError):
+        _listed(disk.ledger(witnessed=False))
+
+
+def test_only_a_key_that_an_owner_admitted_adds_to_a_bank(place: Place) -> None:
+    """Not a stranger's, and none at all; an owner's does."""
+    stranger = SigningKey.generate()
+    for key in (stranger, None):
+        with pytest.raises(ReadOnlyStoreError):
+            place.ledger(writer=key).append(_memories(1))
+    assert place.ledger(writer=_OWNER).append(_memories(1)) == [_FOUNDING]
+
+
+def test_a_head_by_a_key_that_nobody_admitted_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write the files extends the log with a key of his own."""
+    from satchel.ledger.authority import Authority
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Authority, "admits", lambda *_: True)  # the attacker's program
+        place.ledger(writer=SigningKey.generate(), witnessed=False).append(_memories(1))
+    with pytest.raises(VerificationError, match="no owner admitted"):
+        _listed(place.ledger())
+
+
+def test_an_admission_counts_in_its_own_bank_only() -> None:
+    """A record that admits a key to one bank, carried to another of the same owner."""
+    from satchel.ledger.authority import admission, founding, with_configs
+
+    store = MemoryStore()
+    guest = SigningKey.generate()
+    banks = [Ledger.create(store, owner=_OWNER, writer=_WRITER).bank for _ in range(2)]
+    admitted = admission(banks[0], guest.did, _OWNER, "2026-01-01T00:00:00.000000Z")
+    by_guest = admission(banks[1], guest.did, guest, "2026-01-01T00:00:00.000000Z")
+    with store.reading() as reader:
+        firsts = [reader.at(bank, [0])[0].body or b"" for bank in banks]
+    for bank, first, expected in zip(banks, firsts, [True, False], strict=True):
+        record = Sealed(bank, "bank", first)
+        authority = with_configs(founding(record), bank, [admitted, by_guest])
+        assert authority.admits(guest.did) is expected
+
+
+def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None:
+    """A crash between the commit and the witness leaves the witness behind, never ahead."""
+
+    class _Crash(Exception):  # noqa: N818 - no error of anybody's
+        pass
+
+    class _Cut(Witness):
+        def record(self, signed_head: dict[str, Any]) -> Any:
+            raise _Crash(json.dumps(signed_head["signed"]["size"]))
+
+    cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))
+    with pytest.raises(_Crash):
+        cut.append(_memories(2))
+    assert len(_listed(disk.ledger())) == _FOUNDING + 2
+    assert disk.ledger().append(_memories(1, start=5)) == [_FOUNDING + 2]

@@ -1,0 +1,39 @@
+"""Every store keeps the contract."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from satchel.conformance.stores import *  # noqa: F403
+from satchel.conformance.stores import StoreSubject
+from satchel.ports.store import Store
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+
+def _memory(_: Path) -> StoreSubject:
+    return StoreSubject("memory", MemoryStore)
+
+
+def _sqlite(folder: Path) -> StoreSubject:
+    names = itertools.count()
+
+    def make() -> Store:
+        return SqliteStore(folder / f"{next(names)}.db")
+
+    def reopen(store: Store) -> Store:
+        store.close()
+        return SqliteStore(Path(store.name))
+
+    return StoreSubject("sqlite", make, reopen)
+
+
+_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}
+
+
+@pytest.fixture(scope="session", params=sorted(_SUBJECTS))
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreSubject:
+    """Each store in turn."""
+    return _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
