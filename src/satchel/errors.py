@@ -154,6 +154,13 @@ class VerificationError(RefusedError):
     code: ClassVar[str] = "verify.refused"
 
 
+class WitnessError(RefusedError):
+    """What was witnessed of a bank is damaged, or a head contradicts it."""
+
+    code: ClassVar[str] = "witness.refused"
+    http_status: ClassVar[int] = 409
+
+
 class SigningKeyError(RefusedError):
     """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
 

@@ -50,7 +50,7 @@ def writing(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterato
     try:
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
-        raise _target_error(path, error) from error
+        raise unwritable(path, error) from error
     try:
         with os.fdopen(handle, "w+b") as stream:
             yield stream
@@ -58,7 +58,7 @@ def writing(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterato
             os.fsync(stream.fileno())
         _publish(temporary, path, overwrite=overwrite)
     except OSError as error:
-        raise _target_error(path, error) from error
+        raise unwritable(path, error) from error
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
@@ -98,7 +98,7 @@ def private_folder(path: Path) -> Path:
         if found.st_mode & 0o077 and found.st_uid == os.getuid():
             path.chmod(PRIVATE_FOLDER)
     except OSError as error:
-        raise _target_error(path, error) from error
+        raise unwritable(path, error) from error
     return path
 
 
@@ -110,7 +110,7 @@ def _refuse_odd_target(path: Path, *, overwrite: bool) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _target_error(path, error) from error
+        raise unwritable(path, error) from error
     if not overwrite:
         raise _exists(path)
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
@@ -123,7 +123,8 @@ def _exists(path: Path) -> TargetExistsError:
     )
 
 
-def _target_error(path: Path, error: OSError) -> TargetError:
+def unwritable(path: Path, error: OSError) -> TargetError:
+    """Return the error to raise when the system refuses to write ``path``."""
     return TargetError(
         f"cannot write: {error.strerror or error}",
         file=str(path),

@@ -1,0 +1,356 @@
+"""The witness: what this machine saw of each bank, so that an older store is not believed.
+
+A store's files or rows can be put back to an earlier state, each signature in order. Against
+that helps only what is kept elsewhere: one append-only file of signed heads per bank, outside the
+store's folder and outside its backups. The order is: commit durably, ``record``, acknowledge; so
+the witness may lag behind the store and never leads it. Readers take ``cached_last`` before their
+snapshot. Source: docs/spec/5-log.md, 5.6.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from satchel.disk.private import locked, opened
+from satchel.disk.stamp import Stamp, is_unchanged, settled
+from satchel.disk.writing import PRIVATE_FILE, private_folder, sync_folder, unwritable
+from satchel.errors import MalformedError, SatchelError, TargetError, UnreadableError, WitnessError
+from satchel.ledger.appending import COMPACT_BYTES, append, compact
+from satchel.ledger.lines import Witnessed, all_lines, checked_head, line_of, tail_of, witnessed
+from satchel.ledger.order import checked_lines, covers
+from satchel.ledger.removed import read_removed, write_removed
+
+_HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
+_BANK = re.compile(r"blake3:([0-9a-f]{64})")
+_FILE = re.compile(r"([0-9a-f]{64})\.heads")
+_NOT_OURS_TO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM}
+_T = TypeVar("_T")
+
+
+class Recorded(StrEnum):
+    """What became of a head that was to be recorded."""
+
+    WRITTEN = "written"
+    """It is the newest now, and durable."""
+
+    COVERED = "covered"
+    """It, or a later one of its epoch, was recorded before."""
+
+
+class _Held(NamedTuple):
+    stamp: Stamp | None
+    line: bytes
+    newest: Witnessed | None
+
+
+class Witness:
+    """The witnessed heads of all banks of this machine.
+
+    Without a folder (a fresh container) nothing is known, so there is no protection against a
+    rollback; on a medium that cannot be written nothing new is learnt. Neither is an error:
+    what was asked for is ``None``, and ``available`` tells.
+
+    Args:
+        folder: Where the files are, one per bank, named by the bank's id; made when the first
+            head is recorded. It must not be inside a store's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._held: dict[str, _Held] = {}
+        self._removed: dict[str, tuple[Stamp | None, tuple[int, ...]]] = {}
+
+    @property
+    def available(self) -> bool:
+        """Whether there is a witness here that can learn of new heads."""
+        try:
+            found = self.folder.lstat()
+        except OSError:
+            return False
+        may = os.R_OK | os.W_OK | os.X_OK
+        return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
+
+    def record(self, signed_head: dict[str, Any]) -> Recorded | None:
+        """Remember the head of a durable commit; when this returns, it is on disk.
+
+        Commits may be acknowledged out of order, so a smaller head of the newest epoch is fine.
+        That one head is a prefix of another has to be proven elsewhere.
+
+        Args:
+            signed_head: As ``sign_head`` returns it.
+
+        Returns:
+            None when no witness can be written here: say ``unwitnessed`` to the person.
+
+        Raises:
+            MalformedError: If it is not a signed head, or its signature does not hold.
+            WitnessError: If it is of an earlier epoch than the newest, another head of its epoch
+                and size was recorded, or the witness is damaged.
+            TargetError: If the disk is full or broken; the witness is as it was.
+        """
+        new = checked_head(signed_head)
+        line, bank = line_of(signed_head), new.head.bank
+        path = self._path(bank, _HEADS)
+        with _changing(path):
+            try:
+                with self._locked(bank):
+                    return self._advance(path, new, line)
+            except (OSError, TargetError) as error:
+                if not _is_shut(error):
+                    raise
+        return self._compare(path, new)
+
+    def last(self, bank: str) -> Witnessed | None:
+        """Return the newest head of a bank; None when it was never witnessed here.
+
+        Reads the last few kB of the file, however long it is.
+
+        Raises:
+            MalformedError: If ``bank`` is not an id.
+            WitnessError: If the file is damaged, cannot be read, or is not a file of our own.
+        """
+        return self._look(bank, None).newest
+
+    def cached_last(self, bank: str) -> Witnessed | None:
+        """Return what ``last`` would, for one ``stat`` when nothing changed.
+
+        Raises:
+            MalformedError: As ``last``.
+            WitnessError: As ``last``.
+        """
+        held = self._held.get(bank)
+        if held is not None and is_unchanged(self._path(bank, _HEADS), held.stamp):
+            return held.newest
+        self._held[bank] = held = self._look(bank, held)
+        return held.newest
+
+    def heads(self, bank: str) -> list[Witnessed]:
+        """Return all heads that are kept of a bank, oldest first, each checked.
+
+        Raises:
+            MalformedError: As ``last``.
+            WitnessError: As ``last``, also for damage before the last line.
+        """
+        path = self._path(bank, _HEADS)
+
+        def read() -> list[Witnessed]:
+            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+                with opened(path, os.O_RDONLY) as handle:
+                    lines = all_lines(handle)
+                return checked_lines(lines, bank)
+            return []
+
+        return self._twice(bank, read)
+
+    def banks(self) -> list[str]:
+        """Return the ids of the banks that were witnessed here, also where the file is damaged.
+
+        Raises:
+            WitnessError: If the folder cannot be read.
+        """
+        with _looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
+            found = map(_FILE.fullmatch, sorted(path.name for path in self.folder.iterdir()))
+            return [bank for name in found if name and self._knows(bank := f"blake3:{name[1]}")]
+        return []
+
+    def forget(self, bank: str) -> bool:
+        """Forget the heads of a bank, because a person decided so; tell whether there were any.
+
+        What was removed from the bank stays noted: forgetting must not bring back erased text.
+
+        Raises:
+            MalformedError: As ``last``.
+            TargetError: If the system refuses.
+        """
+        path = self._path(bank, _HEADS)
+        if not os.path.lexists(path):
+            return False
+        with _changing(path), self._locked(bank):
+            path.unlink(missing_ok=True)
+            sync_folder(self.folder)
+        return True
+
+    def compact(self, bank: str) -> None:
+        """Drop most of a bank's older heads if there are many; ``record`` does so by itself.
+
+        Raises:
+            MalformedError: As ``last``.
+            TargetError: If the system refuses; the file is as it was.
+            WitnessError: If a line is damaged; the file is as it was.
+        """
+        path = self._path(bank, _HEADS)
+        if os.path.lexists(path):
+            with _changing(path), self._locked(bank):
+                compact(path, bank)
+
+    def positions(self, bank: str) -> tuple[int, ...]:
+        """Return the sorted positions of redacted and erased records, for one ``stat`` as a rule.
+
+        Raises:
+            MalformedError: As ``last``.
+            WitnessError: As ``last``.
+        """
+        path = self._path(bank, _REMOVED)
+
+        def read() -> tuple[Stamp | None, tuple[int, ...]]:
+            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+                found, status = read_removed(path, bank)
+                return settled(status), found
+            return None, ()
+
+        held = self._removed.get(bank)
+        if held is None or not is_unchanged(path, held[0]):
+            self._removed[bank] = held = self._twice(bank, read)
+        return held[1]
+
+    def note_removed(self, bank: str, positions: Iterable[int]) -> bool:
+        """Add positions of redacted or erased records.
+
+        Returns:
+            False when no witness can be written here.
+
+        Raises:
+            MalformedError: As ``last``.
+            TargetError: If the disk is full or broken; what was noted is as it was.
+            WitnessError: If what was noted is damaged.
+            ValueError: If a position is below 0.
+        """
+        new = set(positions)
+        if min(new, default=0) < 0:
+            raise ValueError("positions are counted from 0")
+        return self._change_removed(bank, lambda held: held | new)
+
+    def forget_positions_from(self, bank: str, size: int) -> bool:
+        """Drop the noted positions from ``size`` on, after a rollback to ``size`` was accepted.
+
+        The log goes on from there with other records, which were never removed.
+
+        Returns:
+            False when no witness can be written here.
+
+        Raises:
+            MalformedError: As ``last``.
+            TargetError: As ``note_removed``.
+            WitnessError: As ``note_removed``.
+        """
+        return self._change_removed(bank, lambda held: {seq for seq in held if seq < size})
+
+    def _advance(self, path: Path, new: Witnessed, line: bytes) -> Recorded:
+        with opened(path, os.O_RDWR | os.O_CREAT) as handle:
+            newest = tail_of(handle)
+            if covers(handle, newest, new):
+                os.fdatasync(handle)  # who wrote it may have died before it was on disk
+                return Recorded.COVERED
+            if not newest.end:
+                os.fchmod(handle, PRIVATE_FILE)
+                sync_folder(self.folder)  # before the first line, so that no line lacks its file
+            append(handle, newest, line)
+        if newest.end // COMPACT_BYTES != (newest.end + len(line)) // COMPACT_BYTES:
+            # The head is on disk; that old ones could not be dropped is no reason to say it is not.
+            with suppress(OSError, SatchelError):
+                compact(path, new.head.bank)
+        return Recorded.WRITTEN
+
+    def _compare(self, path: Path, new: Witnessed) -> Recorded | None:
+        absent = suppress(FileNotFoundError, NotADirectoryError)
+        with _looking(path), absent, opened(path, os.O_RDONLY) as handle:
+            return Recorded.COVERED if covers(handle, tail_of(handle), new) else None
+        return None
+
+    def _look(self, bank: str, known: _Held | None) -> _Held:
+        path = self._path(bank, _HEADS)
+
+        def read() -> _Held:
+            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+                with opened(path, os.O_RDONLY) as handle:
+                    stamp = settled(os.fstat(handle))  # first: what comes later changes it
+                    line = tail_of(handle).line
+                if known is not None and line == known.line:
+                    return _Held(stamp, line, known.newest)
+                return _Held(stamp, line, witnessed(line, bank) if line else None)
+            return _Held(None, b"", None)
+
+        return self._twice(bank, read)
+
+    def _twice(self, bank: str, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except WitnessError:
+            # Whoever reads without the lock may meet a line that is being cut or written.
+            with suppress(OSError, UnreadableError), locked(self._path(bank, _LOCK)):
+                return read()
+            raise
+
+    def _knows(self, bank: str) -> bool:
+        try:
+            return self.last(bank) is not None
+        except WitnessError:
+            return True
+
+    def _change_removed(self, bank: str, change: Callable[[set[int]], set[int]]) -> bool:
+        path = self._path(bank, _REMOVED)
+        with _changing(path):
+            try:
+                with self._locked(bank):
+                    held: set[int] = set()
+                    with suppress(FileNotFoundError):
+                        held.update(read_removed(path, bank)[0])
+                    wanted = change(held)
+                    if wanted != held:
+                        write_removed(path, bank, wanted)
+            except (OSError, TargetError) as error:
+                if not _is_shut(error):
+                    raise
+                return False
+        return True
+
+    @contextmanager
+    def _locked(self, bank: str) -> Iterator[None]:
+        private_folder(self.folder)
+        with locked(self._path(bank, _LOCK)):
+            yield
+
+    def _path(self, bank: str, suffix: str) -> Path:
+        found = _BANK.fullmatch(bank)
+        if found is None:
+            raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
+        return self.folder / (found[1] + suffix)
+
+
+def _is_shut(error: OSError | TargetError) -> bool:
+    cause = error.__cause__ if isinstance(error, TargetError) else error
+    return isinstance(cause, OSError) and cause.errno in _NOT_OURS_TO_WRITE
+
+
+@contextmanager
+def _looking(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while reading into a refusal that names the file."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise WitnessError(error.message, file=error.file, hint=error.hint) from error
+    except SatchelError as error:
+        raise error.located(file=str(path)) from error.__cause__
+    except OSError as error:
+        raise WitnessError(
+            f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
+        ) from error
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while writing into an error that names the file."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise WitnessError(error.message, file=error.file, hint=error.hint) from error
+    except SatchelError as error:
+        raise error.located(file=str(path)) from error.__cause__
+    except OSError as error:
+        raise unwritable(path, error) from error
