@@ -252,7 +252,14 @@ for turn in range(25):
 
 def test_two_processes_write_one_log(disk: Place) -> None:
     """Each sees the other's head, and no place is given twice."""
-    command: list[str | Path] = [sys.executable, "-c", _OTHER_PROCESS, disk.path, disk.witness, disk.bank]
+    command: list[str | Path] = [
+        sys.executable,
+        "-c",
+        _OTHER_PROCESS,
+        disk.path,
+        disk.witness,
+        disk.bank,
+    ]
     others = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     ledger = disk.ledger()
     places = [ledger.append(_memories(1, start=turn))[0] for turn in range(25)]

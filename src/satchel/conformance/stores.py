@@ -154,7 +154,9 @@ def test_what_was_appended_is_there_byte_for_byte(store: StoreSubject) -> None:
         assert found == [row.columns() for row in rows]
         assert both.same(lambda reader: reader.counts(_BANK)) == {"semantic": 300}
         assert both.same(lambda reader: reader.head(_BANK)) == (b"head 300", b"p" * 32)
-        assert len(both.same(lambda reader: reader.nodes(_BANK, range(-1, 700)))) == _nodes_before(300)
+        assert len(both.same(lambda reader: reader.nodes(_BANK, range(-1, 700)))) == _nodes_before(
+            300
+        )
 
 
 @pytest.mark.parametrize("number", range(len(_HOSTILE)))
@@ -248,7 +250,7 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
         assert len(both.same(lambda reader: reader.scan(_BANK, _ALL))) == 1
         both.append(_named("1", user="emi"), _named("1", user=None), _named("2"))
         (second,) = both.append(_named("1"), changes=[Change(0, 4, hold=False)])
-        assert both.same(lambda reader: reader.current(_BANK, first.slot or '')) == second.columns()
+        assert both.same(lambda reader: reader.current(_BANK, first.slot or "")) == second.columns()
         with pytest.raises(SlotTakenError):
             both.append(_memory(3), changes=[Change(0, None, hold=False)])
 
