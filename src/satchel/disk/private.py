@@ -30,10 +30,6 @@ def opened(path: Path, flags: int) -> Iterator[int]:
         UnreadableError: If there is something else at the path, or its folder is a link.
     """
     handle = _open(path, flags)
-    # Replaced by a new version between the opening and the look at it: the new one counts.
-    while not os.fstat(handle).st_nlink:
-        os.close(handle)
-        handle = _open(path, flags)
     try:
         _refuse_odd(path, os.fstat(handle))
         yield handle
@@ -80,7 +76,7 @@ def _open(path: Path, flags: int) -> int:
 def _refuse_odd(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise _odd(path, "not a regular file")
-    if found.st_nlink > 1:
+    if found.st_nlink > 1:  # none is a file that was replaced since it was opened
         raise _odd(path, "a file that has a second name elsewhere")
 
 

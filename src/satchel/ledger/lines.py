@@ -1,10 +1,10 @@
 """Lines of a witness file: one signed head each, framed so that a torn one can be told.
 
-A line is the length of its JSON (4 hex digits), a checksum over length and JSON (16), and the
-canonical JSON of a signed head, then LF. A crash while a line is appended leaves less than the
-length says, or zero bytes where the disk had not caught up, and no LF. Anything else that does
-not match its checksum was changed later, and is damage. A last line that lacks its LF alone is
-whole: a head reaches the witness after its commit, so believing it is never too early.
+A line is the length of its JSON (4 hex digits), a checksum over it (16), and the canonical JSON
+of a signed head, then LF. A crash while a line is appended leaves less than the length says, or
+zero bytes where the disk had not caught up, and no LF. Anything else that does not match its
+checksum was changed later, and is damage. A last line that lacks its LF alone is whole: a head
+reaches the witness after its commit, so believing it is never too early.
 """
 
 import os
@@ -73,8 +73,7 @@ def line_of(value: dict[str, Any]) -> bytes:
             field="head.counts",
             hint="Was it made by another program?",
         )
-    length = b"%04x" % len(body)
-    return b"%b %b %b\n" % (length, _checksum(length, body), body)
+    return b"%04x %b %b\n" % (len(body), _checksum(body), body)
 
 
 def witnessed(line: bytes, bank: str) -> Witnessed:
@@ -117,12 +116,7 @@ def json_of(line: bytes) -> bytes:
     """
     header = _HEADER.match(line)
     body = line[_HEADER_BYTES:]
-    if (
-        header is None
-        or int(header[1], 16) != len(body)
-        or _checksum(header[1], body) != header[2]
-        or len(line) >= MAX_LINE
-    ):
+    if header is None or int(header[1], 16) != len(body) or _checksum(body) != header[2]:
         raise damage("a line was changed after it was recorded")
     return body
 
@@ -145,10 +139,8 @@ def tail_of(handle: int) -> Tail:
         if not _is_torn(rest):
             raise damage("the last line was changed after it was recorded", byte=end)
     line = before.rpartition(b"\n")[2]
-    if len(line) >= MAX_LINE or len(rest) >= MAX_LINE:
-        raise damage("the last line is longer than any that was recorded", byte=start)
     if end and not line:
-        raise damage("the last line is empty", byte=end)
+        raise damage("there is no line at the end", byte=end)
     return Tail(line, end, closed=True)
 
 
@@ -178,9 +170,8 @@ def damage(message: str, *, byte: int | None = None) -> WitnessError:
     return WitnessError(message, byte=byte, hint=DAMAGED)
 
 
-def _checksum(length: bytes, body: bytes) -> bytes:
-    # Over the length too: a line cut and closed again is not taken for a shorter one.
-    return blake3(length + body).hexdigest(8).encode()
+def _checksum(body: bytes) -> bytes:
+    return blake3(body).hexdigest(8).encode()
 
 
 def _is_whole(line: bytes) -> bool:
