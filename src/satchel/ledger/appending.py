@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from satchel.disk.private import opened
+from satchel.disk.kept import opened
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.ledger.lines import Tail, all_lines
 from satchel.ledger.order import checked_lines

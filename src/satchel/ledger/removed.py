@@ -12,7 +12,7 @@ import msgspec
 from blake3 import blake3
 from msgspec import Meta
 
-from satchel.disk.private import opened
+from satchel.disk.kept import opened
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError
 from satchel.ledger.lines import damage

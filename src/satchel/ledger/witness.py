@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from satchel.disk.private import locked, opened
+from satchel.disk.kept import locked, opened
 from satchel.disk.stamp import Stamp, is_unchanged, settled
 from satchel.disk.writing import PRIVATE_FILE, private_folder, sync_folder, unwritable
 from satchel.errors import MalformedError, SatchelError, TargetError, UnreadableError, WitnessError
