@@ -1,0 +1,40 @@
+"""What the tests of files share."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 kB; making one needs root."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)],
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip("a small file system can be mounted by root only")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def umask() -> Callable[[int], AbstractContextManager[None]]:
+    """Give a block another umask."""
+
+    @contextmanager
+    def changed(mask: int) -> Iterator[None]:
+        old = os.umask(mask)
+        try:
+            yield
+        finally:
+            os.umask(old)
+
+    return changed
