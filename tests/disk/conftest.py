@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from folder_kit import neighbour
+
+from satchel.disk.contained import ContainedFolder
 
 
 @pytest.fixture
@@ -38,3 +41,19 @@ def umask() -> Callable[[int], AbstractContextManager[None]]:
             os.umask(old)
 
     return changed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[ContainedFolder]:
+    """A folder with a file and a folder in it."""
+    with ContainedFolder(tmp_path / "ours", create=True) as made:
+        made.make_folder("sub")
+        made.write("file", b"old")
+        made.write("sub/file", b"old below")
+        yield made
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A neighbour with a file, which nothing may touch."""
+    return neighbour(tmp_path)
