@@ -58,7 +58,7 @@ def test_what_is_made_is_private_under_every_umask(tmp_path: Path, umask: Umask,
     assert mode_of(path.parent.parent) == 0o700
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o777, 0o400])
+@pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o777, 0o700])
 def test_a_mode_that_is_not_private_is_put_right_and_reported(
     state: Path, umask: Umask, mode: int
 ) -> None:
