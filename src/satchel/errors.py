@@ -140,6 +140,12 @@ class ValueRefusedError(InputError):
     code: ClassVar[str] = "value.refused"
 
 
+class PathRefusedError(InputError):
+    """A path leads out of its folder, or what is there is a link or not a file of our own."""
+
+    code: ClassVar[str] = "path.refused"
+
+
 class RefusedError(SatchelError):
     """Verification or permission says no."""
 
@@ -180,6 +186,14 @@ class TargetExistsError(TargetError):
 
     code: ClassVar[str] = "target.exists"
     http_status: ClassVar[int] = 409
+
+
+class LockedError(SatchelError):
+    """Another process is using it; the message names the process when that is known."""
+
+    code: ClassVar[str] = "locked"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 423
 
 
 class LossError(SatchelError):

@@ -111,6 +111,8 @@ def test_a_head_is_on_disk_before_it_is_acknowledged(
 
         monkeypatch.setattr(os, name, traced)
 
+    assert witness.banks() == []
+    witness.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in ("pwrite", "fdatasync", "fsync"):
         trace(name)
     witness.record(signed(1))
@@ -376,9 +378,9 @@ def test_a_link_in_the_folders_place_is_refused(witness: Witness, tmp_path: Path
     witness.folder.rename(tmp_path / "theirs")
     witness.folder.symlink_to(tmp_path / "theirs")
     assert not witness.available
-    with pytest.raises(WitnessError, match="not a folder of our own"):
+    with pytest.raises(WitnessError, match="not one of our own"):
         witness.last(BANK)
-    with pytest.raises(TargetError, match="not a folder of our own"):
+    with pytest.raises(WitnessError, match="not one of our own"):
         witness.record(signed(2))
 
 
@@ -609,7 +611,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         if call == "fsync":
             patched.setattr(os, "fsync", full)
         elif call == "replace":
-            patched.setattr(Path, "replace", full)
+            patched.setattr(os, "replace", full)
         elif call == "pread":
             patched.setattr("satchel.ledger.appending.all_lines", full)
         assert witness.record(signed(size)) is Recorded.WRITTEN

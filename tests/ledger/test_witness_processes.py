@@ -56,10 +56,10 @@ elif moment == "fsync of the folder":
     sync, calls = os.fsync, []
     os.fsync = lambda handle: die() if calls else calls.append(sync(handle))
 elif moment == "replace":
-    Path.replace = die
+    os.replace = die
 elif moment == "replaced":
-    replace = Path.replace
-    Path.replace = lambda *arguments: die(replace(*arguments))
+    replace = os.replace
+    os.replace = lambda *names, **folders: die(replace(*names, **folders))
 else:
     setattr(os, moment, die)
 Witness(folder).record(signed(size))

@@ -5,9 +5,7 @@ session-scoped fixture ``store`` that returns a ``StoreSubject``.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,107 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.errors import SatchelError, SlotTakenError
+from satchel.conformance.store_bench import AT, BANK, StoreSubject, bench, nodes_before, outcome_of
+from satchel.errors import SlotTakenError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.ports.rows import Filter, Row, derive_row
-from satchel.ports.store import Change, Commit, Reader, Store, StoredHead
+from satchel.ports.store import Change, Commit, Reader, StoredHead
 from satchel.seal.sealing import seal
-from satchel.stores.memory import MemoryStore
 
 __all__ = ["StoreSubject"]  # and every promise: see the end
 
-_BANK = "blake3:" + "1" * 64
 _OTHER = "blake3:" + "2" * 64
-_AT = "2026-03-01T09:30:00.000001Z"
 _ALL = Filter(retired=True, held=True)
 _HOSTILE = (
     *("", "\0", "a\0b", "' OR 1=1 --", '"', "%", "_", "\U0001f600", "e\u0301", "\u00e9", "\u202e"),
     *("\r\n", "\ufeff", "x" * 60_000, "SELECT", "NEAR(", "*", "\x7f"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSubject:
-    """A store under test.
-
-    Args:
-        name: Its name.
-        make: Gives a new, empty store.
-        reopen: Closes a store and gives it opened again; None where nothing outlives it.
-    """
-
-    name: str
-    make: Callable[[], Store]
-    reopen: Callable[[Store], Store] | None = None
-
-
-@dataclass(slots=True)
-class Bench:
-    """A store with the oracle beside it: everything is done to both."""
-
-    store: Store
-    oracle: MemoryStore = field(default_factory=MemoryStore)
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    def append(
-        self, *drafts: Model, bank: str = _BANK, changes: Sequence[Change] = (), **side: bytes
-    ) -> list[Row]:
-        """Log drafts in both and return their rows."""
-        first = self.sizes.get(bank, 0)
-        rows = []
-        for place, draft in enumerate(drafts, first):
-            record = seal(draft)
-            rows.append(derive_row(record.model, seq=place, at=_AT, body=record.body))
-        head = StoredHead(b"head %d" % (first + len(rows)), b"p" * 32)
-        count = _nodes_before(first + len(rows)) - _nodes_before(first)
-        nodes = [bytes([number % 256]) * 32 for number in range(count)]
-        commit = Commit(rows=rows, nodes=nodes, head=head, changes=changes, side=side)
-        outcome = [_outcome(each, bank, commit) for each in (self.oracle, self.store)]
-        assert outcome[0] == outcome[1]
-        if outcome[0] is not None:
-            raise outcome[0]("refused by both")
-        self.sizes[bank] = first + len(rows)
-        return rows
-
-    def same(self, ask: Callable[[Reader], Any]) -> Any:
-        """Ask both, require the same answer, and return it."""
-        with self.oracle.reading() as oracle, self.store.reading() as reader:
-            expected, found = _comparable(ask(oracle)), _comparable(ask(reader))
-        assert found == expected
-        return found
-
-
-def _outcome(store: Store, bank: str, commit: Commit) -> type[SatchelError] | None:
-    try:
-        with store.writing() as writing:
-            writing.append(bank, commit)
-    except SatchelError as error:
-        return type(error)
-    return None
-
-
-def _nodes_before(leaves: int) -> int:
-    return 2 * leaves - leaves.bit_count()
-
-
-def _comparable(answer: Any) -> Any:
-    if isinstance(answer, Row):
-        return answer.columns()
-    if isinstance(answer, Iterator | list):
-        return [_comparable(part) for part in answer]
-    return answer
-
-
-@contextmanager
-def bench(subject: StoreSubject) -> Iterator[Bench]:
-    """Give a new store with the oracle beside it."""
-    store = subject.make()
-    try:
-        yield Bench(store)
-    finally:
-        store.close()
 
 
 def _scan(reader: Reader, bank: str, wanted: Filter) -> Iterator[Row]:
@@ -143,18 +57,18 @@ def test_a_store_that_is_new_is_empty(store: StoreSubject) -> None:
     """No banks, no heads."""
     with bench(store) as both:
         assert both.same(lambda reader: reader.banks()) == []
-        assert both.same(lambda reader: reader.head(_BANK)) is None
+        assert both.same(lambda reader: reader.head(BANK)) is None
 
 
 def test_what_was_appended_is_there_byte_for_byte(store: StoreSubject) -> None:
     """Rows come back with every column, in the order of the log."""
     with bench(store) as both:
         rows = both.append(*(_memory(number, metadata={"n": number}) for number in range(300)))
-        found = both.same(lambda reader: reader.scan(_BANK, _ALL))
+        found = both.same(lambda reader: reader.scan(BANK, _ALL))
         assert found == [row.columns() for row in rows]
-        assert both.same(lambda reader: reader.counts(_BANK)) == {"semantic": 300}
-        assert both.same(lambda reader: reader.head(_BANK)) == (b"head 300", b"p" * 32)
-        assert len(both.same(lambda reader: reader.nodes(_BANK, range(-1, 700)))) == _nodes_before(
+        assert both.same(lambda reader: reader.counts(BANK)) == {"semantic": 300}
+        assert both.same(lambda reader: reader.head(BANK)) == (b"head 300", b"p" * 32)
+        assert len(both.same(lambda reader: reader.nodes(BANK, range(-1, 700)))) == nodes_before(
             300
         )
 
@@ -168,13 +82,13 @@ def test_hostile_texts_come_back_as_they_were(store: StoreSubject, number: int) 
         origin = Origin(provider=text, source=text, id=text)
         both.append(Semantic(text=text, kind=text, scope=scope, origin=origin, tags=(text,)))
         both.append(_memory(1))
-        (row,) = both.same(lambda reader: reader.scan(_BANK, Filter(user=text)))
+        (row,) = both.same(lambda reader: reader.scan(BANK, Filter(user=text)))
         slot = row[Row.__struct_fields__.index("slot")]
-        assert both.same(lambda reader: reader.current(_BANK, slot)) == row
-        both.same(lambda reader: reader.current(_BANK, text))
-        both.same(lambda reader: list(reader.neighbours(_BANK, text, incoming=True)))
+        assert both.same(lambda reader: reader.current(BANK, slot)) == row
+        both.same(lambda reader: reader.current(BANK, text))
+        both.same(lambda reader: list(reader.neighbours(BANK, text, incoming=True)))
         with both.store.reading() as reader:
-            assert {place for place, _ in reader.candidates(_BANK, text, limit=9)} <= {0, 1}
+            assert {place for place, _ in reader.candidates(BANK, text, limit=9)} <= {0, 1}
 
 
 @given(st.lists(st.integers(-3, 40), max_size=30), st.integers(-1, 30))
@@ -185,10 +99,10 @@ def test_places_and_ids_are_found_whatever_is_asked(
     with bench(store) as both:
         rows = both.append(*map(_memory, range(20)))
         ids = [rows[place].id for place in places if 0 <= place < len(rows)]
-        found = both.same(lambda reader: sorted(map(_columns, reader.at(_BANK, places))))
+        found = both.same(lambda reader: sorted(map(_columns, reader.at(BANK, places))))
         assert len(found) == len({place for place in places if 0 <= place < len(rows)})
-        both.same(lambda reader: sorted(map(_columns, reader.get(_BANK, [*ids, "blake3:no", ""]))))
-        both.same(lambda reader: reader.scan(_BANK, _ALL, after=after))
+        both.same(lambda reader: sorted(map(_columns, reader.get(BANK, [*ids, "blake3:no", ""]))))
+        both.same(lambda reader: reader.scan(BANK, _ALL, after=after))
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
@@ -238,7 +152,7 @@ def test_filters_find_what_the_oracle_finds(
         both.append(*drafts)
         both.append(_memory(1), changes=changes)
         for wanted in data.draw(st.lists(_FILTERS, min_size=1, max_size=5)):
-            both.same(partial(_scan, bank=_BANK, wanted=wanted))
+            both.same(partial(_scan, bank=BANK, wanted=wanted))
 
 
 def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
@@ -247,10 +161,10 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
         (first,) = both.append(_named("1"))
         with pytest.raises(SlotTakenError):
             both.append(_memory(2), _named("1"))
-        assert len(both.same(lambda reader: reader.scan(_BANK, _ALL))) == 1
+        assert len(both.same(lambda reader: reader.scan(BANK, _ALL))) == 1
         both.append(_named("1", user="emi"), _named("1", user=None), _named("2"))
         (second,) = both.append(_named("1"), changes=[Change(0, 4, hold=False)])
-        assert both.same(lambda reader: reader.current(_BANK, first.slot or "")) == second.columns()
+        assert both.same(lambda reader: reader.current(BANK, first.slot or "")) == second.columns()
         with pytest.raises(SlotTakenError):
             both.append(_memory(3), changes=[Change(0, None, hold=False)])
 
@@ -258,26 +172,26 @@ def test_a_slot_has_one_current_row(store: StoreSubject) -> None:
 def test_a_record_is_logged_once(store: StoreSubject) -> None:
     """The same id a second time in a bank is refused; in another bank it is not."""
     record = seal(_memory(1))
-    row = derive_row(record.model, seq=0, at=_AT, body=record.body)
-    again = derive_row(record.model, seq=1, at=_AT, body=record.body)
+    row = derive_row(record.model, seq=0, at=AT, body=record.body)
+    again = derive_row(record.model, seq=1, at=AT, body=record.body)
     store_ = store.make()
     try:
         assert (
-            _outcome(
-                store_, _BANK, Commit(rows=[row], nodes=[b"n" * 32], head=StoredHead(b"h", b""))
+            outcome_of(
+                store_, BANK, Commit(rows=[row], nodes=[b"n" * 32], head=StoredHead(b"h", b""))
             )
             is None
         )
         assert (
-            _outcome(
+            outcome_of(
                 store_, _OTHER, Commit(rows=[row], nodes=[b"n" * 32], head=StoredHead(b"h", b""))
             )
             is None
         )
         twice = Commit(rows=[again], nodes=[b"n" * 32] * 2, head=StoredHead(b"i", b""))
-        assert _outcome(store_, _BANK, twice) is not None
+        assert outcome_of(store_, BANK, twice) is not None
         with store_.reading() as reader:
-            assert reader.head(_BANK) == (b"h", b"")
+            assert reader.head(BANK) == (b"h", b"")
     finally:
         store_.close()
 
@@ -288,7 +202,7 @@ def test_banks_know_nothing_of_each_other(store: StoreSubject) -> None:
         edge = Edge(source="a", target="b", kind="knows")
         both.append(_named("1"), edge, note=b"one")
         both.append(_memory(1), _named("1"), bank=_OTHER, note=b"two")
-        for bank in (_BANK, _OTHER):
+        for bank in (BANK, _OTHER):
             both.same(partial(_scan, bank=bank, wanted=_ALL))
             both.same(partial(_linked, bank=bank, end="a", incoming=False))
             both.same(partial(_beside, bank=bank))
@@ -305,8 +219,8 @@ def test_links_are_followed_both_ways(store: StoreSubject) -> None:
         both.append(Edge(source=child.id, target="elsewhere", kind="about"))
         for end in (parent.id, child.id, "elsewhere", ""):
             for incoming in (True, False):
-                both.same(partial(_linked, bank=_BANK, end=end, incoming=incoming))
-        found = both.same(lambda reader: reader.neighbours(_BANK, parent.id, incoming=True))
+                both.same(partial(_linked, bank=BANK, end=end, incoming=incoming))
+        found = both.same(lambda reader: reader.neighbours(BANK, parent.id, incoming=True))
         assert found == [child.columns()]
 
 
@@ -324,14 +238,14 @@ def test_words_nominate_current_rows(store: StoreSubject) -> None:
         both.append(*(Semantic(text=text) for text in texts))
         words = ["deployment", "金曜日", "咖啡", "กาแฟ"]
         with both.store.reading() as reader:
-            found = [reader.candidates(_BANK, word, limit=9) for word in words]
+            found = [reader.candidates(BANK, word, limit=9) for word in words]
         assert [[place for place, _ in each] for each in found] == [[0], [1], [2], [3]]
         both.append(_memory(9), changes=[Change(1, 4, hold=False)])
         with both.store.reading() as reader:
-            assert reader.candidates(_BANK, "金曜日", limit=9) == []
+            assert reader.candidates(BANK, "金曜日", limit=9) == []
         both.append(_memory(10), changes=[Change(1, None, hold=False)])
         with both.store.reading() as reader:
-            assert [place for place, _ in reader.candidates(_BANK, "金曜日", limit=9)] == [1]
+            assert [place for place, _ in reader.candidates(BANK, "金曜日", limit=9)] == [1]
 
 
 def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> None:
@@ -343,7 +257,7 @@ def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> 
         for session, text in turns:
             both.append(SessionEvent(event="message", session=session, text=text))
         with both.store.reading() as reader:
-            found = {place for place, _ in reader.candidates(_BANK, "harbour", limit=9)}
+            found = {place for place, _ in reader.candidates(BANK, "harbour", limit=9)}
         assert found == {0, 2}
 
 
@@ -351,12 +265,12 @@ def test_side_values_are_set_and_removed_with_the_rows(store: StoreSubject) -> N
     """In the same transaction, found by the start of their names."""
     with bench(store) as both:
         both.append(_memory(1), job_1=b"\0a", job_2=b"b", other=b"")
-        assert both.same(lambda reader: reader.side(_BANK, "job_")) == {
+        assert both.same(lambda reader: reader.side(BANK, "job_")) == {
             "job_1": b"\0a",
             "job_2": b"b",
         }
         both.append(_memory(2), job_1=b"c")
-        assert both.same(lambda reader: reader.side(_BANK)) == {
+        assert both.same(lambda reader: reader.side(BANK)) == {
             "job_1": b"c",
             "job_2": b"b",
             "other": b"",
@@ -372,17 +286,17 @@ def test_a_block_that_fails_leaves_nothing(store: StoreSubject) -> None:
     with bench(store) as both:
         both.append(_memory(1))
         record = seal(_memory(2))
-        row = derive_row(record.model, seq=1, at=_AT, body=record.body)
+        row = derive_row(record.model, seq=1, at=AT, body=record.body)
         commit = Commit(rows=[row], nodes=[b"n" * 32] * 2, head=StoredHead(b"h", b""))
 
         def fail() -> None:
             with both.store.writing() as writing:
-                writing.append(_BANK, commit)
+                writing.append(BANK, commit)
                 raise _Enough
 
         with pytest.raises(_Enough):
             fail()
-        assert len(both.same(lambda reader: reader.scan(_BANK, _ALL))) == 1
+        assert len(both.same(lambda reader: reader.scan(BANK, _ALL))) == 1
         both.append(_memory(3))
 
 
@@ -395,7 +309,7 @@ def test_a_view_does_not_see_what_is_committed_meanwhile(store: StoreSubject) ->
         writer.join()
         assert before.banks() == []
         with both.oracle.reading() as after:
-            assert after.banks() == [_BANK]
+            assert after.banks() == [BANK]
 
 
 def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
@@ -407,10 +321,10 @@ def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubjec
         both.append(_named("1"), changes=[Change(0, 2, hold=False)])
         both.store = store.reopen(both.store)
         both.same(lambda reader: reader.banks())
-        both.same(lambda reader: reader.head(_BANK))
-        both.same(lambda reader: reader.scan(_BANK, _ALL))
-        both.same(lambda reader: reader.nodes(_BANK, range(9)))
-        both.same(lambda reader: reader.side(_BANK))
+        both.same(lambda reader: reader.head(BANK))
+        both.same(lambda reader: reader.scan(BANK, _ALL))
+        both.same(lambda reader: reader.nodes(BANK, range(9)))
+        both.same(lambda reader: reader.side(BANK))
         both.append(_memory(3))
 
 

@@ -1,17 +1,13 @@
 """Files of our own that stay in place: opened without following links, changed under a lock."""
 
-import errno
 import fcntl
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from satchel.disk.writing import PRIVATE_FILE
-from satchel.errors import UnreadableError
-
-_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from satchel.disk.opening import open_file, open_folder
+from satchel.errors import PathRefusedError
 
 
 @contextmanager
@@ -27,11 +23,25 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
     Raises:
         OSError: As the system says, such as ``FileNotFoundError``.
-        UnreadableError: If there is something else at the path, or its folder is a link.
+        PathRefusedError: If there is something else at the path, or its folder is a link.
     """
-    handle = _open(path, flags)
     try:
-        _refuse_odd(path, os.fstat(handle))
+        folder = open_folder(path.parent)
+    except PathRefusedError as error:
+        if not os.path.lexists(path.parent):  # a file where a folder above it should be
+            raise NotADirectoryError(str(path.parent)) from error
+        raise
+    try:
+        handle = open_file(path, flags, within=folder)
+    finally:
+        os.close(folder)
+    try:
+        if os.fstat(handle).st_nlink > 1:  # none is a file that was replaced since it was opened
+            raise PathRefusedError(
+                "this is a file that has a second name elsewhere",
+                file=str(path),
+                hint="Find out who put it there.",
+            )
         yield handle
     finally:
         os.close(handle)
@@ -41,11 +51,12 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock, against other processes and other threads, until the block ends.
 
-    The file stays, empty: a lock whose file is removed could be held twice.
+    Waits as long as it takes and names nobody: for steps of milliseconds. ``locks.ProcessLock``
+    is for what is held longer. The file stays, empty: one that is removed could be held twice.
 
     Raises:
         OSError: If the file cannot be made or opened.
-        UnreadableError: As ``opened``.
+        PathRefusedError: As ``opened``.
     """
     with opened(path, os.O_RDWR | os.O_CREAT) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -56,29 +67,14 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def _open(path: Path, flags: int) -> int:
+def sync_folder(folder: Path) -> None:
+    """Force a folder's list of names to disk.
+
+    Raises:
+        OSError: As the system says.
+    """
+    handle = open_folder(folder)
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
-    except NotADirectoryError:
-        if os.path.lexists(path.parent):
-            raise _odd(path.parent, "a link or a file, not a folder of our own") from None
-        raise
-    try:
-        return os.open(path.name, flags | _SAFE, PRIVATE_FILE, dir_fd=folder)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENXIO, errno.EISDIR}:
-            raise _odd(path, "not a regular file") from None
-        raise
+        os.fsync(handle)
     finally:
-        os.close(folder)
-
-
-def _refuse_odd(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise _odd(path, "not a regular file")
-    if found.st_nlink > 1:  # none is a file that was replaced since it was opened
-        raise _odd(path, "a file that has a second name elsewhere")
-
-
-def _odd(path: Path, what: str) -> UnreadableError:
-    return UnreadableError(f"this is {what}", file=str(path), hint="Find out who put it there.")
+        os.close(handle)

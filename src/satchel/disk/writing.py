@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 from satchel.errors import TargetError, TargetExistsError
 
+_END = ".tmp"
+
 PRIVATE_FILE = 0o600
 """Mode of what only the owner may read: keys, state."""
 
@@ -45,72 +47,72 @@ def writing(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterato
         TargetExistsError: If the target exists and ``overwrite`` is False.
         TargetError: If the system refuses; the message says what to do.
     """
-    _refuse_odd_target(path, overwrite=overwrite)
-    temporary = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.tmp")
+    if "\0" in str(path):
+        raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
     try:
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise target_error(path, error) from error
+    try:
+        with writing_at(folder, path, overwrite=overwrite, mode=mode) as stream:
+            yield stream
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def writing_at(
+    folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """As ``writing``, in a folder that is open already and cannot be exchanged meanwhile.
+
+    Args:
+        folder: Descriptor of the folder; it stays open.
+        path: Its last part is the target's name in ``folder``; the rest is for messages.
+        overwrite: As ``writing``.
+        mode: As ``writing``.
+    """
+    _refuse_odd_target(folder, path, overwrite=overwrite)
+    # A name has at most 255 bytes, a character at most 4, and the rest of this one is 22.
+    temporary = f"{_start(path)}{secrets.token_hex(8)}{_END}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(temporary, flags, mode, dir_fd=folder)
+    except OSError as error:
+        raise target_error(path, error) from error
     try:
         with os.fdopen(handle, "w+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        _publish(temporary, path, overwrite=overwrite)
+        _publish(folder, temporary, path, overwrite=overwrite)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise target_error(path, error) from error
     finally:
         with suppress(FileNotFoundError):
-            temporary.unlink()
+            os.unlink(temporary, dir_fd=folder)
 
 
-def _publish(temporary: Path, path: Path, *, overwrite: bool) -> None:
+def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> None:
     if overwrite:
-        temporary.replace(path)
+        os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     else:
-        try:
-            os.link(temporary, path)  # unlike a rename, fails when the name is taken
+        try:  # unlike a rename, fails when the name is taken
+            os.link(
+                temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
+            )
         except FileExistsError:
             raise _exists(path) from None
-    sync_folder(path.parent)
+    os.fsync(folder)
 
 
-def sync_folder(folder: Path) -> None:
-    """Force a folder's list of names to disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def private_folder(path: Path) -> Path:
-    """Make a folder that only its owner may enter, and return it.
-
-    Raises:
-        TargetError: If it cannot be made, is a link, or is not a folder.
-    """
-    try:
-        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            raise TargetError("this is a link, not a folder of our own", file=str(path))
-        if found.st_mode & 0o077 and found.st_uid == os.getuid():
-            path.chmod(PRIVATE_FOLDER)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    return path
-
-
-def _refuse_odd_target(path: Path, *, overwrite: bool) -> None:
-    if "\0" in str(path):
-        raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
-    try:
-        found = path.lstat()
+        found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise target_error(path, error) from error
     if not overwrite:
         raise _exists(path)
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
@@ -123,10 +125,26 @@ def _exists(path: Path) -> TargetExistsError:
     )
 
 
-def unwritable(path: Path, error: OSError) -> TargetError:
+def target_error(path: Path, error: OSError) -> TargetError:
     """Return the error to raise when the system refuses to write ``path``."""
     return TargetError(
         f"cannot write: {error.strerror or error}",
         file=str(path),
         hint=_ADVICE.get(error.errno or 0),
     )
+
+
+def left_behind(path: Path) -> list[Path]:
+    """Return what writers of ``path`` that were killed left beside it.
+
+    One that is being written now looks the same: hold a lock, or know that there is none.
+    """
+    return [
+        found
+        for found in path.parent.iterdir()
+        if found.name.startswith(_start(path)) and found.name.endswith(_END)
+    ]
+
+
+def _start(path: Path) -> str:
+    return f".{path.name[:48]}."

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from satchel.disk.kept import opened
-from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.disk.writing import PRIVATE_FILE, left_behind, writing
 from satchel.ledger.lines import Tail, all_lines
 from satchel.ledger.order import checked_lines
 
@@ -49,7 +49,7 @@ def compact(path: Path, bank: str) -> None:
         TargetError: The same.
         WitnessError: If a line is damaged; the file is as it was, so that nothing is hidden.
     """
-    for stale in path.parent.glob(f".{path.name[:64]}.*.tmp"):
+    for stale in left_behind(path):
         stale.unlink()  # left by a crash; whoever holds the lock is the only one who writes here
     with opened(path, os.O_RDONLY) as handle:
         lines = all_lines(handle)

@@ -31,7 +31,7 @@ def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result
 
     Raises:
         OSError: If it cannot be read, ``FileNotFoundError`` if there is none.
-        UnreadableError: If something else is in its place.
+        PathRefusedError: If something else is in its place.
         WitnessError: If it is damaged.
     """
     with opened(path, os.O_RDONLY) as handle:

@@ -17,10 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from satchel.disk.kept import locked, opened
+from satchel.disk.kept import locked, opened, sync_folder
+from satchel.disk.private import private_folder
 from satchel.disk.stamp import Stamp, is_unchanged, settled
-from satchel.disk.writing import PRIVATE_FILE, private_folder, sync_folder, unwritable
-from satchel.errors import MalformedError, SatchelError, TargetError, UnreadableError, WitnessError
+from satchel.disk.writing import PRIVATE_FILE, target_error
+from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
 from satchel.ledger.appending import COMPACT_BYTES, append, compact
 from satchel.ledger.lines import Witnessed, all_lines, checked_head, line_of, tail_of, witnessed
 from satchel.ledger.order import checked_lines, covers
@@ -283,7 +284,7 @@ class Witness:
             return read()
         except WitnessError:
             # Whoever reads without the lock may meet a line that is being cut or written.
-            with suppress(OSError, UnreadableError), locked(self._path(bank, _LOCK)):
+            with suppress(OSError, PathRefusedError), locked(self._path(bank, _LOCK)):
                 return read()
             raise
 
@@ -333,7 +334,7 @@ def _looking(path: Path) -> Iterator[None]:
     """Turn what can go wrong while reading into a refusal that names the file."""
     try:
         yield
-    except UnreadableError as error:
+    except PathRefusedError as error:
         raise WitnessError(error.message, file=error.file, hint=error.hint) from error
     except SatchelError as error:
         raise error.located(file=str(path)) from error.__cause__
@@ -348,9 +349,9 @@ def _changing(path: Path) -> Iterator[None]:
     """Turn what can go wrong while writing into an error that names the file."""
     try:
         yield
-    except UnreadableError as error:
+    except PathRefusedError as error:
         raise WitnessError(error.message, file=error.file, hint=error.hint) from error
     except SatchelError as error:
         raise error.located(file=str(path)) from error.__cause__
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise target_error(path, error) from error

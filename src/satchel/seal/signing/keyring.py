@@ -17,8 +17,9 @@ from msgspec import Meta
 from nacl import bindings, pwhash
 from nacl.exceptions import CryptoError
 
+from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
-from satchel.disk.writing import PRIVATE_FILE, private_folder, writing
+from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical, decode_canonical

@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
-from satchel.disk.writing import PRIVATE_FILE, private_folder, writing
+from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, TargetError, UsageError
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 
+from satchel.disk.private import secure_database
 from satchel.errors import ReadOnlyStoreError
 from satchel.ports.store import StoreTraits
 from satchel.stores.sqlite.errors import translated
@@ -110,7 +111,8 @@ class SqliteStore:
         if self._read_only:
             flags |= apsw.SQLITE_OPEN_READONLY
         else:
-            flags |= apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            flags |= apsw.SQLITE_OPEN_READWRITE
+            secure_database(self.path, own_folder=False)
         connection = apsw.Connection(name, flags=flags, vfs=self._vfs)
         connection.set_busy_timeout(self._busy_ms)
         connection.pragma("cache_size", -_CACHE_KIB)

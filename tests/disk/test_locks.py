@@ -1,0 +1,567 @@
+"""One process at a time, the others are told who, and a holder that dies holds nothing."""
+
+import errno
+import fcntl
+import json
+import math
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from satchel.disk import locks
+from satchel.disk.locks import Holder, ProcessLock
+from satchel.disk.opening import Repair
+from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
+
+HOST = os.uname().nodename
+
+HOLD = """
+import sys
+from pathlib import Path
+from satchel.disk.locks import ProcessLock
+
+lock = ProcessLock(Path(sys.argv[1]), purpose="a test")
+with getattr(lock, sys.argv[2])():
+    print("held", flush=True)
+    sys.stdin.readline()
+print("free", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Other:
+    """Another process that runs a program of ours and is spoken to by lines."""
+
+    def __init__(self, program: str, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+
+    def hear(self) -> str:
+        """Return the next line it prints."""
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        """Let it take its next step."""
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it as a crash would, and see it gone; its own children go on."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Make sure that nothing of it is left."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.communicate()
+
+
+@contextmanager
+def other(program: str, *words: str) -> Iterator[Other]:
+    """Run a program for the block."""
+    made = Other(program, *words)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def held_by_another(path: Path, how: str = "exclusive") -> Iterator[Other]:
+    """For the block, let another process hold the lock."""
+    with other(HOLD, str(path), how) as holder:
+        assert holder.hear() == "held"
+        yield holder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A lock file that is not there yet."""
+    return tmp_path / "state" / "lock"
+
+
+def holds(lock: ProcessLock) -> bool:
+    """Ask a lock; a function, or the type checker thinks that the answer stays the same."""
+    return lock.held
+
+
+def refused(path: Path, *, shared: bool = False) -> LockedError:
+    """Ask for a lock that is held, and return the answer."""
+    with pytest.raises(LockedError) as caught:
+        ProcessLock(path).acquire(shared=shared)
+    return caught.value
+
+
+def test_a_lock_is_taken_and_given_back(path: Path) -> None:
+    """The file is private, names the holder meanwhile, and stays."""
+    lock = ProcessLock(path, purpose="keeping")
+    assert not holds(lock)
+    with lock.exclusive():
+        assert holds(lock)
+        found = json.loads(path.read_text())
+        assert (found["pid"], found["host"], found["purpose"]) == (os.getpid(), HOST, "keeping")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert lock.holder() == Holder(**found)
+    assert not holds(lock)
+    assert path.read_bytes() == b""
+    assert lock.holder() is None
+    lock.release()
+    with ProcessLock(path).exclusive():
+        pass
+
+
+def test_the_time_in_it_is_when_the_program_started(path: Path) -> None:
+    """Not when it took the lock; so a person finds it in a list of processes."""
+    before = time.time()
+    with held_by_another(path):
+        holder = ProcessLock(path).holder()
+    assert holder is not None
+    started = datetime.fromisoformat(holder.started).timestamp()
+    assert before - 1 < started < time.time() + 1
+    assert len(holder.started) == 27
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_who_is_refused_is_told_which_process_on_which_host(path: Path, *, shared: bool) -> None:
+    """And what for, since when, and what to do."""
+    with held_by_another(path) as holder:
+        error = refused(path, shared=shared)
+    assert f"process {holder.pid} on {HOST} (running since " in error.message
+    assert "a test" in error.message
+    assert f"kill {holder.pid}" in (error.hint or "")
+    assert (error.code, error.exit_status, error.file) == ("locked", 5, str(path))
+    assert isinstance(error, SatchelError)
+
+
+def test_a_holder_that_is_killed_leaves_no_lock(path: Path) -> None:
+    """What it wrote is still there, and is not believed."""
+    with held_by_another(path) as holder:
+        holder.kill()
+        assert json.loads(path.read_text())["pid"] == holder.pid
+        assert ProcessLock(path).holder() is None
+        with ProcessLock(path).exclusive():
+            assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+_FORKING = """
+import os, subprocess, sys
+from pathlib import Path
+from satchel.disk.locks import ProcessLock
+
+lock = ProcessLock(Path(sys.argv[1]))
+lock.acquire()
+if sys.argv[2] == "fork":
+    if os.fork() == 0:
+        print("held", flush=True)
+        sys.stdin.readline()
+        os._exit(0)
+else:
+    program = "import sys; print('held', flush=True); sys.stdin.readline()"
+    subprocess.Popen([sys.executable, "-c", program], close_fds=False)
+os.waitpid(-1, 0)
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "program"])
+def test_a_killed_holders_children_do_not_keep_the_lock(path: Path, how: str) -> None:
+    """A child lives on with what it inherited; the lock is not among that."""
+    with other(_FORKING, str(path), how) as holder:
+        assert holder.hear() == "held"
+        refused(path)
+        holder.kill()
+        with ProcessLock(path).exclusive():
+            os.killpg(holder.pid, 0)  # raises if the child is not there any more
+
+
+_CHILD = """
+import os, sys
+from pathlib import Path
+from satchel.disk.locks import ProcessLock
+from satchel.errors import LockedError
+
+path = Path(sys.argv[1])
+lock = ProcessLock(path)
+parent = os.getpid()
+child = None
+with lock.exclusive():
+    with lock.exclusive():
+        child = os.fork()
+        if not child:
+            assert not lock.held
+            try:
+                lock.acquire()
+            except LockedError as error:
+                assert f"process {parent} on" in str(error), error
+            else:
+                raise AssertionError("the child got the parent's lock")
+            lock.release()
+            lock.release()
+    if not child:
+        assert not lock.held
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+    assert lock.held
+    try:
+        ProcessLock(path).acquire()
+    except LockedError:
+        print("kept", flush=True)
+assert not lock.held
+child = os.fork()
+if not child:
+    with lock.exclusive():
+        assert lock.held
+    os._exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def test_a_child_neither_holds_nor_frees_what_its_parent_holds(path: Path) -> None:
+    """Not by asking, by releasing, nor by leaving the block it was born in."""
+    with other(_CHILD, str(path)) as parent:
+        assert parent.hear() == "kept"
+        assert parent.hear() == "0"
+
+
+_BUSY = """
+import os, sys, threading
+from pathlib import Path
+from satchel.disk.locks import ProcessLock
+from satchel.errors import LockedError
+
+path = Path(sys.argv[1])
+lock, done = ProcessLock(path), threading.Event()
+
+def busy():
+    while not done.is_set():
+        with lock.exclusive():
+            pass
+
+thread = threading.Thread(target=busy)
+thread.start()
+for _ in range(30):
+    child = os.fork()
+    if not child:
+        try:
+            lock.acquire()
+        except LockedError:
+            pass
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+thread.join()
+with lock.exclusive():
+    print("free", flush=True)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_in_the_middle_of_locking_neither_hangs_nor_leaks(path: Path) -> None:
+    """A thread that was just taking the lock does not exist in the child."""
+    with other(_BUSY, str(path)) as busy:
+        assert busy.hear() == "free"
+
+
+_COUNT = """
+import sys
+from pathlib import Path
+from satchel.disk.locks import ProcessLock
+
+lock, counter = ProcessLock(Path(sys.argv[1])), Path(sys.argv[2])
+for _ in range(50):
+    with lock.exclusive(wait=60):
+        counter.write_text(str(int(counter.read_text()) + 1))
+"""
+
+
+def test_no_two_processes_are_inside_at_once(path: Path, tmp_path: Path) -> None:
+    """Four count to two hundred together; no step is lost."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _COUNT, str(path), str(counter)]) for _ in range(4)
+    ]
+    assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    assert counter.read_text() == "200"
+
+
+def test_many_may_share_and_none_is_alone_meanwhile(path: Path) -> None:
+    """Readers are not named: there may be many."""
+    with held_by_another(path, "shared"):
+        with ProcessLock(path).shared():
+            assert path.read_bytes() == b""
+        error = refused(path)
+        assert "may be reading" in error.message
+        assert error.hint
+    with ProcessLock(path).exclusive():
+        pass
+
+
+def _line(**changed: object) -> bytes:
+    found: dict[str, object] = {"pid": os.getpid(), "host": HOST, "started": "then"}
+    return json.dumps(found | changed).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        b"\0" * 5000,
+        b"\xff\xfe",
+        b"[" * 4000,
+        b"7",
+        _line()[:-9],
+        _line(ticks=1),
+        _line(pid=0),
+        _line(pid=-1),
+        _line(pid=2**70),
+        _line(pid="1"),
+        _line(pid=2**31 - 1),
+        _line(host=["x"]),
+        _line(purpose="x" * 5000),
+    ],
+    ids=range(15),
+)
+def test_what_the_file_says_is_not_believed(path: Path, text: bytes) -> None:
+    """Left by one that was killed, a pid used anew, or plain rubbish: nobody is accused."""
+    with ProcessLock(path).exclusive():
+        pass
+    path.write_bytes(text)
+    assert ProcessLock(path).holder() is None
+    with held_by_another(path, "shared"):
+        path.write_bytes(text)
+        assert "another process is using this" in refused(path).message
+    path.write_bytes(text)
+    with ProcessLock(path).exclusive():
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+    path.write_bytes(text)
+    with ProcessLock(path).shared():
+        assert path.read_bytes() == b""
+
+
+def test_a_holder_on_another_host_is_named_with_it(path: Path) -> None:
+    """On a shared disk its pid says nothing here, so nobody is told to kill it."""
+    with held_by_another(path):
+        path.write_bytes(_line(pid=2**31 - 1, host="elsewhere", purpose="a\x1b[2Jb"))
+        error = refused(path)
+    assert "on elsewhere" in error.message
+    assert "a?[2Jb" in error.message
+    assert "on elsewhere" in (error.hint or "")
+    assert "kill" not in (error.hint or "")
+
+
+def test_a_holder_that_has_not_written_its_name_yet_is_given_a_moment(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between taking the lock and writing there is an instant."""
+    with held_by_another(path) as holder:
+        text = path.read_bytes()
+        path.write_bytes(b"")
+        monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(text))
+        assert f"process {holder.pid} " in refused(path).message
+
+
+def test_who_waits_gets_the_lock_when_it_is_free(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder leaves while the other pauses."""
+    with held_by_another(path) as holder:
+
+        def leave(_: float) -> None:
+            holder.go_on()
+            assert holder.hear() == "free"
+
+        monkeypatch.setattr(time, "sleep", leave)
+        with ProcessLock(path).exclusive(wait=math.inf):
+            assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+def test_who_waits_pauses_longer_each_time_and_not_longer_than_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a millisecond to a tenth of a second; the end is kept to."""
+    pauses: list[float] = []
+    with held_by_another(path):
+        monkeypatch.setattr(time, "sleep", pauses.append)
+        monkeypatch.setattr(time, "monotonic", lambda: sum(pauses))
+        with pytest.raises(LockedError):
+            ProcessLock(path).acquire(wait=1.0)
+    assert pauses[:4] == [0.001, 0.002, 0.004, 0.008]
+    assert max(pauses) == 0.1
+    assert sum(pauses) == pytest.approx(1.0)
+
+
+def test_threads_share_what_their_process_holds(path: Path) -> None:
+    """Each takes and gives back; the last one frees it."""
+    lock = ProcessLock(path)
+    inside, outside = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with lock.exclusive(), lock.shared():
+            inside.set()
+            outside.wait(60)
+
+    thread = threading.Thread(target=work)
+    with lock.exclusive():
+        thread.start()
+        assert inside.wait(60)
+    assert holds(lock)
+    assert "this very process" in (refused(path).hint or "")
+    outside.set()
+    thread.join()
+    assert not holds(lock)
+    with ProcessLock(path).exclusive():
+        pass
+
+
+def test_what_is_shared_cannot_be_made_ones_own(path: Path) -> None:
+    """Two that share it and both want it alone would wait for ever."""
+    lock = ProcessLock(path)
+    with lock.shared():
+        with pytest.raises(UsageError, match="held shared"):
+            lock.acquire(wait=math.inf)
+        with lock.shared():
+            pass
+        assert holds(lock)
+    assert not holds(lock)
+
+
+def test_an_exception_in_the_block_gives_the_lock_back(path: Path) -> None:
+    """Also an interrupt."""
+    lock = ProcessLock(path)
+
+    def fail() -> None:
+        with lock.exclusive():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert not holds(lock)
+    with ProcessLock(path).exclusive():
+        pass
+
+
+def _plant_link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim)
+
+
+def _plant_dangling(path: Path, victim: Path) -> None:
+    path.symlink_to(victim.with_name("nowhere"))
+
+
+def _plant_hard_link(path: Path, victim: Path) -> None:
+    path.hardlink_to(victim)
+
+
+def _plant_fifo(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+def _plant_folder(path: Path, victim: Path) -> None:
+    path.parent.rmdir()
+    victim.with_name("folder").mkdir()
+    path.parent.symlink_to(victim.with_name("folder"))
+
+
+@pytest.mark.parametrize(
+    "plant", [_plant_link, _plant_dangling, _plant_hard_link, _plant_fifo, _plant_folder]
+)
+def test_what_was_planted_at_the_lock_is_refused(
+    path: Path, tmp_path: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    """Attack: a lock that empties another file, or makes one elsewhere."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"theirs")
+    path.parent.mkdir()
+    plant(path, victim)
+    before = sorted(tmp_path.rglob("*"))
+    for shared in (True, False):
+        lock = ProcessLock(path)
+        with pytest.raises(PathRefusedError):
+            lock.acquire(shared=shared, wait=math.inf)
+        assert not holds(lock)
+        assert lock.holder() is None
+    assert victim.read_bytes() == b"theirs"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_lock_file_that_others_could_open_is_closed_and_reported(path: Path) -> None:
+    """Who can open it can hold it for ever."""
+    lock = ProcessLock(path)
+    with lock.exclusive():
+        pass
+    path.chmod(0o666)
+    with lock.exclusive():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert lock.repairs == [Repair(path, 0o666, 0o600)]
+
+
+def test_a_lock_file_that_was_deleted_meanwhile_is_not_the_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is locked is the file that the next process will find at the path."""
+    real = locks._flock
+    deleted: list[bool] = []
+
+    def deleting(handle: int, how: int) -> bool:
+        if not deleted:
+            path.unlink()
+            deleted.append(True)
+        return real(handle, how)
+
+    monkeypatch.setattr(locks, "_flock", deleting)
+    with ProcessLock(path).exclusive():
+        assert "this very process" in (refused(path).hint or "")
+
+
+def test_a_full_disk_does_not_keep_from_locking(small_disk: Path) -> None:
+    """Fault: there is no room for the holder's name; making room may need the lock."""
+    path = small_disk / "state" / "lock"
+    with ProcessLock(path).exclusive():
+        pass
+    with suppress(OSError), (small_disk / "filler").open("wb", 0) as filler:
+        while True:
+            filler.write(b"x" * 4096)
+    with ProcessLock(path).exclusive():
+        assert path.read_bytes() == b""
+        assert "another process" in refused(path).message
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])
+def test_a_file_system_without_locks_is_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Fault: never taken for a free lock, nor for a held one; no descriptor stays open."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        lock = ProcessLock(path)
+        with pytest.raises(TargetError):
+            lock.acquire(wait=math.inf)
+        assert not holds(lock)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,0 +1,346 @@
+"""State is the owner's alone at every open, and nothing planted in its place is used."""
+
+import errno
+import os
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+
+from satchel.disk.opening import Repair
+from satchel.disk.private import COMPANIONS, open_private, private_folder, secure_database
+from satchel.errors import PathRefusedError, TargetError, UnreadableError
+
+Umask = Callable[[int], AbstractContextManager[None]]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def mode_of(path: Path) -> int:
+    """Return a path's permissions."""
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def open_and_close(path: Path, *, create: bool = True) -> tuple[Repair, ...]:
+    """Open a private file, close it, and return the repairs."""
+    opened = open_private(path, create=create)
+    os.close(opened.handle)
+    return opened.repairs
+
+
+def open_descriptors() -> int:
+    """Return how many descriptors this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state file, with its folder, as they should be."""
+    path = tmp_path / "state" / "file"
+    open_and_close(path)
+    return path
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_what_is_made_is_private_under_every_umask(tmp_path: Path, umask: Umask, mask: int) -> None:
+    """0600 and 0700, also for the folders above that are made; and that is no repair."""
+    path = tmp_path / "above" / "state" / "file"
+    with umask(mask):
+        assert open_and_close(path) == ()
+    assert mode_of(path) == 0o600
+    assert mode_of(path.parent) == 0o700
+    assert mode_of(path.parent.parent) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o777, 0o700])
+def test_a_mode_that_is_not_private_is_put_right_and_reported(
+    state: Path, umask: Umask, mode: int
+) -> None:
+    """At every open, for the file and its folder, whatever the umask; once."""
+    state.chmod(mode)
+    state.parent.chmod(0o755)
+    with umask(0):
+        repairs = open_and_close(state, create=False)
+    assert repairs == (Repair(state.parent, 0o755, 0o700), Repair(state, mode, 0o600))
+    assert (mode_of(state.parent), mode_of(state)) == (0o700, 0o600)
+    assert "others could reach it (mode 0755)" in str(repairs[0])
+    assert open_and_close(state) == ()
+
+
+def test_a_folder_that_a_person_chose_keeps_its_mode(tmp_path: Path) -> None:
+    """A database among someone's documents does not close their folder."""
+    chosen = tmp_path / "documents"
+    chosen.mkdir()
+    chosen.chmod(0o755)
+    os.close(open_private(chosen / "file", create=True, own_folder=False).handle)
+    assert mode_of(chosen) == 0o755
+    assert mode_of(chosen / "file") == 0o600
+    with pytest.raises(TargetError):
+        open_private(tmp_path / "missing" / "file", create=True, own_folder=False)
+
+
+def test_a_folder_that_everyone_needs_is_not_closed(tmp_path: Path) -> None:
+    """State laid straight in the temporary folder or the root would lock the others out."""
+    everyones = tmp_path / "everyones"
+    everyones.mkdir()
+    everyones.chmod(0o1777)
+    root = mode_of(Path("/"))
+    for folder in (everyones, Path("/")):
+        with pytest.raises(PathRefusedError, match="for everyone"):
+            open_private(folder / "satchel-state-that-is-not-there", create=True)
+        with pytest.raises(PathRefusedError, match="for everyone"):
+            private_folder(folder)
+    assert (mode_of(everyones), mode_of(Path("/"))) == (0o1777, root)
+    assert list(everyones.iterdir()) == []
+
+
+@pytest.mark.parametrize("leads_to", ["file", "nowhere", "folder", "itself"])
+def test_a_link_in_the_files_place_is_refused(state: Path, leads_to: str) -> None:
+    """Attack: state led into another file, or into one that is not there yet."""
+    outside = state.parent.parent / "outside"
+    outside.mkdir()
+    (outside / "file").write_bytes(b"theirs")
+    state.unlink()
+    state.symlink_to({"folder": outside, "itself": state}.get(leads_to, outside / leads_to))
+    for create in (True, False):
+        with pytest.raises(PathRefusedError, match="link") as caught:
+            open_private(state, create=create)
+        assert caught.value.file == str(state)
+    assert [found.name for found in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("own_folder", [True, False])
+@pytest.mark.parametrize("leads_to", ["folder", "nowhere"])
+def test_a_link_in_the_folders_place_is_refused_before_anything_is_made(
+    tmp_path: Path, leads_to: str, *, own_folder: bool
+) -> None:
+    """Attack: the whole state led into a folder that others own."""
+    theirs, link = tmp_path / "folder", tmp_path / "state"
+    theirs.mkdir(mode=0o755)
+    link.symlink_to(tmp_path / leads_to)
+    with pytest.raises(PathRefusedError, match="link"):
+        open_private(link / "file", create=True, own_folder=own_folder)
+    with pytest.raises(PathRefusedError, match="link"):
+        secure_database(link / "file", own_folder=own_folder)
+    assert list(theirs.iterdir()) == []
+    assert mode_of(theirs) == 0o755
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_further_up_is_the_persons_own_affair(tmp_path: Path) -> None:
+    """A home folder that is a link works."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    open_and_close(tmp_path / "home" / "state" / "file")
+    assert (tmp_path / "disk" / "state" / "file").exists()
+
+
+@pytest.mark.parametrize("access", [os.O_RDONLY, os.O_RDWR])
+@pytest.mark.parametrize("kind", ["folder", "fifo", "socket", "device"])
+def test_what_is_no_file_is_refused_at_once(state: Path, kind: str, access: int) -> None:
+    """Attack: a pipe that never answers in the place of our state."""
+    state.unlink()
+    if kind == "folder":
+        state.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(state)
+    elif kind == "socket":
+        # The name of a socket is bound where it is short enough: 108 bytes.
+        folder = os.open(state.parent, os.O_RDONLY)
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(f"/proc/self/fd/{folder}/{state.name}")
+        os.close(folder)
+    elif os.geteuid() == 0:
+        os.mknod(state, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    else:
+        pytest.skip("only root may make devices")
+    with pytest.raises(PathRefusedError, match="not a regular file"):
+        open_private(state, access)
+    with pytest.raises(PathRefusedError, match="not a regular file"):
+        secure_database(state)
+
+
+def test_a_file_with_a_second_name_is_refused(state: Path) -> None:
+    """Attack: a hard link through which another sees, or suffers, what we write."""
+    other = state.parent.parent / "other"
+    other.hardlink_to(state)
+    with pytest.raises(PathRefusedError, match="2 names"):
+        open_private(state)
+    with pytest.raises(PathRefusedError, match="2 names"):
+        secure_database(state)
+    other.unlink()
+    assert open_and_close(state) == ()
+
+
+@needs_root
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_what_belongs_to_another_user_is_refused(state: Path, which: str) -> None:
+    """Attack: a file laid there by someone who goes on reading it through an open descriptor."""
+    planted = state if which == "file" else state.parent
+    os.chown(planted, 12345, 12345)
+    planted.chmod(0o755)
+    for opening in (open_private, secure_database):
+        with pytest.raises(PathRefusedError, match="uid 12345") as caught:
+            opening(state)
+        assert "chown" in (caught.value.hint or "")
+    assert mode_of(planted) == 0o755
+
+
+@pytest.mark.parametrize("name", ["", "..", "a\0b"])
+def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    """Not a traceback."""
+    path = Path(name) if not name else tmp_path / name
+    for opening in (open_private, secure_database):
+        with pytest.raises(PathRefusedError):
+            opening(path)
+
+
+def test_a_file_that_is_missing_is_an_error_that_fits(tmp_path: Path) -> None:
+    """Reading says it is not there, writing says to make the folder; nothing is made."""
+    with pytest.raises(UnreadableError):
+        open_private(tmp_path / "state" / "file", os.O_RDONLY)
+    with pytest.raises(TargetError):
+        open_private(tmp_path / "state" / "file")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("call", ["fsync", "fchmod"])
+def test_a_system_that_refuses_leaves_no_descriptor_open(
+    state: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Fault: the mode cannot be put right, or a new name not forced to disk."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    state.chmod(0o644)
+    before = open_descriptors()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, refuse)
+        with pytest.raises(TargetError, match="Input/output"):
+            open_private(state if call == "fchmod" else state.with_name("new"), create=True)
+    assert open_descriptors() == before
+
+
+def test_a_file_system_without_permissions_is_said_to_be_one(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT agrees to a change of mode and does nothing; nothing is reported as put right."""
+    state.chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", lambda *_: None)
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    for opening in (open_private, secure_database):
+        with pytest.raises(PathRefusedError, match="does not keep permissions"):
+            opening(state)
+
+
+def test_a_database_and_what_sqlite_adds_are_private(tmp_path: Path, umask: Umask) -> None:
+    """SQLite follows the umask; ours does not, and its companions take the database's mode."""
+    path = tmp_path / "state" / "bank.db"
+    with umask(0):
+        assert secure_database(path) == ()
+        with closing(sqlite3.connect(path)) as base:
+            base.execute("PRAGMA journal_mode=WAL")
+            base.execute("CREATE TABLE t (x)")
+            names = sorted(found.name for found in path.parent.iterdir())
+            assert names == ["bank.db", "bank.db-shm", "bank.db-wal"]
+            assert {mode_of(found) for found in path.parent.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("ending", ["", *COMPANIONS])
+def test_an_open_database_or_companion_is_closed_and_reported(tmp_path: Path, ending: str) -> None:
+    """The write-ahead log holds memory as the database does."""
+    path = tmp_path / "state" / "bank.db"
+    secure_database(path)
+    file = path.with_name(path.name + ending)
+    file.touch()
+    file.chmod(0o644)
+    assert secure_database(path) == (Repair(file, 0o644, 0o600),)
+    assert mode_of(file) == 0o600
+    assert secure_database(path) == ()
+
+
+@pytest.mark.parametrize("ending", COMPANIONS)
+@pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "fifo"])
+def test_a_planted_companion_is_refused_before_a_database_is_made(
+    tmp_path: Path, ending: str, kind: str
+) -> None:
+    """Attack: memory written through a ``-wal`` that leads elsewhere."""
+    victim, path = tmp_path / "victim", tmp_path / "state" / "bank.db"
+    victim.write_bytes(b"theirs")
+    path.parent.mkdir()
+    planted = path.with_name(path.name + ending)
+    if kind == "hard link":
+        planted.hardlink_to(victim)
+    elif kind == "fifo":
+        os.mkfifo(planted)
+    else:
+        planted.symlink_to(victim if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(PathRefusedError) as caught:
+        secure_database(path)
+    assert caught.value.file == str(planted)
+    assert not path.exists()
+    assert victim.read_bytes() == b"theirs"
+
+
+_WRITE = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+    print("written")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_looking_at_a_database_does_not_drop_sqlites_locks(tmp_path: Path, mode: str) -> None:
+    """The system drops a program's locks on a file when it closes any descriptor of it."""
+    path = tmp_path / "state" / "bank.db"
+    secure_database(path)
+
+    def other_writes() -> str:
+        words = [sys.executable, "-c", _WRITE, str(path)]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute(f"PRAGMA journal_mode={mode}")
+        base.execute("CREATE TABLE t (x)")
+        assert other_writes() == "written"
+        base.execute("BEGIN IMMEDIATE")
+        base.execute("INSERT INTO t VALUES (1)")
+        for found in path.parent.iterdir():
+            found.chmod(0o644)
+        assert len(secure_database(path)) == len(list(path.parent.iterdir()))
+        assert other_writes() == "database is locked"
+        base.execute("COMMIT")
+
+
+def test_a_private_folder_is_made_and_open_ones_are_closed(tmp_path: Path) -> None:
+    """0700 when new, also under an odd umask; others are locked out of an old one."""
+    assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    open_one = tmp_path / "open"
+    open_one.mkdir()
+    open_one.chmod(0o777)
+    assert private_folder(open_one).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "dangling"])
+def test_a_link_in_a_private_folders_place_is_refused(tmp_path: Path, kind: str) -> None:
+    """Attack: secrets led to a folder that others own."""
+    theirs, path = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir(mode=0o755)
+    if kind == "file":
+        path.write_bytes(b"")
+    else:
+        path.symlink_to(theirs if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(PathRefusedError):
+        private_folder(path)
+    assert theirs.stat().st_mode & 0o777 == 0o755
