@@ -6,6 +6,7 @@ says what is wrong and where.
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple, cast
 
@@ -20,7 +21,7 @@ from satchel.seal.encoding.jcs import SMALLEST, encode_sorted, has_plain_layout,
 from satchel.seal.limits import Limits, over_bounds
 from satchel.seal.records import PREFIX
 
-_times_of = attrgetter(*TIMES)
+_times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
 # A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
 # before a number is a colon; a batch with one is looked at line by line.
 _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\xff" * 5)
@@ -33,22 +34,10 @@ _ID = b'"id":"blake3:'
 _ID_LENGTH = len(_ID) + 64 + len(b'",')
 
 
-def _free_json_check(batch: bytes) -> Callable[[bytes], bool]:
-    """Return what tells whether free JSON in a line is as ``has_plain_layout`` wants it.
-
-    Numbers beyond 2^53-1 and keys beyond the BMP are looked for in the whole batch first.
-    """
-    ordinary: list[bool] = []
-
-    def check(line: bytes) -> bool:
-        if not ordinary:
-            flat = batch.translate(_FLAT, b"-")
-            ordinary.append(_LONG not in flat and _ASTRAL not in flat)
-        if ordinary[0]:
-            return line.count(b"{") + line.count(b"[") <= MAX_DEPTH
-        return has_plain_layout(line)
-
-    return check
+def _is_ordinary(batch: bytes) -> bool:
+    """Tell whether a batch has no number beyond 2^53-1 and no key beyond the BMP."""
+    flat = batch.translate(_FLAT, b"-")
+    return _LONG not in flat and _ASTRAL not in flat
 
 
 @cache
@@ -101,7 +90,7 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
     """
     decode, room = _decoder(component), _room(limits)
     proved, odd = list[tuple[Entry, bytes, int]](), list[int]()
-    free = _free_json_check(batch)
+    ordinary = _is_ordinary(batch)
     for place, line in enumerate(lines):
         try:
             model = decode(line)
@@ -114,8 +103,12 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
             encode_sorted(model) == line
             and model.id == PREFIX + raw.hex()
             and model.nonce is not None
-            # Without an object inside, numbers are in typed members only, or are the data.
-            and ((line.count(b"{") == 1 and model.data is None) or free(line))
+            # Numbers of free JSON need an object around them, or are the data.
+            and (
+                ((braces := line.count(b"{")) == 1 and model.data is None)
+                or (ordinary and braces + line.count(b"[") <= MAX_DEPTH)
+                or has_plain_layout(line)
+            )
             and (len(line) <= room or not over_bounds(model, len(line), limits))
             and _plain_numbers(model)
         ):
@@ -142,8 +135,7 @@ def _plain_numbers(entry: Entry) -> bool:
 
 def _digits_hold(entries: Sequence[Entry]) -> bool:
     """Tell whether the nonces and times of entries are what they should be."""
-    if not is_hex("".join([entry.nonce or "" for entry in entries])):
+    if not is_hex("".join(map(_nonce_of, entries))):
         return False
-    return are_canonical_times(
-        [text for entry in entries for text in _times_of(entry) if text is not None]
-    )
+    # No time is empty: its length was looked at.
+    return are_canonical_times(list(filter(None, chain.from_iterable(map(_times_of, entries)))))

@@ -62,15 +62,14 @@ def prove(task: Task) -> Proof:
     lines = task.batch.split(b"\n")
     lines.pop()
     found = sort(task.section, lines, task.batch, task.limits)
-    rows, roots = list[bytes](), 0
-    for model, raw, place in found.proved:
-        number = task.number + place
-        rows.append(_pack_row(raw, Role.ENTRY, number))
-        roots += not model.parent_ids
-        for parent in model.parent_ids:
-            rows.append(_pack_row(_raw(parent), Role.NEEDED, number))
-        for event in getattr(model, "source_event_ids", ()):
-            rows.append(_pack_row(_raw(event), Role.MENTIONED, number))
+    first, roots = task.number, len(found.proved)
+    rows = [_pack_row(raw, Role.ENTRY, first + place) for _, raw, place in found.proved]
+    for model, _, place in found.proved:
+        if model.parent_ids:
+            roots -= 1
+            rows += [_pack_row(_raw(one), Role.NEEDED, first + place) for one in model.parent_ids]
+        if events := getattr(model, "source_event_ids", ()):
+            rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
     return Proof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
 
 
