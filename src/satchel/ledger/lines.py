@@ -10,6 +10,7 @@ reaches the witness after its commit, so believing it is never too early.
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -76,6 +77,7 @@ def line_of(value: dict[str, Any]) -> bytes:
     return b"%04x %b %b\n" % (len(body), _checksum(body), body)
 
 
+@lru_cache(64)  # the newest line is looked at before every read and every append
 def witnessed(line: bytes, bank: str) -> Witnessed:
     """Return what a line without its LF says.
 

@@ -4,6 +4,8 @@ Source: the did:key method, multicodec 0xed01, base58btc. A key that libsodium's
 check refuses (small order, mixed order, non-canonical) is refused when it is read.
 """
 
+from functools import lru_cache
+
 from nacl import bindings
 
 from satchel.errors import MalformedError
@@ -32,9 +34,16 @@ def public_key(did: str) -> bytes:
     Raises:
         MalformedError: If the text is not the canonical did:key of a usable Ed25519 key.
     """
-    body = did.removeprefix(_PREFIX)
-    if len(did) > _TEXT_LENGTH or not did.startswith(_PREFIX) or not set(body) <= _VALUES.keys():
+    if len(did) > _TEXT_LENGTH or not did.startswith(_PREFIX):
         raise MalformedError(f"not a did:key of an Ed25519 key: {did[:80]!r}", field="key")
+    return _public_key(did)
+
+
+@lru_cache(256)  # a program meets few keys, each many times
+def _public_key(did: str) -> bytes:
+    body = did.removeprefix(_PREFIX)
+    if not set(body) <= _VALUES.keys():
+        raise MalformedError(f"not a did:key of an Ed25519 key: {did!r}", field="key")
     number = 0
     for char in body:
         number = number * 58 + _VALUES[char]
