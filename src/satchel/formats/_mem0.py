@@ -55,7 +55,9 @@ _USUAL_TEXTS = (
     *("id", "memory", "created_at", "updated_at"),
     *("user_id", "agent_id", "run_id", "app_id"),
 )
-_UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id", "expiration_date"}
+_UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id"}
+
+_NEVER = object()
 
 _SAID = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
@@ -91,6 +93,8 @@ def _usual_entry(row: Row) -> Entry | None:
         else:
             return None
     metadata, tags = kept.pop("metadata", ABSENT), kept.pop("categories", ())
+    day = kept.pop("expiration_date", _NEVER)
+    expires_at = None if day is _NEVER else _expiry(day)
     created, updated = said["created_at"], said["updated_at"]
     created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
     if (
@@ -100,6 +104,7 @@ def _usual_entry(row: Row) -> Entry | None:
         or not (tags == () or _tags(tags))
         or (created is not None and not created_at)
         or (updated is not None and not updated_at)
+        or (day is not _NEVER and (expires_at is None or _last_day(expires_at) != day))
         or not _UNUSUAL.isdisjoint(kept)
     ):
         return None
@@ -109,6 +114,7 @@ def _usual_entry(row: Row) -> Entry | None:
         text=said["memory"],
         created_at=created_at,
         updated_at=updated_at,
+        expires_at=expires_at,
         tags=tuple(tags),
         metadata=metadata or {},
         scope=_scope_of(said["user_id"], said["agent_id"], said["run_id"], said["app_id"]),
