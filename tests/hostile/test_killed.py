@@ -22,7 +22,8 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def hook(event, arguments):
-    if event == moment and str(arguments[0]).startswith(folder):
+    # Within a folder that is held open, names are relative to it.
+    if event == moment and str(arguments[0]).startswith((folder, ".out.pam.jsonl")):
         die()
 
 moment, folder, *arguments = sys.argv[1:]
