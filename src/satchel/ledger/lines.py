@@ -1,9 +1,10 @@
 """Lines of a witness file: one signed head each, framed so that a torn one can be told.
 
 A line is the length of its JSON (4 hex digits), a checksum over it (16), and the canonical JSON
-of a signed head, then LF. A crash while a line is appended leaves less than the length says, or
-zero bytes where the disk had not caught up, and no LF. Anything else that does not match its
-checksum was changed later, and is damage. A last line that lacks its LF alone is whole: a head
+of a signed head, then LF. A crash while a line is appended leaves less than the length says and no
+LF, or, where the disk had not caught up, zero bytes in any part of it: its LF may be there without
+its beginning. Anything else that does not match its checksum was changed later, and is damage. A
+last line that lacks its LF alone is whole: a head
 reaches the witness after its commit, so believing it is never too early.
 """
 
@@ -30,6 +31,7 @@ DAMAGED = (
 """What to do about a damaged witness."""
 
 _CHUNK = 1 << 16
+_SECTOR = 512
 _HEADER = re.compile(rb"([0-9a-f]{4}) ([0-9a-f]{16}) ")
 _HEADER_BYTES = 22
 _PARTIAL_HEADER = re.compile(rb"[0-9a-f]{0,4}|[0-9a-f]{4} [0-9a-f]{0,16}")
@@ -133,9 +135,13 @@ def tail_of(handle: int) -> Tail:
     start = max(0, size - 2 * MAX_LINE)
     data = os.pread(handle, size - start, start)
     before, _, rest = data.rpartition(b"\n")
+    if not rest:
+        line = before.rpartition(b"\n")[2]
+        if _has_hole(line, start + len(before) - len(line)):
+            before, rest = before[: -len(line) - 1], line + b"\n"
     end = start + len(data) - len(rest)
     if rest:
-        body = rest.rstrip(b"\0")
+        body = rest.partition(b"\0")[0]
         if _is_whole(body):
             return Tail(body, end + len(body), closed=False)
         if not _is_torn(rest):
@@ -182,6 +188,14 @@ def _is_whole(line: bytes) -> bool:
     except WitnessError:
         return False
     return True
+
+
+def _has_hole(line: bytes, place: int) -> bool:
+    """Tell whether part of a line, at a place of the file, never reached the disk.
+
+    One zero byte may as well be a change; it is a hole where a sector ends with it.
+    """
+    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (place + 1) % _SECTOR == 0)
 
 
 def _is_torn(rest: bytes) -> bool:

@@ -37,11 +37,7 @@ def translated(name: str) -> Iterator[None]:
     except apsw.ReadOnlyError as error:
         raise ReadOnlyStoreError("the store can only be read", file=name) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise StoreDamagedError(
-            f"the database is damaged: {error}",
-            file=name,
-            hint="Keep the file as it is and see: satchel doctor.",
-        ) from error
+        raise damaged(name, str(error)) from error
     except apsw.ConstraintError as error:
         if "record.slot" in str(error):
             raise SlotTakenError("there is a current record for the same thing already") from error
@@ -54,3 +50,26 @@ def translated(name: str) -> Iterator[None]:
         ) from error
     except apsw.Error as error:
         raise StoreError(f"the store failed: {error}", file=name) from error
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Turn what damaged rows do to whoever fetches them into our error, and SQLite's as well.
+
+    Raises:
+        StoreError: As ``translated``.
+    """
+    with translated(name):
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise damaged(name, "text in it is no text") from error
+
+
+def damaged(name: str, what: str) -> StoreDamagedError:
+    """Return the error for a file that does not hold what it has to."""
+    return StoreDamagedError(
+        f"the database is damaged: {what}",
+        file=name,
+        hint="Keep the file as it is and see: satchel doctor.",
+    )
