@@ -12,11 +12,11 @@ The witness writes through ``os``; ``Disk.patch`` has it do so here.
 import errno
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import apsw
@@ -80,15 +80,6 @@ class Disk(apsw.VFS):
             self._gone[filename] = file
         if syncdir:
             self.force_names(Path(filename).parent)
-
-    def excepthook(
-        self,
-        etype: type[BaseException] | None,
-        evalue: BaseException | None,
-        etraceback: TracebackType | None,
-    ) -> bool:
-        """Hear of errors that SQLite keeps to itself: without power, those of the clearing up."""
-        return self.off
 
     # -- what is kept ----------------------------------------------------------------------
 
@@ -182,6 +173,13 @@ class Disk(apsw.VFS):
             self.step()
             self.force_names(path)
 
+        hear = sys.unraisablehook
+
+        def unraisable(what: Any) -> None:
+            if not self.off:  # what SQLite cannot clear up without power is no news
+                hear(what)
+
+        patch.setattr(sys, "unraisablehook", unraisable)
         instead("pwrite", lambda path, data, place: self.write(path, place, data), real=True)
         instead("ftruncate", self.truncate, real=True)
         instead("fdatasync", self.sync, real=False)
@@ -195,15 +193,6 @@ class _Open(apsw.VFSFile):
         self._disk, self._path = disk, path
         self._names = bool(flags[0] & _JOURNALS)  # their first sync forces the folder as well
         super().__init__("", name, flags)
-
-    def excepthook(
-        self,
-        etype: type[BaseException] | None,
-        evalue: BaseException | None,
-        etraceback: TracebackType | None,
-    ) -> bool:
-        """Hear of errors that SQLite keeps to itself."""
-        return self._disk.off
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
         """Write."""
