@@ -19,3 +19,11 @@ def test_no_sequence_of_two_moves_gets_through() -> None:
     """Edits, genuine writes, restarts and rollbacks, one after another."""
     _, findings = compose(SatchelSqlite, max_len=2)
     assert findings == []
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_no_sequence_of_three_moves_gets_through() -> None:
+    """All of them, which takes a minute."""
+    _, findings = compose(SatchelSqlite, max_len=3)
+    assert findings == []
