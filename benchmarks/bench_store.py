@@ -23,6 +23,8 @@ MANY, FEW = 100_000, 300
 APPEND_BOUND, SINGLE_BOUND = 4, 3
 READ_BOUND_MS = 2.0
 MEMORY_BOUND = 120 * 10**6
+REAL_SYNC = 0.0005
+"""Seconds that a sync takes at least where it reaches a medium; the bound is meant for those."""
 
 
 def test_a_store_takes_memories_and_gives_them_back(tmp_path: Path) -> None:
@@ -84,10 +86,6 @@ def test_ten_verified_entries_of_100_000_cost_2_ms_more_at_most(tmp_path: Path) 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-@pytest.mark.xfail(
-    strict=False,
-    reason="where a sync takes 0.06 ms, 1.4 ms of work are 20 of them; met where it takes 0.5 ms",
-)
 def test_one_durable_append_takes_3_times_one_sync_at_most(tmp_path: Path) -> None:
     """The database's sync and the witness's are two of them."""
     whole = [*data.sealed(data.entries(2 * GROUP))]
@@ -109,6 +107,10 @@ def test_one_durable_append_takes_3_times_one_sync_at_most(tmp_path: Path) -> No
             [[times["append"] * 1000, ratio, SINGLE_BOUND]],
         ),
     )
+    if times["sync"] < REAL_SYNC and ratio > SINGLE_BOUND:
+        pytest.xfail(
+            f"a sync takes {times['sync'] * 1000:.2f} ms here, {ratio:.0f} of them an append"
+        )
     assert ratio <= SINGLE_BOUND
 
 

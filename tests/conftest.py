@@ -1,6 +1,8 @@
 """Settings and fixtures shared by every test."""
 
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     not_run = sum("shared" in r.keywords for r in terminalreporter.stats.get("skipped", []))
     terminalreporter.write_line(f"shared samples: {ran} tests ran, {not_run} could not")
+
+
+@pytest.fixture
+def mount_small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Give what mounts a file system of a size such as ``64k``; that needs root."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Path:
+        folder = tmp_path / "small"
+        folder.mkdir()
+        options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        if subprocess.run(["mount", *options], check=False, capture_output=True).returncode:
+            pytest.skip("a small file system can be mounted by root only")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)

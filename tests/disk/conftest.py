@@ -1,7 +1,6 @@
 """What the tests of files share."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,19 +12,9 @@ from satchel.disk.contained import ContainedFolder
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_small: Callable[[str], Path]) -> Path:
     """A file system of 256 kB; making one needs root."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)],
-        check=False,
-        capture_output=True,
-    )
-    if made.returncode:
-        pytest.skip("a small file system can be mounted by root only")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    return mount_small("256k")
 
 
 @pytest.fixture

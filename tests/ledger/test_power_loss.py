@@ -1,8 +1,7 @@
 """The power goes at any write or sync: nothing acknowledged is lost, and the rest is sound."""
 
 import random
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,19 +186,9 @@ def test_a_full_disk_takes_nothing_and_goes_on_with_space(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_small: Callable[[str], Path]) -> Path:
     """A file system of 2 MB; making one needs root."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)],
-        check=False,
-        capture_output=True,
-    )
-    if made.returncode:
-        pytest.skip("a small file system can be mounted by root only")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    return mount_small("2m")
 
 
 @pytest.mark.parametrize("witnessed_there", [True, False])

@@ -3,9 +3,8 @@
 import errno
 import os
 import resource
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -486,19 +485,9 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_small: Callable[[str], Path]) -> Path:
     """A file system of 64 kB; making one needs root."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)],
-        check=False,
-        capture_output=True,
-    )
-    if made.returncode:
-        pytest.skip("a small file system can be mounted by root only")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    return mount_small("64k")
 
 
 def test_a_really_full_disk_keeps_the_newest_head(small_disk: Path) -> None:

@@ -333,11 +333,8 @@ def _is_shut(error: OSError | TargetError) -> bool:
 def _looking(path: Path) -> Iterator[None]:
     """Turn what can go wrong while reading into a refusal that names the file."""
     try:
-        yield
-    except PathRefusedError as error:
-        raise WitnessError(error.message, file=error.file, hint=error.hint) from error
-    except SatchelError as error:
-        raise error.located(file=str(path)) from error.__cause__
+        with _refusing(path):
+            yield
     except OSError as error:
         raise WitnessError(
             f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
@@ -348,10 +345,18 @@ def _looking(path: Path) -> Iterator[None]:
 def _changing(path: Path) -> Iterator[None]:
     """Turn what can go wrong while writing into an error that names the file."""
     try:
+        with _refusing(path):
+            yield
+    except OSError as error:
+        raise target_error(path, error) from error
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Name the file in our own errors, and refuse what is no witness of ours."""
+    try:
         yield
     except PathRefusedError as error:
         raise WitnessError(error.message, file=error.file, hint=error.hint) from error
     except SatchelError as error:
         raise error.located(file=str(path)) from error.__cause__
-    except OSError as error:
-        raise target_error(path, error) from error
