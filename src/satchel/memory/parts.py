@@ -78,11 +78,11 @@ class TrustClass(StrEnum):
     IMPORTED = "imported"
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A value inside a record; members at their default are not written."""
 
 
-class Entity(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Entity(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A person, place or thing that the text is about."""
 
     name: str
@@ -90,7 +90,7 @@ class Entity(Part, frozen=True, kw_only=True, omit_defaults=True):
     aliases: tuple[str, ...] = ()
 
 
-class Scope(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Scope(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Whose memory it is, in the source's own ids."""
 
     user: str | None = None
@@ -100,14 +100,14 @@ class Scope(Part, frozen=True, kw_only=True, omit_defaults=True):
     namespace: tuple[str, ...] = ()
 
 
-class Evidence(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Evidence(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Something beyond entries that a memory was made from, such as a message."""
 
     kind: str
     id: str
 
 
-class Origin(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where a record was before it was here."""
 
     provider: str | None = None

@@ -4,7 +4,7 @@ Whatever is out of the ordinary in an entry is left to the careful way, ``record
 says what is wrong and where.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from operator import attrgetter
@@ -13,15 +13,24 @@ from typing import NamedTuple, cast
 import msgspec
 from blake3 import blake3
 
-from satchel.memory.entries import ENTRY_CLASSES, TIMES, Entry
+from satchel.memory.entries import ENTRY_CLASSES, TIMES, Entry, Semantic
 from satchel.memory.parts import Component, is_hex
 from satchel.memory.times import are_canonical_times
 from satchel.seal.encoding.domain import MAX_DEPTH
-from satchel.seal.encoding.jcs import SMALLEST, encode_sorted, has_plain_layout, plain_float
+from satchel.seal.encoding.jcs import (
+    SMALLEST,
+    encode_lines,
+    encode_sorted,
+    has_plain_layout,
+    plain_float,
+)
 from satchel.seal.limits import Limits, over_bounds
 from satchel.seal.records import PREFIX
 
 _times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
+_salience_of, _confidence_of = attrgetter("salience"), attrgetter("confidence")
+_id_of, _data_of = attrgetter("id"), attrgetter("data")
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
 # before a number is a colon; a batch with one is looked at line by line.
 _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\xff" * 5)
@@ -40,9 +49,16 @@ def _is_ordinary(batch: bytes) -> bool:
     return _LONG not in flat and _ASTRAL not in flat
 
 
+class _Codec(NamedTuple):
+    """Reads many entries of one component, and writes them as msgspec would."""
+
+    one: Callable[[bytes], Entry]
+    many: Callable[[bytes], list[Entry]]
+
+
 @cache
-def _decoder(component: str) -> Callable[[bytes], Entry]:
-    """Return a decoder for the entries of a component that leaves their digits to later."""
+def _codec(component: str) -> _Codec:
+    """Return decoders for the entries of a component that leave their digits to later."""
     cls = ENTRY_CLASSES[Component(component)]
     unchecked = msgspec.defstruct(
         cls.__name__,
@@ -56,8 +72,11 @@ def _decoder(component: str) -> Callable[[bytes], Entry]:
         omit_defaults=True,
         gc=False,  # JSON has no cycles, and looking for them costs a tenth
     )
-    decode = msgspec.json.Decoder(unchecked, float_hook=plain_float).decode
-    return cast("Callable[[bytes], Entry]", decode)
+    decoder = msgspec.json.Decoder(unchecked, float_hook=plain_float)
+    return _Codec(
+        cast("Callable[[bytes], Entry]", decoder.decode),
+        cast("Callable[[bytes], list[Entry]]", decoder.decode_lines),
+    )
 
 
 def _later(entry: Entry) -> None:
@@ -85,39 +104,90 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
     Args:
         component: The type that the entries should have.
         lines: Their canonical bytes, as claimed.
-        batch: The lines again, joined.
+        batch: The lines again, each with its end.
         limits: The bounds on an entry.
     """
-    decode, room = _decoder(component), _room(limits)
-    proved, odd = list[tuple[Entry, bytes, int]](), list[int]()
-    ordinary = _is_ordinary(batch)
+    count = len(lines)
+    places, models = _read(_codec(component), lines, batch)
+    if len(places) < len(lines):
+        lines = [lines[place] for place in places]
+    hashes = list(map(_hash_of_the_rest, lines))
+    proved = list(zip(models, hashes, places, strict=True))
+    if not (
+        _have_own_ids(models, hashes)
+        and None not in map(_nonce_of, models)
+        and _hold_no_free_json(models, batch)
+        and max(map(len, lines), default=0) <= _room(limits)
+    ):
+        ordinary = _is_ordinary(batch)
+        proved = [
+            found
+            for found, line in zip(proved, lines, strict=True)
+            if _holds(*found[:2], line, limits, ordinary=ordinary)
+        ]
+    if not _digits_hold([model for model, _, _ in proved]):
+        proved.clear()
+    held = {place for _, _, place in proved}
+    return Sorted(proved, [place for place in range(count) if place not in held])
+
+
+def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int], Sequence[Entry]]:
+    """Return the entries whose bytes msgspec would write the same way, and their places.
+
+    What is written of a value holds no line end, so equal bytes are equal line by line.
+    """
+    try:
+        models = codec.many(batch)
+        if encode_lines(models) == batch and _plain_numbers(models):
+            return range(len(models)), models
+    except _UNREADABLE:
+        pass
+    found = dict(_read_singly(codec, lines))
+    return list(found), list(found.values())
+
+
+def _read_singly(codec: _Codec, lines: list[bytes]) -> Iterator[tuple[int, Entry]]:
     for place, line in enumerate(lines):
         try:
-            model = decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            odd.append(place)
+            model = codec.one(line)
+        except _UNREADABLE:
             continue
-        start = line.find(_ID)
-        raw = blake3(line[:start] + line[start + _ID_LENGTH :]).digest()
-        if (
-            encode_sorted(model) == line
-            and model.id == PREFIX + raw.hex()
-            and model.nonce is not None
-            # Numbers of free JSON need an object around them, or are the data.
-            and (
-                ((braces := line.count(b"{")) == 1 and model.data is None)
-                or (ordinary and braces + line.count(b"[") <= MAX_DEPTH)
-                or has_plain_layout(line)
-            )
-            and (len(line) <= room or not over_bounds(model, len(line), limits))
-            and _plain_numbers(model)
-        ):
-            proved.append((model, raw, place))
-        else:
-            odd.append(place)
-    if not _digits_hold([model for model, _, _ in proved]):
-        return Sorted([], list(range(len(lines))))
-    return Sorted(proved, odd)
+        if encode_sorted(model) == line and _plain_numbers([model]):
+            yield place, model
+
+
+def _hash_of_the_rest(line: bytes) -> bytes:
+    start = line.find(_ID)
+    return blake3(line[:start] + line[start + _ID_LENGTH :]).digest()
+
+
+def _have_own_ids(models: Sequence[Entry], hashes: list[bytes]) -> bool:
+    """Tell whether each id is its hash; all are as long, so each stands at its own place."""
+    expected = PREFIX + b"".join(hashes).hex("\n", 32).replace("\n", "\n" + PREFIX)
+    return None not in (ids := list(map(_id_of, models))) and "\n".join(ids) == expected
+
+
+def _hold_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
+    """Tell whether no entry has free JSON, whose numbers can be spelled in ways of their own.
+
+    Such numbers need an object around them, or are the data.
+    """
+    known = sum((one.scope is not None) + (one.origin is not None) + 1 for one in models)
+    return batch.count(b"{") == known and all(one is None for one in map(_data_of, models))
+
+
+def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
+    """Tell whether one entry holds."""
+    return (
+        model.id == PREFIX + raw.hex()
+        and model.nonce is not None
+        and (
+            _hold_no_free_json([model], line)
+            or (ordinary and line.count(b"{") + line.count(b"[") <= MAX_DEPTH)
+            or has_plain_layout(line)
+        )
+        and not over_bounds(model, len(line), limits)
+    )
 
 
 def _room(limits: Limits) -> int:
@@ -125,12 +195,13 @@ def _room(limits: Limits) -> int:
     return min(limits.entry_bytes, limits.metadata_keys * 4, limits.tags * 3, limits.parents * 74)
 
 
-def _plain_numbers(entry: Entry) -> bool:
+def _plain_numbers(entries: Sequence[Entry]) -> bool:
     """Tell whether the numbers of the model are spelled as everybody would."""
-    if entry.salience is not None and not SMALLEST <= entry.salience < 1:
-        return False
-    confidence = getattr(entry, "confidence", None)
-    return confidence is None or SMALLEST <= confidence < 1
+    numbers = [one for one in map(_salience_of, entries) if one is not None]
+    if entries and isinstance(entries[0], Semantic):
+        confidences = map(_confidence_of, cast("Sequence[Semantic]", entries))
+        numbers += [one for one in confidences if one is not None]
+    return not numbers or (min(numbers) >= SMALLEST and max(numbers) < 1)
 
 
 def _digits_hold(entries: Sequence[Entry]) -> bool:

@@ -19,7 +19,7 @@ from satchel.seal.records import PREFIX
 
 _HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
 _HEADER_START = b'{"section":"'
-_LINES_CHUNK = 1 << 17  # what is made of its lines stays in the processor's cache
+_LINES_CHUNK = 1 << 19  # enough for a worker to be worth the message, few enough to be held
 
 
 Progress = Callable[[int, int], None]
@@ -151,11 +151,19 @@ class Batch(NamedTuple):
     """Some records of one section, next to each other."""
 
     section: str
-    lines: list[bytes]
-    """Canonical bytes, without line ends."""
+    text: bytes
+    """Canonical bytes, each record with its line end."""
 
     number: int
     """Of the first of them, as in ``Line``."""
+
+    records: int
+    """How many there are."""
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The records one by one, without line ends."""
+        return lines_of(self.text)
 
 
 class Body:
@@ -227,20 +235,18 @@ class Body:
         """
         section, held = "", True
         count, number = 0, 1
-        for lines, headed in self._whole_lines():
-            start = 0
-            for place, name in _headers(lines) if headed else ():
-                if place > start:
-                    yield self._batch(section, lines[start:place], number + start)
-                    held = True
-                section, held = self._next_section(section, name, held, number + place), False
-                count -= 1
-                start = place + 1
-            if start < len(lines):
-                yield self._batch(section, lines[start:], number + start)
-                held = True
-            count += len(lines)
-            number += len(lines)
+        for text in self._whole_lines():
+            for piece, name in _pieces(text):
+                if name is not None:
+                    section, held = self._next_section(section, name, held, number), False
+                    number += 1
+                    continue
+                if not section:
+                    raise self._malformed("a record before the first section", number)
+                held, found = True, piece.count(b"\n")
+                yield Batch(section, piece, number, found)
+                count += found
+                number += found
         if not held:
             raise self._malformed(f"the section {section!r} is empty", number - 1)
         if count > self._limits.records:
@@ -255,10 +261,8 @@ class Body:
             if span is None:
                 end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
                 span = Span(end, end, 0, batch.number)
-            end += sum(map(len, batch.lines)) + len(batch.lines)
-            found[batch.section] = Span(
-                span.start, end, span.count + len(batch.lines), span.first_line
-            )
+            end += len(batch.text)
+            found[batch.section] = Span(span.start, end, span.count + batch.records, span.first_line)
         return found
 
     def within(self, span: Span) -> Iterator[bytes]:
@@ -289,42 +293,64 @@ class Body:
             raise self._malformed(f"the section {name!r} is repeated or out of order", number)
         return name
 
-    def _batch(self, section: str, lines: list[bytes], number: int) -> Batch:
-        if not section:
-            raise self._malformed("a record before the first section", number)
-        return Batch(section, lines, number)
-
-    def _whole_lines(self) -> Iterator[tuple[list[bytes], bool]]:
-        """Yield the lines of each chunk, and whether a section may start among them."""
-        rest, bound, number = b"", self._limits.line_bytes, 1
+    def _whole_lines(self) -> Iterator[bytes]:
+        """Yield the bytes again, cut only where lines end."""
+        rest, bound, offset = b"", self._limits.line_bytes, 0
         for chunk in self.chunks(_LINES_CHUNK):
             text = rest + chunk
-            lines = text.split(b"\n")
-            rest = lines.pop()
-            if len(rest) + len(chunk) > bound:
-                for place, line in enumerate([*lines, rest]):
+            end = text.rfind(b"\n") + 1
+            rest, whole = text[end:], text[:end]
+            if len(text) > bound:
+                lines = [*lines_of(whole), rest]
+                for place, line in enumerate(lines):
                     if len(line) > bound:
-                        yield lines[:place], True
+                        yield b"".join(one + b"\n" for one in lines[:place])
                         raise LimitError(
                             f"a line is longer than {bound} bytes",
-                            line=self.line_of(number + place),
+                            line=self.line_of(self._number_at(offset) + place),
                         )
-            yield lines, _HEADER_START in text
-            number += len(lines)
+            if whole:
+                yield whole
+            offset += end
         if rest:
-            raise self._malformed("the last line is cut", number)
+            raise self._malformed("the last line is cut", self._number_at(offset))
+
+    def _number_at(self, offset: int) -> int:
+        """Return the number of the line that starts at a byte of the body."""
+        self._handle.seek(self._start)
+        number = 1
+        while offset:
+            chunk = _read(self._handle, min(CHUNK, offset))
+            number += chunk.count(b"\n")
+            offset -= len(chunk)
+        return number
 
     def _malformed(self, message: str, number: int) -> MalformedError:
         return MalformedError(message, line=self.line_of(number))
 
 
-def _headers(lines: list[bytes]) -> list[tuple[int, str]]:
-    """Return where section headers are among lines, and what they name."""
-    return [
-        (place, header[1].decode())
-        for place, line in enumerate(lines)
-        if line.startswith(_HEADER_START) and (header := _HEADER.fullmatch(line))
-    ]
+def lines_of(text: bytes) -> list[bytes]:
+    """Return whole lines without their ends."""
+    return text.split(b"\n")[:-1]
+
+
+def _pieces(text: bytes) -> Iterator[tuple[bytes, str | None]]:
+    """Yield whole lines cut where section headers are, and what each of these names."""
+    if _HEADER_START not in text:
+        yield text, None
+        return
+    records = list[bytes]()
+    for line in lines_of(text):
+        header = _HEADER.fullmatch(line) if line.startswith(_HEADER_START) else None
+        if header is None:
+            records.append(line + b"\n")
+            continue
+        if records:
+            yield b"".join(records), None
+            records = []
+        yield line, header[1].decode()
+    if records:
+        yield b"".join(records), None
 
 
 def _read(handle: BinaryIO, size: int) -> bytes:

@@ -13,8 +13,12 @@ import msgspec
 from satchel.errors import MalformedError, ValueRefusedError
 from satchel.seal.encoding.domain import MAX_DEPTH, checked
 
-encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_encoder = msgspec.json.Encoder(order="sorted")
+encode_sorted = _encoder.encode
 """Sorted compact JSON; canonical only for values without the three exceptions above."""
+
+encode_lines = _encoder.encode_lines
+"""As ``encode_sorted``, for many values, with a line end after each."""
 
 _decode = msgspec.json.Decoder().decode
 

@@ -8,7 +8,7 @@ import msgspec
 from satchel.errors import MalformedError, SatchelError
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.records import Bank, Config, Erasure, Model, Redaction
-from satchel.seal.artifact.body import Body, RootHash
+from satchel.seal.artifact.body import Body, RootHash, lines_of
 from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
 from satchel.seal.encoding.jcs import decode_canonical
@@ -61,18 +61,18 @@ class Contents:
         """Read everything; what is wrong is noted, only a broken structure raises."""
         root, together = RootHash(), self._head is None and self._lineage is None
         with closing(Prover(body.size if together else 0)) as prover:
-            for section, lines, number in body.batches():
-                self.counts[section] = self.counts.get(section, 0) + len(lines)
-                batch = b"\n".join(lines) + b"\n"
+            for batch in body.batches():
+                section, text, number, count = batch
+                self.counts[section] = self.counts.get(section, 0) + count
                 if section in COMPONENTS:
-                    root.feed(section, batch)
+                    root.feed(section, text)
                 if section in COMPONENTS and together:
-                    for done in prover.add(Task(section, batch, number, self._limits)):
+                    for done in prover.add(Task(section, text, number, self._limits)):
                         self._take(*done)
                 else:
                     for done in prover.rest():
                         self._take(*done)
-                    self._look_at(section, lines, number)
+                    self._look_at(section, batch.lines, number)
             for done in prover.rest():
                 self._take(*done)
         self.root_hash = root.finish()
@@ -82,7 +82,7 @@ class Contents:
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
         if proof.odd:
-            lines = task.batch.split(b"\n")
+            lines = lines_of(task.batch)
             self._section = task.section
             for place in proof.odd:
                 self._carefully(self._record, lines[place], task.number + place)

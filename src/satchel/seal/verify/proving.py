@@ -16,6 +16,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
+from satchel.memory.entries import Semantic
+from satchel.seal.artifact.body import lines_of
 from satchel.seal.batches import sort
 from satchel.seal.graph import Role
 from satchel.seal.limits import Limits
@@ -59,8 +61,7 @@ class Proof(NamedTuple):
 
 def prove(task: Task) -> Proof:
     """Prove what can be proved of a task's entries in few steps."""
-    lines = task.batch.split(b"\n")
-    lines.pop()
+    lines = lines_of(task.batch)
     found = sort(task.section, lines, task.batch, task.limits)
     first, roots = task.number, len(found.proved)
     rows = [_pack_row(raw, Role.ENTRY, first + place) for _, raw, place in found.proved]
@@ -68,7 +69,8 @@ def prove(task: Task) -> Proof:
         if model.parent_ids:
             roots -= 1
             rows += [_pack_row(_raw(one), Role.NEEDED, first + place) for one in model.parent_ids]
-        if events := getattr(model, "source_event_ids", ()):
+        if isinstance(model, Semantic):
+            events = model.source_event_ids
             rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
     return Proof(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
 
