@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from satchel.errors import SlotTakenError, StoreError
-from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Commit, StoredHead, StoreTraits
+from satchel.ports.rows import PENDING, Filter, Row, Standing
+from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
 
 _NO_HEAD = StoredHead(b"", b"")
 
@@ -61,7 +61,7 @@ class _View:
         return [rows[place] for place in set(places) if 0 <= place < len(rows)]
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return (row for row in self._rows(bank)[after + 1 :] if wanted.matches(row))
+        return (row for row in self._rows(bank)[after + 1 :] if wanted.nominates(row))
 
     def current(self, bank: str, slot: str) -> Row | None:
         return next((row for row in self._rows(bank) if _holds(row, slot)), None)
@@ -71,7 +71,9 @@ class _View:
             if any((link.target if incoming else link.source) == end for link in row.links):
                 yield row
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, float]]:
         return []
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
@@ -89,7 +91,10 @@ class _Transaction(_View):
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
         for change in commit.changes:
             row = mine.rows[change.seq]
-            mine.rows[change.seq] = row.changed(retired=change.retired, hold=change.hold)
+            mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
+        for sweep in commit.sweeps:
+            places = slice(sweep.first, sweep.last + 1)
+            mine.rows[places] = [_swept(row, sweep) for row in mine.rows[places]]
         mine.rows += commit.rows
         _refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
@@ -102,6 +107,18 @@ class _Transaction(_View):
             else:
                 values[name] = value
         self._side[bank] = values
+
+
+def _swept(row: Row, sweep: Sweep) -> Row:
+    hold = row.hold if sweep.hold is None else sweep.hold
+    retired = sweep.retired if _was(row) is sweep.was else row.retired
+    return row.changed(Standing(retired, hold))
+
+
+def _was(row: Row) -> Was:
+    if row.retired is None:
+        return Was.CURRENT
+    return Was.PENDING if row.retired == PENDING else Was.RETIRED
 
 
 def _holds(row: Row, slot: str) -> bool:

@@ -11,7 +11,7 @@ from satchel.ports.rows import Filter, Row
 from satchel.ports.store import StoredHead
 from satchel.stores import _terms
 from satchel.stores.sqlite.errors import damaged, decoding
-from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 
 _COLUMNS = (
     *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
@@ -26,8 +26,8 @@ _KINDS: _Kinds = (
 """What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
 
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
-_SEQ = (1 << SEQ_BITS) - 1
 NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
+_MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
 _MOST_AT_ONCE = 500
 _CURRENT = "record.retired IS NULL"
 
@@ -80,13 +80,13 @@ class View:
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         first = self._number(bank) << SEQ_BITS
-        wanted = [first + place for place in set(places) if 0 <= place <= _SEQ]
+        wanted = [first + place for place in set(places) if 0 <= place <= SEQ_MASK]
         return [_row(found) for found in self._in(f"{_SELECT} WHERE place IN ", wanted, _KINDS)]
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
         first = self._number(bank) << SEQ_BITS
         clauses = ["place > ?", "place <= ?"]
-        values: list[Any] = [first + after, first + _SEQ]
+        values: list[Any] = [first + after, first + SEQ_MASK]
         for clause, value in _clauses(wanted):
             clauses.append(clause)
             values += value
@@ -107,17 +107,20 @@ class View:
         found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
         yield from sorted(map(_row, found), key=lambda row: row.seq)
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, float]]:
         match = _terms.query(text)
         if match is None:
             return []
         first = self._number(bank) << SEQ_BITS
-        sql = (
-            "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
-            " ORDER BY rank, rowid LIMIT ?"
-        )
-        found = self._all(sql, match, first, first + _SEQ, limit, kinds=(int, float))
-        return [(place & _SEQ, -rank) for place, rank in found]
+        bounds = [first, first + SEQ_MASK]
+        for start, end in without:
+            bounds += (first + start, first + end)
+        left_out = " AND rowid NOT BETWEEN ? AND ?" * len(without)
+        sql = f"{_MATCHING}{left_out} ORDER BY rank, rowid LIMIT ?"
+        found = self._all(sql, match, *bounds, limit, kinds=(int, float))
+        return [(place & SEQ_MASK, -rank) for place, rank in found]
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         sql = "SELECT name, value FROM side WHERE bank = ? AND substr(name, 1, ?) = ? ORDER BY name"
@@ -161,13 +164,13 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     if wanted.until is not None:
         yield "moment < ?", [wanted.until]
     if wanted.as_of is not None:
-        yield f"place & {_SEQ} < ?", [wanted.as_of]
+        yield f"place & {SEQ_MASK} < ?", [wanted.as_of]
     if not wanted.retired:
         yield (
             _CURRENT if wanted.as_of is None else f"({_CURRENT} OR retired >= ?)",
             ([] if wanted.as_of is None else [wanted.as_of]),
         )
-    if not wanted.held:
+    if not wanted.held and wanted.as_of is None:
         yield "hold = 0", []
 
 
@@ -175,4 +178,4 @@ def _row(found: Sequence[Any]) -> Row:
     place, identity, *rest = found
     values = dict(zip(_COLUMNS[2:], rest, strict=True))
     values["hold"] = bool(values["hold"])
-    return Row(seq=place & _SEQ, id=ID_PREFIX + identity.hex(), **values)
+    return Row(seq=place & SEQ_MASK, id=ID_PREFIX + identity.hex(), **values)

@@ -18,6 +18,8 @@ VERSION = 1
 SEQ_BITS = 40
 """Bits of ``place`` that hold the place in the log."""
 
+SEQ_MASK = (1 << SEQ_BITS) - 1
+
 _TABLES = """
 CREATE TABLE bank (
     number INTEGER PRIMARY KEY,

@@ -3,16 +3,25 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import Change, Commit
+from satchel.ports.rows import PENDING, Row, derive_row
+from satchel.ports.store import Change, Commit, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
 from satchel.seal.records import shape_of
 from satchel.stores import _terms
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.reading import NODE_BITS, View, raw_id
-from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
+_WAS = {
+    Was.CURRENT: "retired IS NULL",
+    Was.RETIRED: "retired >= 0",
+    Was.PENDING: f"retired = {PENDING}",
+}
+_RETIRE = "UPDATE record SET retired = ? WHERE place BETWEEN ? AND ?"
+_SEARCHED = """
+SELECT place, run, session, body FROM record WHERE place BETWEEN ? AND ? AND body IS NOT NULL
+AND (retired IS NULL OR retired = -1) ORDER BY place LIMIT 1000"""
 _INDEX = "INSERT INTO words (rowid, terms) VALUES (?, ?)"
 
 
@@ -31,10 +40,13 @@ class Transaction(View):
     def append(self, bank: str, commit: Commit) -> None:
         with translated(self._name):
             number = self._bank(bank, commit)
-            for change in commit.changes:
+            # A slot has to be free before another row can take it.
+            for change in sorted(commit.changes, key=lambda change: change.retired is None):
                 self._change(number, change)
+            for sweep in commit.sweeps:
+                self._sweep(number, sweep)
             self._add(number, commit.rows)
-            self._index(number, [row for row in commit.rows if row.retired is None and row.text])
+            self._index(number, [row for row in commit.rows if row.text and _is_searched(row)])
             if commit.rows:
                 first = (number << NODE_BITS) + leaf_position(commit.rows[0].seq)
                 self._many("INSERT INTO node VALUES (?, ?)", enumerate(commit.nodes, first))
@@ -96,11 +108,35 @@ class Transaction(View):
         sql = "UPDATE record SET retired = ?, hold = ? WHERE place = ?"
         self._all(sql, change.retired, int(change.hold), place)
         self._all("DELETE FROM words WHERE rowid = ?", place)
-        if change.retired is None:
-            found = self._all("SELECT run, session, body FROM record WHERE place = ?", place)
-            for run, session, body in found:
-                if body is not None and (words := _words(body)):
-                    self._index(number, [_Spoken(change.seq, words, run, session)])
+        if change.retired in (None, PENDING):
+            self._index_again(number, place, place)
+
+    def _sweep(self, number: int, sweep: Sweep) -> None:
+        first, last = (number << SEQ_BITS) + sweep.first, (number << SEQ_BITS) + sweep.last
+        if sweep.hold is not None:
+            sql = "UPDATE record SET hold = ? WHERE place BETWEEN ? AND ?"
+            self._all(sql, int(sweep.hold), first, last)
+        if sweep.was is None:
+            return
+        self._all(f"{_RETIRE} AND {_WAS[sweep.was]}", sweep.retired, first, last)
+        if sweep.was is Was.RETIRED:
+            self._index_again(number, first, last)
+        elif sweep.retired is not None:
+            self._all("DELETE FROM words WHERE rowid BETWEEN ? AND ?", first, last)
+
+    def _index_again(self, number: int, first: int, last: int) -> None:
+        """Index the words of rows that are searched again."""
+        at = first - 1
+        while found := self._all(_SEARCHED, at + 1, last):
+            rows = [
+                _Spoken(place & SEQ_MASK, words, run, session)
+                for place, run, session, body in found
+                if (words := _words(body))
+            ]
+            places = [((number << SEQ_BITS) + row.seq,) for row in rows]
+            self._many("DELETE FROM words WHERE rowid = ?", places)
+            self._index(number, rows)
+            at = found[-1][0]
 
     def _set(self, bank: str, name: str, value: bytes | None) -> None:
         if value is None:
@@ -111,6 +147,10 @@ class Transaction(View):
     def _many(self, sql: str, values: Any) -> None:
         with translated(self._name):
             self._connection.executemany(sql, values)
+
+
+def _is_searched(row: Row) -> bool:
+    return row.retired is None or row.retired == PENDING
 
 
 def _thread(row: Row | _Spoken) -> tuple[str, str] | None:
