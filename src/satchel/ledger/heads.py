@@ -55,14 +55,7 @@ def opened_head(
     Raises:
         VerificationError: Naming what does not hold.
     """
-    head = _parsed(stored, bank)
-    peaks = [stored.peaks[start : start + _HASH] for start in range(0, len(stored.peaks), _HASH)]
-    try:
-        frontier = Frontier(head.size, peaks)
-    except ValueError:
-        raise VerificationError("the head does not go with its tree", hint=_DOCTOR) from None
-    if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
-        raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
+    head, frontier = believed_head(bank, stored)
     require_counts(reader, head)
     tree = ProvedTree(frontier, nodes_of(reader, bank))
     if before is None:
@@ -81,6 +74,23 @@ def opened_head(
     facts = [Fact(seq, record.id, model) for seq, record, model in told if record.type in FOLDED]
     fold.take(facts, head.size)
     return TrustedHead(stored, head, frontier, authority, fold)
+
+
+def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
+    """Check a stored head by itself: its signature, and that its peaks give its root.
+
+    Raises:
+        VerificationError: Naming what does not hold.
+    """
+    head = _parsed(stored, bank)
+    peaks = [stored.peaks[start : start + _HASH] for start in range(0, len(stored.peaks), _HASH)]
+    try:
+        frontier = Frontier(head.size, peaks)
+    except ValueError:
+        raise VerificationError("the head does not go with its tree", hint=_DOCTOR) from None
+    if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
+        raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
+    return head, frontier
 
 
 def nodes_of(reader: Reader, bank: str) -> Fetch:

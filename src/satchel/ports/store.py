@@ -6,7 +6,7 @@ it is given, whole or not at all, and gives it back. What is believed is decided
 ``satchel.ledger``, the same for every store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -164,6 +164,15 @@ class Reader(Protocol):
         """Return unlogged values by name."""
         ...
 
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        """Tell whether a row is found by its links and words; slow, for an examination.
+
+        Args:
+            bank: The bank.
+            row: With its words and links, as ``derive_row`` returns it.
+        """
+        ...
+
 
 class Writer(Reader, Protocol):
     """A view that nobody else writes beneath, and one commit to it."""
@@ -174,6 +183,18 @@ class Writer(Reader, Protocol):
         Raises:
             SlotTakenError: If a current row has the slot of a new one already.
         """
+        ...
+
+    def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
+        """Replace what is kept of rows at their places, indexes included, as a repair."""
+        ...
+
+    def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
+        """Replace tree nodes from a position on, as a repair."""
+        ...
+
+    def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
+        """Set unlogged values, or remove them."""
         ...
 
 
@@ -202,6 +223,10 @@ class Store(Protocol):
             StoreBusyError: If another writer does not end in time.
             StoreError: If it cannot be written; nothing of the block is kept then.
         """
+        ...
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the files themselves; nothing of that is about records."""
         ...
 
     def close(self) -> None:

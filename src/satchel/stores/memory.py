@@ -4,7 +4,7 @@ Nothing survives the process. Meant for tests, and for a bank that is only passe
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -80,6 +80,9 @@ class _View:
         values = self._side.get(bank, {})
         return {name: value for name, value in values.items() if name.startswith(prefix)}
 
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        return True  # there is no index
+
     def _rows(self, bank: str) -> list[Row]:
         return self._banks[bank].rows if bank in self._banks else []
 
@@ -100,13 +103,21 @@ class _Transaction(_View):
         mine.nodes += commit.nodes
         mine.head = commit.head
         self._banks[bank] = mine
-        values = dict(self._side.get(bank, {}))
-        for name, value in commit.side.items():
-            if value is None:
-                values.pop(name, None)
-            else:
-                values[name] = value
-        self._side[bank] = values
+        self.put_side(bank, commit.side)
+
+    def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
+        mine = self._banks[bank] = self._banks[bank].copy()
+        for row in rows:
+            mine.rows[row.seq] = row
+        _refuse_doubles(mine.rows)
+
+    def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
+        mine = self._banks[bank] = self._banks[bank].copy()
+        mine.nodes[first : first + len(nodes)] = nodes
+
+    def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
+        kept = {**self._side.get(bank, {}), **values}
+        self._side[bank] = {name: value for name, value in kept.items() if value is not None}
 
 
 def _swept(row: Row, sweep: Sweep) -> Row:
@@ -159,6 +170,9 @@ class MemoryStore:
             mine = _Transaction(dict(self._banks), dict(self._side))
             yield mine
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
+
+    def check(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self._banks, self._side = {}, {}

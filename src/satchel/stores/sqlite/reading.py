@@ -7,8 +7,9 @@ from typing import Any
 import apsw
 
 from satchel.errors import UnknownBankError
-from satchel.ports.rows import Filter, Row
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import StoredHead
+from satchel.seal.records import shape_of
 from satchel.stores import _terms
 from satchel.stores.sqlite.errors import damaged, decoding
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
@@ -29,6 +30,7 @@ _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM 
 NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 _MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
 _MOST_AT_ONCE = 500
+_MOST_TERMS = 200
 _CURRENT = "record.retired IS NULL"
 
 ID_PREFIX = "blake3:"
@@ -126,6 +128,54 @@ class View:
         sql = "SELECT name, value FROM side WHERE bank = ? AND substr(name, 1, ?) = ? ORDER BY name"
         return dict(self._all(sql, bank, len(prefix), prefix, kinds=(str, bytes)))
 
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        number = self._number(bank)
+        place = (number << SEQ_BITS) + row.seq
+        for link in row.links:
+            sql = "SELECT 1 FROM link WHERE (bank, source, kind, target, place) = (?, ?, ?, ?, ?)"
+            back = "SELECT 1 FROM link WHERE bank = ? AND target = ? AND source = ? AND place = ?"
+            if not (
+                self._all(sql, number, link.source, link.kind, link.target, place)
+                and self._all(back, number, link.target, link.source, place)
+            ):
+                return False
+        there = self._all("SELECT 1 FROM words WHERE rowid = ?", place)
+        if not row.text or not is_searched(row):
+            return not there
+        terms = sorted(set(self.indexed_text(number, row, {}).split()))
+        for start in range(0, len(terms), _MOST_TERMS):
+            match = " ".join(f'"{term}"' for term in terms[start : start + _MOST_TERMS])
+            if not self._all("SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?", match, place):
+                return False
+        return bool(there)
+
+    def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
+        """Return the words to index of a row: its own, and those of the one before it.
+
+        Args:
+            number: Of the bank.
+            row: The row.
+            before: The words of rows that came just before it, by session or run; they are not
+                looked up then. The row's own are put in.
+        """
+        words, thread = row.text or "", thread_of(row)
+        if thread is not None:
+            last = before.get(thread)
+            if last is None:
+                last = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
+            before[thread] = words
+            words = f"{last}\n{words}"
+        return _terms.index_text(words)
+
+    def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
+        column, value = thread
+        sql = (
+            f"SELECT body FROM record WHERE bank = ? AND {column} = ? AND place < ?"  # noqa: S608 - one of two words
+            " AND body IS NOT NULL ORDER BY place DESC LIMIT 1"
+        )
+        found = self._all(sql, number, value, place)
+        return words_of(found[0][0]) if found else ""
+
     def _number(self, bank: str) -> int:
         found = self._all("SELECT number FROM bank WHERE id = ?", bank)
         if not found:
@@ -149,6 +199,23 @@ class View:
             if not all(map(isinstance, row, kinds)):
                 raise damaged(self._name, "a column holds what it cannot")
             yield row
+
+
+def is_searched(row: Row) -> bool:
+    """Tell whether a row's words are indexed."""
+    return row.retired is None or row.retired == PENDING
+
+
+def words_of(body: bytes) -> str:
+    """Return the words of a record."""
+    return derive_row(shape_of(body), seq=0, at="", body=body).text or ""
+
+
+def thread_of(row: Row) -> tuple[str, str] | None:
+    """Return what a row is said after another in: its session, or else its run."""
+    if row.session is not None:
+        return "session", row.session
+    return None if row.run is None else ("run", row.run)
 
 
 def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
