@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import UnknownBankError
+from satchel.errors import InputError, UnknownBankError
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import StoredHead
 from satchel.seal.records import shape_of
@@ -207,8 +207,12 @@ def is_searched(row: Row) -> bool:
 
 
 def words_of(body: bytes) -> str:
-    """Return the words of a record."""
-    return derive_row(shape_of(body), seq=0, at="", body=body).text or ""
+    """Return the words of a record; none of a damaged one, which others are indexed without."""
+    try:
+        model = shape_of(body)
+    except InputError:
+        return ""
+    return derive_row(model, seq=0, at="", body=body).text or ""
 
 
 def thread_of(row: Row) -> tuple[str, str] | None:

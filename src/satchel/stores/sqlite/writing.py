@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
-from satchel.ports.rows import PENDING, Row, derive_row
+from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Change, Commit, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
-from satchel.seal.records import shape_of
 from satchel.stores.sqlite.errors import translated
-from satchel.stores.sqlite.reading import NODE_BITS, View, is_searched, raw_id, thread_of
+from satchel.stores.sqlite.reading import NODE_BITS, View, is_searched, raw_id, thread_of, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
@@ -103,8 +100,9 @@ class Transaction(View):
         while found := self._all(_SEARCHED, at + 1, last):
             self._many("DELETE FROM words WHERE rowid = ?", ((place,) for place, *_ in found))
             for at, run, session, body in found:
-                row = derive_row(shape_of(body), seq=at & SEQ_MASK, at="", body=body)
-                self._index(number, [replace(row, run=run, session=session)])
+                spoken = {"text": words_of(body), "run": run, "session": session}
+                row = Row(seq=at & SEQ_MASK, id="", type="", at="", body=body, **spoken)
+                self._index(number, [row])
 
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         number = self._number(bank)
