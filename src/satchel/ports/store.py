@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from satchel.ports.blobs import Blobs, BlobsWriting
 from satchel.ports.rows import Filter, Row
+from satchel.ports.vectors import Vectors, VectorsWriting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class StoreTraits:
     """Whether ``candidates`` finds words; without it nothing is nominated."""
 
     vectors: bool = False
-    """Whether ``vectors`` works."""
+    """Whether ``vectors`` works; without it nothing can be put there."""
 
     concurrent_writers: bool = False
     """Whether several processes may write."""
@@ -129,6 +131,16 @@ class Reader(Protocol):
         """Return unlogged values by name."""
         ...
 
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> Blobs:
+        """Bytes of any size, beside the log."""
+        ...
+
 
 class Writer(Reader, Protocol):
     """A view that nobody else writes beneath, and one commit to it."""
@@ -139,6 +151,16 @@ class Writer(Reader, Protocol):
         Raises:
             SlotTakenError: If a current row has the slot of a new one already.
         """
+        ...
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        """Bytes of any size, beside the log."""
         ...
 
 

@@ -8,9 +8,12 @@ from satchel.ports.store import Change, Commit
 from satchel.seal.proved_tree import leaf_position
 from satchel.seal.records import shape_of
 from satchel.stores import _terms
+from satchel.stores.sqlite.blobs import BlobsWriting
 from satchel.stores.sqlite.errors import translated
-from satchel.stores.sqlite.reading import NODE_BITS, View, raw_id
+from satchel.stores.sqlite.reading import NODE_BITS, View
 from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.statements import raw_id
+from satchel.stores.sqlite.vectors import VectorsWriting
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _INDEX = "INSERT INTO words (rowid, terms) VALUES (?, ?)"
@@ -40,6 +43,14 @@ class Transaction(View):
                 self._many("INSERT INTO node VALUES (?, ?)", enumerate(commit.nodes, first))
             for name, value in commit.side.items():
                 self._set(bank, name, value)
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        return VectorsWriting(self._connection, self._name)
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        return BlobsWriting(self._connection, self._name)
 
     def _bank(self, bank: str, commit: Commit) -> int:
         """Set a bank's head, and return its number."""
@@ -107,10 +118,6 @@ class Transaction(View):
             self._all("DELETE FROM side WHERE bank = ? AND name = ?", bank, name)
         else:
             self._all("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", bank, name, value)
-
-    def _many(self, sql: str, values: Any) -> None:
-        with translated(self._name):
-            self._connection.executemany(sql, values)
 
 
 def _thread(row: Row | _Spoken) -> tuple[str, str] | None:
