@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import UnknownBankError
+from satchel.errors import StoreError, UnknownBankError
 from satchel.stores.sqlite.errors import damaged, decoding, translated
 
 Kinds = Sequence[type | tuple[type, ...]]
@@ -73,12 +73,14 @@ class Statements:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Do all of a block or nothing of it, whatever becomes of the transaction around it."""
+        if not self._connection.in_transaction:
+            # After an error such as a full disk; a savepoint would be committed by itself now.
+            raise StoreError("the transaction was taken back already", file=self._name)
         with translated(self._name):
             self._connection.execute("SAVEPOINT whole")
             try:
                 yield
             except BaseException:
-                # A full disk may have taken back the transaction, and this with it.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK TO whole")
                     self._connection.execute("RELEASE whole")

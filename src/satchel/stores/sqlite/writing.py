@@ -9,7 +9,6 @@ from satchel.seal.proved_tree import leaf_position
 from satchel.seal.records import shape_of
 from satchel.stores import _terms
 from satchel.stores.sqlite.blobs import BlobsWriting
-from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.reading import NODE_BITS, View
 from satchel.stores.sqlite.schema import SEQ_BITS
 from satchel.stores.sqlite.statements import raw_id
@@ -32,7 +31,7 @@ class Transaction(View):
     """The right to write, inside an immediate transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        with translated(self._name):
+        with self._whole():
             number = self._bank(bank, commit)
             for change in commit.changes:
                 self._change(number, change)
