@@ -95,6 +95,18 @@ def test_a_vector_that_was_damaged_is_told(whole: Whole, edit: str, place: int) 
         store.close()
 
 
+@pytest.mark.parametrize("number", [0, -1, 2**22, 2**63 - 1])
+def test_a_number_that_no_bank_has_is_told(whole: Whole, number: int) -> None:
+    """Fault: places that begin with it would be beyond all keys, or another bank's."""
+    change(whole, "UPDATE bank SET number = ?", number)
+    store = SqliteStore(whole.database)
+    try:
+        with store.reading() as reader, pytest.raises(StoreDamagedError):
+            reader.at(whole.bank, [0])
+    finally:
+        store.close()
+
+
 @pytest.mark.parametrize(
     "edit",
     [

@@ -9,7 +9,7 @@ from satchel.ports.store import StoredHead
 from satchel.stores import _terms
 from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.schema import SEQ_BITS
-from satchel.stores.sqlite.statements import ID_PREFIX, Kinds, Statements, raw_id
+from satchel.stores.sqlite.statements import ID_PREFIX, NODE_BITS, Kinds, Statements, raw_id
 from satchel.stores.sqlite.vectors import Vectors
 
 _COLUMNS = (
@@ -23,7 +23,6 @@ _KINDS: Kinds = (
 )
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
 _SEQ = (1 << SEQ_BITS) - 1
-NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 _CURRENT = "record.retired IS NULL"
 
 

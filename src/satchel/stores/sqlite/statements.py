@@ -8,6 +8,7 @@ import apsw
 
 from satchel.errors import StoreError, UnknownBankError
 from satchel.stores.sqlite.errors import damaged, decoding, translated
+from satchel.stores.sqlite.schema import SEQ_BITS
 
 Kinds = Sequence[type | tuple[type, ...]]
 """What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
@@ -15,6 +16,7 @@ Kinds = Sequence[type | tuple[type, ...]]
 ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
 _KEY_BITS = 63
+NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 
 
 def raw_id(identity: str) -> bytes:
@@ -36,6 +38,7 @@ class Statements:
         found = self._all("SELECT number FROM bank WHERE id = ?", bank)
         if not found:
             raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
+        self._start(found[0][0], NODE_BITS)
         return int(found[0][0])
 
     def _start(self, number: int, bits: int) -> int:

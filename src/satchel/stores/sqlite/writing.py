@@ -9,9 +9,9 @@ from satchel.seal.proved_tree import leaf_position
 from satchel.seal.records import shape_of
 from satchel.stores import _terms
 from satchel.stores.sqlite.blobs import BlobsWriting
-from satchel.stores.sqlite.reading import NODE_BITS, View
+from satchel.stores.sqlite.reading import View
 from satchel.stores.sqlite.schema import SEQ_BITS
-from satchel.stores.sqlite.statements import raw_id
+from satchel.stores.sqlite.statements import NODE_BITS, raw_id
 from satchel.stores.sqlite.vectors import VectorsWriting
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
