@@ -1,17 +1,12 @@
-"""Believing a store's newest head: who signed it, what it counts, and that nothing went back."""
+"""Believing a store's newest head by itself: who signed it, and what it counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from satchel.errors import (
-    ForkedError,
-    InputError,
-    RolledBackError,
-    UnknownBankError,
-    VerificationError,
-)
+from satchel.errors import InputError, RolledBackError, UnknownBankError, VerificationError
 from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.epochs import OWN, Verdict
 from satchel.memory.records import Model
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead
@@ -34,10 +29,12 @@ class TrustedHead:
     head: Head
     frontier: Frontier
     authority: Authority
+    verdict: Verdict = OWN
+    """What it is to this machine; it is judged anew at each use."""
 
 
 def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
-    """Check a stored head by itself: signature, peaks, counts, and the right of its key.
+    """Check a stored head by itself: signature, peaks, counts, epoch, and the right of its key.
 
     Raises:
         VerificationError: Naming what does not hold.
@@ -55,6 +52,11 @@ def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
+        )
+    if head.epoch != authority.epoch:
+        raise VerificationError(
+            f"the head is of epoch {head.epoch}, and the log is in epoch {authority.epoch}",
+            hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
         )
     return TrustedHead(stored, head, frontier, authority)
 
@@ -79,32 +81,6 @@ def require_counts(reader: Reader, head: Head) -> None:
             )
 
 
-def require_prefix(earlier: Head, head: Head, tree: ProvedTree, who: str) -> None:
-    """Require that an earlier head is a prefix of a later one.
-
-    Args:
-        earlier: A head that was seen.
-        head: The head of the store now.
-        tree: The tree under it.
-        who: Who saw the earlier one.
-
-    Raises:
-        RolledBackError: If the store is behind it.
-        ForkedError: If the store went another way.
-    """
-    if (head.epoch, head.size) < (earlier.epoch, earlier.size):
-        raise RolledBackError(
-            f"the store has {head.size} records, {who} saw {earlier.size}",
-            hint="It was put back to an older state, or is an old copy. Restore the newer one; "
-            "accepting the loss is an owner's decision.",
-        )
-    if PREFIX + tree.root_at(earlier.size).hex() != earlier.root:
-        raise ForkedError(
-            f"the store's first {earlier.size} records are not those that {who} saw",
-            hint="Somebody wrote another history. Restore a copy that agrees.",
-        )
-
-
 def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError | UnknownBankError:
     """Return the error for a bank that a store does not have."""
     if witnessed is None:
@@ -112,7 +88,8 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
     return RolledBackError(
         f"the bank {bank} is gone; this machine saw it with {witnessed.size} records",
         file=name,
-        hint="Restore it from a backup.",
+        hint="Restore it from a backup. Where there is none, forget the bank here; an old copy"
+        " of it that turns up later is then believed.",
     )
 
 
@@ -149,14 +126,17 @@ def _authority(reader: Reader, head: Head, tree: ProvedTree) -> Authority:
     rows = reader.at(bank, [0])
     if not rows or rows[0].id != bank:
         raise VerificationError("the first record of the log is missing", hint=_DOCTOR)
-    (logged,) = require_logged(tree, bank, rows)
-    if logged is None:
+    (first,) = require_logged(tree, bank, rows)
+    if first is None:
         raise VerificationError("the first record of the log was erased", hint=_DOCTOR)
     rows = list(reader.scan(bank, _CONFIGS))
     if len(rows) != head.counts.get("config", 0):
         raise VerificationError("some of the bank's config records are hidden", hint=_DOCTOR)
-    configs = [found[0] for found in require_logged(tree, bank, rows) if found is not None]
-    return with_configs(founding(logged[0]), bank, configs)
+    found = zip(rows, require_logged(tree, bank, rows), strict=True)
+    configs = [(row.seq, logged[0]) for row, logged in found if logged is not None]
+    return with_configs(
+        founding(first[0]), bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
+    )
 
 
 def _parsed(stored: StoredHead, bank: str) -> Head:

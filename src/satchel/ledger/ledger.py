@@ -4,24 +4,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
-from satchel.ledger.authority import admission, founding, with_configs
+from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
+from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.folding import fold
-from satchel.ledger.heads import (
-    TrustedHead,
-    missing,
-    nodes_of,
-    opened_head,
-    require_counts,
-    require_prefix,
-)
+from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
+from satchel.ledger.removed import GivenUp
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Bank, Model
+from satchel.memory.records import Bank, Config, Model
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
@@ -61,6 +56,8 @@ class Ledger:
         bank: Its id.
         writer: The key that signs heads; None for reading only.
         witness: What this machine saw of the bank; None for no protection against rollback.
+        trusted: The keys that this machine trusts as owners of this very bank, its own included;
+            None for not judging who founded it.
         clock: Tells when records arrive.
     """
 
@@ -71,12 +68,14 @@ class Ledger:
         *,
         writer: SigningKey | None = None,
         witness: Witness | None = None,
+        trusted: frozenset[str] | None = None,
         clock: Clock = now,
     ) -> None:
         self.bank = bank
         self._store = store
         self._writer = writer
         self._witness = witness
+        self._trusted_owners = trusted
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: list[_Ticket] = []
@@ -109,7 +108,7 @@ class Ledger:
 
         Raises:
             SlotTakenError: If a record speaks of what a current one speaks of already.
-            ReadOnlyStoreError: If no key may sign here.
+            ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
         """
@@ -118,6 +117,8 @@ class Ledger:
         wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
         if wrong is not None:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
+        if any(_starts_epoch(record) for record in records):
+            raise UsageError("a decision about the whole bank is not appended like a record")
         ticket = _Ticket(records, batch)
         self._queue.append(ticket)
         with self._lock:
@@ -139,7 +140,37 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found))
+            yield View(reader, found.head, self._tree(reader, found), found.verdict)
+
+    def decide(
+        self,
+        draw: Callable[[Reader, TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]],
+    ) -> TrustedHead:
+        """Commit what somebody decides about the bank as it is; see ``ledger.acceptance``.
+
+        What was seen before is not compared with it: that is for ``draw`` to do.
+
+        Args:
+            draw: Gives, for the store's newest head, which is sound in itself, the records to log
+                on top of it, and what this machine is to forget. No records when the log has them
+                already, and only this machine does not know.
+
+        Raises:
+            RolledBackError: If the bank is gone.
+            VerificationError: If the store is not what was signed.
+        """
+        witnessed = self._witnessed()
+        with self._lock, self._store.writing() as writing:
+            stored = writing.head(self.bank)
+            if stored is None:
+                raise missing(self.bank, witnessed, self._store.name)
+            found = opened_head(writing, self.bank, stored)
+            records, given_up = draw(writing, found, self._tree(writing, found))
+            after = replace(found, verdict=Verdict(given_up=given_up))
+            if records:
+                after = self._commit(writing, after, [_Ticket(records, 0)])
+        self._acknowledge(after)
+        return after
 
     # -- appending -------------------------------------------------------------------------
 
@@ -168,6 +199,11 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.writing() as writing:
             found = self._trusted(writing, witnessed)
+            if found.verdict.standing is BankStanding.STRANGER:
+                raise ReadOnlyStoreError(
+                    "this machine knows none of the bank's owners",
+                    hint="Trust the owner's key, or adopt the bank; it can be read as it is.",
+                )
             after = self._commit(writing, found, waiting)
         self._acknowledge(after)
 
@@ -176,7 +212,8 @@ class Ledger:
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
         writer = self._writer
-        if writer is None or (found is not None and not found.authority.admits(writer.did)):
+        authority = self._authority_after(found, waiting)
+        if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it first.",
@@ -201,7 +238,7 @@ class Ledger:
         head = Head(
             v=1,
             bank=self.bank,
-            epoch=found.head.epoch if found else 0,
+            epoch=authority.epoch,
             size=frontier.size,
             root=PREFIX + frontier.root.hex(),
             counts=dict(sorted(counts.items())),
@@ -211,18 +248,30 @@ class Ledger:
         signed = canonical_checked(sign_head(head, writer))
         stored = StoredHead(signed, b"".join(frontier.peaks))
         writing.append(self.bank, Commit(rows=rows, nodes=nodes, head=stored, changes=changes))
-        configs = [record for ticket in waiting for record in ticket.records]
-        authority = with_configs(
-            found.authority if found else founding(configs[0]),
+        verdict = found.verdict if found else OWN
+        return TrustedHead(stored, head, frontier, authority, verdict)
+
+    def _authority_after(self, found: TrustedHead | None, waiting: Sequence[_Ticket]) -> Authority:
+        """Return who may sign once what waits is in the log."""
+        records = [record for ticket in waiting for record in ticket.records]
+        start, root = (found.head.size, found.head.root) if found else (0, "")
+        configs = [
+            (place, record)
+            for place, record in enumerate(records, start)
+            if record.type == "config"
+        ]
+        return with_configs(
+            found.authority if found else founding(records[0]),
             self.bank,
-            [record for record in configs if record.type == "config"],
+            configs,
+            lambda size: root if size == start else "",  # a decision comes first
         )
-        return TrustedHead(stored, head, frontier, authority)
 
     def _acknowledge(self, found: TrustedHead) -> None:
         """Witness what is durable now."""
         if self._witness is not None:
-            self._witness.record(msgspec.json.decode(found.stored.signed))
+            signed = msgspec.json.decode(found.stored.signed)
+            self._witness.record(signed, given_up=found.verdict.given_up)
         self._latest = found
 
     # -- believing -------------------------------------------------------------------------
@@ -246,10 +295,12 @@ class Ledger:
         else:
             found = opened_head(reader, self.bank, stored)
         tree = self._tree(reader, found)
+        seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
         if latest is not None and found is not latest:
-            require_prefix(latest.head, found.head, tree, "this program")
-        if witnessed is not None and witnessed.root != found.head.root:
-            require_prefix(witnessed, found.head, tree, "this machine")
+            own = latest.verdict.standing is BankStanding.OWN
+            seen.append(Seen(latest.head, "this program", own=own))
+        verdict = judge(found.authority, found.head, tree, seen, self._trusted_owners)
+        found = replace(found, verdict=verdict)
         self._local.stamp = stamp
         self._latest = found
         return found
@@ -263,3 +314,8 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
+
+
+def _starts_epoch(record: Sealed) -> bool:
+    model = record.model if record.type == "config" else None
+    return isinstance(model, Config) and model.action in DECISIONS

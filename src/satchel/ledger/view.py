@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from satchel.errors import VerificationError
+from satchel.ledger.epochs import OWN, Verdict
 from satchel.ledger.heads import require_logged
 from satchel.memory.records import Erasure, Model
 from satchel.ports.rows import Filter, Row, derive_row
@@ -41,9 +42,15 @@ class Logged:
 class View:
     """One consistent, verified view of a bank."""
 
-    def __init__(self, reader: Reader, head: Head, tree: ProvedTree) -> None:
+    def __init__(
+        self, reader: Reader, head: Head, tree: ProvedTree, verdict: Verdict = OWN
+    ) -> None:
         self.head: Final = head
         """The signed head that everything here is proved by."""
+        self.standing: Final = verdict.standing
+        """Whether the bank is this machine's own, or a stranger's."""
+        self.notes: Final = verdict.notes
+        """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self._reader = reader
         self._tree = tree
         self._bank = head.bank
