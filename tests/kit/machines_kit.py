@@ -104,7 +104,7 @@ def backup(store: MemoryStore) -> MemoryStore:
 
 def put_back(store: MemoryStore, copy: MemoryStore) -> None:
     """Make a store what another one is; whoever has it open finds it so."""
-    store._banks = dict(copy._banks)  # noqa: SLF001 - no store offers that
+    store._banks = dict(copy._banks)  # no store offers that
 
 
 def head_of(store: MemoryStore, bank: str) -> Head:

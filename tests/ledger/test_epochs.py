@@ -263,7 +263,7 @@ def _from_an_epoch_that_never_was(one: Machine, seen: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
 
 
-def _that_names_nothing(one: Machine, seen: Point) -> Sealed:
+def _that_names_nothing(one: Machine, _: Point) -> Sealed:
     return deciding(ACCEPTED, _accepting(one, None), OWNER, _AT)
 
 
@@ -379,6 +379,7 @@ def test_another_machine_goes_on_because_an_owner_decided_and_says_so(
     """Whether it saw less than was given up, all of it, or more than the owner knew of."""
     one = machine(tmp_path)
     two = _second(tmp_path, one)
+    two_saw = 0
     if told:
         two.add(1, start=5)
         two_saw = head_of(two.store, two.bank).size
@@ -554,7 +555,8 @@ def test_a_config_record_with_unreadable_signatures_admits_nobody_and_breaks_not
     """Whoever may append could otherwise make the bank unreadable."""
     one = machine(tmp_path)
     payload = {"bank": one.bank, "key": THIEF.did}
-    for signatures in ([{"key": 1}], [{"key": "a", "sig": "b"}] * 2, [{}] * 20):
+    wrong: list[list[dict[str, Any]]] = [[{"key": 1}], [{"key": "a", "sig": "b"}] * 2, [{}] * 20]
+    for signatures in wrong:
         draft = Config(action="writer_added", payload=payload, signatures=tuple(signatures))
         one.ledger().append([seal(draft)])
     thief = Machine(one.store, one.bank, tmp_path / "thief", writer=THIEF)
