@@ -107,9 +107,14 @@ def test_a_running_reader_of_a_strangers_bank_sees_it_go_back(tmp_path: Path) ->
     running = Ledger(one.store, one.bank, trusted=frozenset())
     with running.reading() as view:
         assert view.standing == "stranger"
+    newest = backup(one.store)
     put_back(one.store, kept)
     with pytest.raises(RolledBackError), running.reading():
         pass
+    put_back(one.store, newest)
+    _at(one, "heir").decider(_HEIR).adopt()
+    with running.reading() as view:
+        assert view.standing == "stranger"  # as before: it was nobody's here
 
 
 def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
@@ -297,12 +302,20 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
     "forged",
     [
         lambda one: _adopting(one, THIEF),
+        lambda one: _adopting(one, OWNER),
         lambda one: _adopting(one, bank="blake3:" + "0" * 64),
         lambda one: _adopting(one, resumed=Point(epoch=0, size=3, root=one.bank)),
         lambda one: _adopting(one, epoch=2),
         lambda one: _adopting(one, key=None),
     ],
-    ids=["another signer", "another bank", "another place", "another epoch", "no key"],
+    ids=[
+        "another signer",
+        "the owner's word",
+        "another bank",
+        "another place",
+        "another epoch",
+        "no key",
+    ],
 )
 @pytest.mark.parametrize("epoch", [0, 1, 2])
 def test_a_forged_adoption_changes_nothing(

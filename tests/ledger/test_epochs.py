@@ -33,7 +33,7 @@ from satchel.ledger.acceptance import forget
 from satchel.ledger.authority import ACCEPTED, RESTORED, Decision, Point, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Config
+from satchel.memory.records import Config, Erasure
 from satchel.ports.rows import Row
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
@@ -189,9 +189,23 @@ def test_what_was_tampered_with_is_not_accepted(tmp_path: Path) -> None:
     one = _rolled_back(tmp_path)
     held = one.store._banks[one.bank]
     held.rows[3] = msgspec.structs.replace(held.rows[3], body=held.rows[4].body)
-    with pytest.raises(VerificationError):
-        one.decider().accept_rollback()
+    for decide in (one.decider().accept_rollback, one.decider().accept_restore):
+        with pytest.raises(VerificationError):
+            decide()
     assert head_of(one.store, one.bank).size == _OLD
+
+
+def test_a_record_that_was_erased_stands_in_no_ones_way(tmp_path: Path) -> None:
+    """Its row is empty, and a record in the log says so."""
+    one = machine(tmp_path)
+    erased = one.listed()[3]
+    one.ledger().append([seal(Erasure(entry=erased))])
+    held = one.store._banks[one.bank].rows
+    held[3] = msgspec.structs.replace(held[3], body=None)
+    kept = backup(one.store)
+    one.add(1, start=10)
+    put_back(one.store, kept)
+    assert one.decider().accept_rollback() is not None
 
 
 def test_a_decision_is_not_appended_like_a_record(tmp_path: Path) -> None:
@@ -304,6 +318,25 @@ def test_a_forged_or_borrowed_acceptance_changes_nothing(
         one.listed()
     with pytest.raises(VerificationError):
         one.add(1, start=50)
+    fresh = Machine(one.store, one.bank, tmp_path / "fresh")
+    if claimed:
+        with pytest.raises(VerificationError, match="epoch"):
+            fresh.listed()
+    else:
+        assert len(fresh.listed()) == _OLD + 1  # a record without effect
+
+
+def test_a_loss_is_not_accepted_in_the_name_of_a_new_owner(tmp_path: Path) -> None:
+    """Only an adoption names one, and all who knew the bank before refuse that."""
+    one = _rolled_back(tmp_path)
+    decision = _accepting(one, _witnessed(one), key=THIEF.did)
+    for action in (ACCEPTED, RESTORED):
+        kept = backup(one.store)
+        forge(one.store, one.bank, [deciding(action, decision, THIEF, _AT)], THIEF, epoch=1)
+        for victim in (one, Machine(one.store, one.bank, tmp_path / "fresh")):
+            with pytest.raises(VerificationError, match="no owner admitted"):
+                victim.listed()
+        put_back(one.store, kept)
 
 
 def test_an_acceptance_copied_to_a_second_place_changes_nothing(tmp_path: Path) -> None:
@@ -529,6 +562,17 @@ def test_a_restore_gives_up_what_this_machine_saw(tmp_path: Path) -> None:
     assert again.epoch == 2
     with pytest.raises(SigningKeyError):
         one.decider(THIEF).accept_restore()
+
+
+def test_a_restore_that_was_cut_short_is_mended_by_restoring_again(tmp_path: Path) -> None:
+    """The places that were removed after the backup are of records that are no more."""
+    one = _rolled_back(tmp_path)
+    one.witness.note_removed(one.bank, [1, _OLD])
+    with pytest.raises(_Crash):
+        one.decider(witness=_Cut(tmp_path / "one")).accept_restore()
+    assert one.decider().accept_restore().epoch == 2
+    assert one.witness.positions(one.bank) == (1,)
+    assert one.notes() == ()
 
 
 def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Path) -> None:

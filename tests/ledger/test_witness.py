@@ -18,6 +18,7 @@ from heads_kit import BANK, OTHER, root_at, signed
 from satchel.errors import MalformedError, TargetError, WitnessError
 from satchel.ledger.appending import COMPACT_BYTES
 from satchel.ledger.lines import MAX_LINE, line_of
+from satchel.ledger.removed import GivenUp
 from satchel.ledger.witness import Recorded, Witness
 from satchel.seal.signing.key import SigningKey
 
@@ -712,11 +713,23 @@ def test_positions_are_seen_at_once_when_another_notes_them(witness: Witness) ->
 
 def test_positions_beyond_an_accepted_rollback_are_dropped(witness: Witness) -> None:
     """The log goes on from there with other records, which nobody removed."""
+    witness.record(signed(60))
     witness.note_removed(BANK, [3, 40, 50])
-    assert witness.forget_positions_from(BANK, 40)
+    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
     assert witness.positions(BANK) == (3,)
-    assert witness.forget_positions_from(BANK, 0)
-    assert witness.positions(BANK) == ()
+
+
+def test_positions_that_were_noted_after_an_accepted_rollback_are_kept(witness: Witness) -> None:
+    """A program that learns of the rollback late does not undo what others noted meanwhile."""
+    witness.record(signed(60))
+    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    witness.note_removed(BANK, [3, 40])
+    witness.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    assert witness.positions(BANK) == (3, 40)
+    fresh = Witness(witness.folder.parent / "fresh")
+    fresh.note_removed(BANK, [50])
+    fresh.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    assert fresh.positions(BANK) == (50,)
 
 
 def test_damaged_positions_are_refused(witness: Witness) -> None:

@@ -234,21 +234,6 @@ class Witness:
             raise ValueError("positions are counted from 0")
         return self._change_removed(bank, lambda held: held | new)
 
-    def forget_positions_from(self, bank: str, size: int) -> bool:
-        """Drop the noted positions from ``size`` on, after a rollback to ``size`` was accepted.
-
-        The log goes on from there with other records, which were never removed.
-
-        Returns:
-            False when no witness can be written here.
-
-        Raises:
-            MalformedError: As ``last``.
-            TargetError: As ``note_removed``.
-            WitnessError: As ``note_removed``.
-        """
-        return self._change_removed(bank, lambda held: _below(held, size))
-
     def _advance(self, path: Path, new: Witnessed, line: bytes) -> Recorded:
         with opened(path, os.O_RDWR | os.O_CREAT) as handle:
             newest = tail_of(handle)
@@ -271,7 +256,9 @@ class Witness:
             newest = tail_of(handle).line
             if newest and witnessed(newest, bank).head.epoch == given_up.epoch:
                 removed = self._path(bank, _REMOVED)
-                _rewrite_removed(removed, bank, lambda held: _below(held, given_up.size))
+                _rewrite_removed(
+                    removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
+                )
 
     def _compare(self, path: Path, new: Witnessed) -> Recorded | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
@@ -332,10 +319,6 @@ class Witness:
         if found is None:
             raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
         return self.folder / (found[1] + suffix)
-
-
-def _below(positions: set[int], size: int) -> set[int]:
-    return {seq for seq in positions if seq < size}
 
 
 def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
