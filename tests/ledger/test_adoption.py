@@ -126,7 +126,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
         made._commit(
-            writing, None, [_Ticket([bank, admission(bank.id, WRITER.did, THIEF, _AT)], 0)]
+            writing, None, [_Ticket([bank, admission(bank.id, WRITER.did, THIEF, _AT)], None)]
         )
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "stranger"

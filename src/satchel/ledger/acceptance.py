@@ -1,9 +1,7 @@
 """What only a person can decide about a bank: a loss, a restore, an adoption, a machine more.
 
 Each decision is a signed record in the log of the bank, so that every reader can see it and no
-writer can pretend it. Before one is made the store is proved as a whole, record by record: what is
-accepted must at least be true. Each may be repeated after a crash. Source: docs/spec/5-log.md,
-5.7 and 5.8.
+writer can pretend it; each may be repeated after a crash. Source: docs/spec/5-log.md, 5.7.
 """
 
 from collections.abc import Sequence
@@ -27,20 +25,17 @@ from satchel.ledger.authority import (
     deciding,
 )
 from satchel.ledger.epochs import Seen, judge
-from satchel.ledger.heads import TrustedHead, require_logged
+from satchel.ledger.examining import examine
+from satchel.ledger.heads import TrustedHead
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.removed import GivenUp
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Erasure
 from satchel.memory.times import now
-from satchel.ports.store import Reader, Store
-from satchel.seal.log import Head, leaf_of
-from satchel.seal.proved_tree import ProvedTree, grown, leaf_position
+from satchel.ports.store import Store
+from satchel.seal.log import Head
+from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 from satchel.seal.signing.key import SigningKey
-from satchel.seal.tree import Frontier
-
-_TOGETHER = 256
 
 Drawn = tuple[Sequence[Sealed], GivenUp | None]
 
@@ -91,11 +86,10 @@ class Decider:
             VerificationError: If the store is not what was signed, or the bank is gone.
         """
 
-        def draw(reader: Reader, found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
             compared = self._as_owner(found, tree)
             if compared.lost is None:
                 return [], compared.given_up
-            require_whole(reader, found.head, tree)
             return self._taken_up(ACCEPTED, found, compared.lost, reason)
 
         after = self._ledger(self.writer).decide(draw)
@@ -109,9 +103,8 @@ class Decider:
         Args and Raises: as ``accept_rollback``.
         """
 
-        def draw(reader: Reader, found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
             compared = self._as_owner(found, tree)
-            require_whole(reader, found.head, tree)
             records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
             return records, given_up or compared.given_up
 
@@ -136,7 +129,7 @@ class Decider:
             VerificationError: If the store is not what was signed.
         """
 
-        def draw(reader: Reader, found: TrustedHead, tree: ProvedTree) -> Drawn:
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
             adoption = found.authority.adoption
             if adoption is not None and adoption.key == self.owner.did:
                 return self._admitting(found, tree, self.writer.did)
@@ -148,9 +141,15 @@ class Decider:
             compared = self._compared(found, tree, None)
             if compared.refusal is not None and not with_loss:
                 raise compared.refusal
-            require_whole(reader, found.head, tree)
             return self._taken_up(ADOPTED, found, compared.lost, reason)
 
+        examined = examine(self.store, self.bank)
+        if not examined.is_sound:
+            raise VerificationError(
+                f"the store is not sound: {examined.shown[0].message}",
+                file=self.store.name,
+                hint="Nothing was adopted. Repair the store first, or find a better copy.",
+            )
         adoption = self._ledger(self.writer).decide(draw).authority.adoption
         assert adoption is not None  # noqa: S101 - it was drawn, or was there before
         return adoption
@@ -166,9 +165,7 @@ class Decider:
             VerificationError: If the store is not what it was, or not what was signed.
         """
         admitted = self.writer.did if key is None else key
-        self._ledger(self.owner).decide(
-            lambda _, found, tree: self._admitting(found, tree, admitted)
-        )
+        self._ledger(self.owner).decide(lambda found, tree: self._admitting(found, tree, admitted))
 
     def _ledger(self, signer: SigningKey) -> Ledger:
         return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)
@@ -188,7 +185,7 @@ class Decider:
         last = self.witness.last(self.bank)
         seen = [] if last is None else [Seen(last.head, "this machine", witnessed=True)]
         try:
-            verdict = judge(found.authority, found.head, tree, seen, trusted)
+            verdict = judge(found.head, found.authority, tree, seen, trusted)
         except (RolledBackError, ForkedError) as error:
             return _Compared(lost=seen[0].head, refusal=error)
         return _Compared(given_up=verdict.given_up)
@@ -238,35 +235,3 @@ def forget(store: Store, bank: str, *, witness: Witness) -> bool:
                 hint="If it lacks something, an owner can accept that loss.",
             )
     return witness.forget(bank)
-
-
-def require_whole(reader: Reader, head: Head, tree: ProvedTree) -> None:
-    """Require that everything which a head vouches for is there: each record, and each tree node.
-
-    Linear in the size of the bank; 256 records are in memory at a time.
-
-    Args:
-        reader: The store.
-        head: A head that is sound in itself, its counts included.
-        tree: The tree under it.
-
-    Raises:
-        VerificationError: Naming the first thing that is not as it was logged.
-    """
-    frontier, empty, erased = Frontier(), dict[str, int](), set[str]()
-    for start in range(0, head.size, _TOGETHER):
-        places = range(start, min(start + _TOGETHER, head.size))
-        rows = sorted(reader.at(head.bank, places), key=lambda row: row.seq)
-        for row, logged in zip(rows, require_logged(tree, head.bank, rows), strict=True):
-            if logged is None:
-                empty[row.id] = row.seq
-            elif isinstance(logged[1], Erasure):
-                erased.add(logged[1].entry)
-        nodes = grown(
-            frontier, [leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in rows]
-        )
-        expected = dict(enumerate(nodes, leaf_position(start)))
-        if reader.nodes(head.bank, list(expected)) != expected:
-            raise VerificationError(f"the tree over the records from {start} on was changed")
-    for identity in empty.keys() - erased:
-        raise VerificationError(f"record {empty[identity]} is empty, and nobody erased it")

@@ -59,8 +59,8 @@ OWN = Verdict()
 
 
 def judge(
-    authority: Authority,
     head: Head,
+    authority: Authority,
     tree: ProvedTree,
     seen: Sequence[Seen],
     trusted: frozenset[str] | None,
@@ -68,8 +68,8 @@ def judge(
     """Judge a head that is sound in itself.
 
     Args:
-        authority: Who may sign, and which decisions are in the log.
         head: The store's newest.
+        authority: Who may sign, and which decisions are in the log.
         tree: The tree under it.
         seen: Heads that were believed before.
         trusted: The keys that this machine trusts as owners of this very bank; None for not
@@ -104,7 +104,7 @@ def require_continues(
         ForkedError: If the store went another way.
     """
     seen = saw.head
-    if _contains(tree, seen):
+    if contains(tree, seen):
         return None
     decided = _giving_up(authority.decided, seen)
     if decided is not None:
@@ -122,8 +122,8 @@ def require_continues(
     )
 
 
-def _contains(tree: ProvedTree, seen: Head) -> bool:
-    """Tell whether a log begins with what was seen."""
+def contains(tree: ProvedTree, seen: Head) -> bool:
+    """Tell whether a log begins with a head that was seen."""
     return seen.size <= tree.size and PREFIX + tree.root_at(seen.size).hex() == seen.root
 
 
@@ -155,7 +155,7 @@ def _standing(
         return BankStanding.OWN
     if adoption is None:
         return BankStanding.OWN if own or trusted is None else BankStanding.STRANGER
-    if any(head.size > adoption.resumed.size and _contains(tree, head) for head in own):
+    if any(head.size > adoption.resumed.size and contains(tree, head) for head in own):
         return BankStanding.OWN  # adopted on this machine
     if own or known & authority.former:
         raise AdoptedError(

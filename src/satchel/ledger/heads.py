@@ -1,12 +1,14 @@
-"""Believing a store's newest head by itself: who signed it, and what it counts."""
+"""Believing a store's newest head: who signed it, what it counts, what the log says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from satchel.errors import InputError, RolledBackError, UnknownBankError, VerificationError
 from satchel.ledger.authority import Authority, founding, with_configs
-from satchel.ledger.epochs import OWN, Verdict
+from satchel.ledger.epochs import Verdict, contains
+from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.memory.records import Model
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead
@@ -17,7 +19,9 @@ from satchel.seal.records import PREFIX, Sealed, open_record
 from satchel.seal.tree import Frontier
 
 _HASH = 32
-_CONFIGS = Filter(types=frozenset({"config"}), retired=True, held=True)
+_TELLING = FOLDED | {"config"}
+_TOLD = Filter(types=_TELLING, retired=True, held=True)
+_TOGETHER = 256
 _DOCTOR = "Nothing was changed. See: satchel doctor."
 
 
@@ -29,12 +33,65 @@ class TrustedHead:
     head: Head
     frontier: Frontier
     authority: Authority
-    verdict: Verdict = OWN
-    """What it is to this machine; it is judged anew at each use."""
+    fold: Fold
+    verdict: Verdict
+    """What it is to this machine."""
 
 
-def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
-    """Check a stored head by itself: signature, peaks, counts, epoch, and the right of its key.
+Judging = Callable[[Head, Authority, ProvedTree], Verdict]
+"""Judges a head that is sound in itself by what was seen before, or refuses it."""
+
+
+def opened_head(
+    reader: Reader,
+    bank: str,
+    stored: StoredHead,
+    judging: Judging,
+    before: TrustedHead | None = None,
+) -> TrustedHead:
+    """Check a stored head: signature, peaks, counts, key, epoch, and what the log says.
+
+    Args:
+        reader: A view of the store.
+        bank: The bank.
+        stored: The head.
+        judging: Judges it before the fold of ``before`` takes anything from it.
+        before: The head that this program saw last; where the log goes on from it, it is read
+            from there.
+
+    Raises:
+        VerificationError: Naming what does not hold.
+    """
+    head, frontier = believed_head(bank, stored)
+    require_counts(reader, head)
+    tree = ProvedTree(frontier, nodes_of(reader, bank))
+    if before is None or not contains(tree, before.head):
+        authority, fold, start, said = _founded(reader, bank, tree), Fold(), 0, dict[str, int]()
+    else:
+        authority, fold = before.authority, before.fold
+        start, said = before.head.size, before.head.counts
+    told = _told(reader, head, tree, start, said)
+    configs = [(seq, record) for seq, record, _ in told if record.type == "config"]
+    authority = with_configs(
+        authority, bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
+    )
+    if not authority.admits(head.key):
+        raise VerificationError(
+            f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
+        )
+    if head.epoch != authority.epoch:
+        raise VerificationError(
+            f"the head is of epoch {head.epoch}, and the log is in epoch {authority.epoch}",
+            hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
+        )
+    verdict = judging(head, authority, tree)
+    facts = [Fact(seq, record.id, model) for seq, record, model in told if record.type in FOLDED]
+    fold.take(facts, head.size)
+    return TrustedHead(stored, head, frontier, authority, fold, verdict)
+
+
+def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
+    """Check a stored head by itself: its signature, and that its peaks give its root.
 
     Raises:
         VerificationError: Naming what does not hold.
@@ -47,18 +104,7 @@ def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
         raise VerificationError("the head does not go with its tree", hint=_DOCTOR) from None
     if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
         raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
-    require_counts(reader, head)
-    authority = _authority(reader, head, ProvedTree(frontier, nodes_of(reader, bank)))
-    if not authority.admits(head.key):
-        raise VerificationError(
-            f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
-        )
-    if head.epoch != authority.epoch:
-        raise VerificationError(
-            f"the head is of epoch {head.epoch}, and the log is in epoch {authority.epoch}",
-            hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
-        )
-    return TrustedHead(stored, head, frontier, authority)
+    return head, frontier
 
 
 def nodes_of(reader: Reader, bank: str) -> Fetch:
@@ -103,8 +149,17 @@ def require_logged(
     Raises:
         VerificationError: Naming the first place that does not hold.
     """
-    tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
+    require_leaves(tree, bank, rows)
     return [_record(row) for row in rows]
+
+
+def require_leaves(tree: ProvedTree, bank: str, rows: Sequence[Row]) -> None:
+    """Require that rows have the ids, types and times that were logged at their places.
+
+    Raises:
+        VerificationError: As ``require_logged``; nothing is said of their bytes.
+    """
+    tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
 
 
 def _record(row: Row) -> tuple[Sealed, Model] | None:
@@ -121,22 +176,39 @@ def _record(row: Row) -> tuple[Sealed, Model] | None:
     return record, model
 
 
-def _authority(reader: Reader, head: Head, tree: ProvedTree) -> Authority:
-    bank = head.bank
+def _founded(reader: Reader, bank: str, tree: ProvedTree) -> Authority:
     rows = reader.at(bank, [0])
     if not rows or rows[0].id != bank:
         raise VerificationError("the first record of the log is missing", hint=_DOCTOR)
-    (first,) = require_logged(tree, bank, rows)
-    if first is None:
+    (logged,) = require_logged(tree, bank, rows)
+    if logged is None:
         raise VerificationError("the first record of the log was erased", hint=_DOCTOR)
-    rows = list(reader.scan(bank, _CONFIGS))
-    if len(rows) != head.counts.get("config", 0):
-        raise VerificationError("some of the bank's config records are hidden", hint=_DOCTOR)
-    found = zip(rows, require_logged(tree, bank, rows), strict=True)
-    configs = [(row.seq, logged[0]) for row, logged in found if logged is not None]
-    return with_configs(
-        founding(first[0]), bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
-    )
+    return founding(logged[0])
+
+
+def _told(
+    reader: Reader, head: Head, tree: ProvedTree, start: int, said: Mapping[str, int]
+) -> list[tuple[int, Sealed, Model]]:
+    """Return what the log says of itself and of its records, from a place on.
+
+    That none is hidden is seen by their numbers, which the heads give.
+    """
+    bank, found = head.bank, list[tuple[int, Sealed, Model]]()
+    hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in _TELLING)
+    if not hidden:
+        return found
+    rows = reader.scan(bank, _TOLD, after=start - 1)
+    while some := list(islice(rows, _TOGETHER)):
+        hidden -= len(some)
+        for row, logged in zip(some, require_logged(tree, bank, some), strict=True):
+            if logged is None:
+                raise VerificationError(
+                    f"record {row.seq} is empty, and of a type that is not erased", hint=_DOCTOR
+                )
+            found.append((row.seq, *logged))
+    if hidden:
+        raise VerificationError("records that speak of others are hidden", hint=_DOCTOR)
+    return found
 
 
 def _parsed(stored: StoredHead, bank: str) -> Head:

@@ -5,21 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
 from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
 from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
+from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.folding import fold
+from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.removed import GivenUp
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Bank, Config, Model
+from satchel.memory.records import Bank, Config
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
+from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
@@ -39,7 +41,7 @@ class _Ticket:
     """One append that waits for its commit."""
 
     records: Sequence[Sealed]
-    batch: int
+    batch: str | None
     places: list[int] = field(default_factory=list)
     error: SatchelError | None = None
     done: bool = False
@@ -99,14 +101,20 @@ class Ledger:
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
-            found = ledger._commit(writing, None, [_Ticket(records, 0)])
+            found = ledger._commit(writing, None, [_Ticket(records, None)])
         ledger._acknowledge(found)
         return ledger
 
-    def append(self, records: Sequence[Sealed], *, batch: int = 0) -> list[int]:
+    def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
+        Args:
+            records: The records.
+            batch: Id of the source record of the import that they belong to, which is in the log;
+                they stay invisible until ``batches.closing`` of it is appended.
+
         Raises:
+            UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
             ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
@@ -140,11 +148,10 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found), found.verdict)
+            yield View(reader, found.head, self._tree(reader, found), found.fold, found.verdict)
 
     def decide(
-        self,
-        draw: Callable[[Reader, TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]],
+        self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
     ) -> TrustedHead:
         """Commit what somebody decides about the bank as it is; see ``ledger.acceptance``.
 
@@ -164,11 +171,11 @@ class Ledger:
             stored = writing.head(self.bank)
             if stored is None:
                 raise missing(self.bank, witnessed, self._store.name)
-            found = opened_head(writing, self.bank, stored)
-            records, given_up = draw(writing, found, self._tree(writing, found))
+            found = opened_head(writing, self.bank, stored, lambda *_: OWN)
+            records, given_up = draw(found, self._tree(writing, found))
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
-                after = self._commit(writing, after, [_Ticket(records, 0)])
+                after = self._commit(writing, after, [_Ticket(records, None)])
         self._acknowledge(after)
         return after
 
@@ -211,61 +218,87 @@ class Ledger:
         self, writing: Writer, found: TrustedHead | None, waiting: Sequence[_Ticket]
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
+        at = self._clock()
+        frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
+        fold, before = found.fold if found else Fold(), frontier.size
+        records, rows = list[Sealed](), list[Row]()
+        for ticket in waiting:
+            if ticket.batch is not None:
+                records.append(group_of(fold, ticket.batch, len(ticket.records), at))
+            start = before + len(records)
+            ticket.places = list(range(start, start + len(ticket.records)))
+            records += ticket.records
+        authority = self._authority_after(found, records)
         writer = self._writer
-        authority = self._authority_after(found, waiting)
         if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it first.",
             )
-        at = self._clock()
-        frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
-        rows, models = list[Row](), list[Model]()
-        for ticket in waiting:
-            ticket.places = []  # of an attempt that failed
-            for record in ticket.records:
-                place = frontier.size + len(rows)
-                ticket.places.append(place)
-                models.append(record.model)
-                rows.append(
-                    derive_row(record.model, seq=place, at=at, body=record.body, batch=ticket.batch)
-                )
-        changes = fold(writing, self.bank, rows, models) if found else []
-        leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-        nodes = grown(frontier, leaves)
-        counts = Counter(found.head.counts if found else {})
-        counts.update(row.type for row in rows)
-        head = Head(
-            v=1,
-            bank=self.bank,
-            epoch=authority.epoch,
-            size=frontier.size,
-            root=PREFIX + frontier.root.hex(),
-            counts=dict(sorted(counts.items())),
-            at=at,
-            key=writer.did,
-        )
-        signed = canonical_checked(sign_head(head, writer))
-        stored = StoredHead(signed, b"".join(frontier.peaks))
-        writing.append(self.bank, Commit(rows=rows, nodes=nodes, head=stored, changes=changes))
+        for place, record in enumerate(records, before):
+            rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
+        try:
+            changes, sweeps = self._folded(writing, fold, rows, records)
+            leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
+            nodes = grown(frontier, leaves)
+            counts = Counter(found.head.counts if found else {})
+            counts.update(row.type for row in rows)
+            head = Head(
+                v=1,
+                bank=self.bank,
+                epoch=authority.epoch,
+                size=frontier.size,
+                root=PREFIX + frontier.root.hex(),
+                counts=dict(sorted(counts.items())),
+                at=at,
+                key=writer.did,
+            )
+            stored = StoredHead(
+                canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
+            )
+            commit = Commit(rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps)
+            writing.append(self.bank, commit)
+        except BaseException:
+            fold.forget_from(before)
+            raise
         verdict = found.verdict if found else OWN
-        return TrustedHead(stored, head, frontier, authority, verdict)
+        return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
-    def _authority_after(self, found: TrustedHead | None, waiting: Sequence[_Ticket]) -> Authority:
-        """Return who may sign once what waits is in the log."""
-        records = [record for ticket in waiting for record in ticket.records]
+    def _authority_after(self, found: TrustedHead | None, records: Sequence[Sealed]) -> Authority:
+        """Return who may sign once new records are in the log."""
         start, root = (found.head.size, found.head.root) if found else (0, "")
-        configs = [
-            (place, record)
-            for place, record in enumerate(records, start)
-            if record.type == "config"
-        ]
+        new = enumerate(records, start)
         return with_configs(
             found.authority if found else founding(records[0]),
             self.bank,
-            configs,
+            [(place, record) for place, record in new if record.type == "config"],
             lambda size: root if size == start else "",  # a decision comes first
         )
+
+    def _folded(
+        self, reader: Reader, fold: Fold, rows: list[Row], records: Sequence[Sealed]
+    ) -> tuple[list[Change], list[Sweep]]:
+        """Set the columns of new rows that depend on the log; return what changes in others."""
+        facts = [
+            Fact(row.seq, row.id, record.model)
+            for row, record in zip(rows, records, strict=True)
+            if row.type in FOLDED
+        ]
+        before = fold.size
+        size = before + len(rows)
+        effect = fold.take(facts, size)
+        for place, row in enumerate(rows):
+            batch = fold.batch_number(row.seq)
+            if batch:
+                row = msgspec.structs.replace(row, batch=batch)  # noqa: PLW2901 - goes back
+            rows[place] = row.changed(fold.standing(row.id, row.seq, size))
+        there = reader.get(self.bank, effect.targets) if before and effect.targets else []
+        changes = [
+            Change(row.seq, *fold.standing(row.id, row.seq, size))
+            for row in there
+            if row.seq < before
+        ]
+        return changes, effect.sweeps
 
     def _acknowledge(self, found: TrustedHead) -> None:
         """Witness what is durable now."""
@@ -288,19 +321,19 @@ class Ledger:
             raise missing(
                 self.bank, witnessed or (latest.head if latest else None), self._store.name
             )
-        if latest is not None and stored == latest.stored:
-            found = latest
-            if stamp != getattr(self._local, "stamp", stamp):
-                require_counts(reader, found.head)
-        else:
-            found = opened_head(reader, self.bank, stored)
-        tree = self._tree(reader, found)
         seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
-        if latest is not None and found is not latest:
-            own = latest.verdict.standing is BankStanding.OWN
-            seen.append(Seen(latest.head, "this program", own=own))
-        verdict = judge(found.authority, found.head, tree, seen, self._trusted_owners)
-        found = replace(found, verdict=verdict)
+        if latest is not None and stored == latest.stored:
+            if stamp != getattr(self._local, "stamp", stamp):
+                require_counts(reader, latest.head)
+            tree = self._tree(reader, latest)
+            verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
+            found = replace(latest, verdict=verdict)
+        else:
+            if latest is not None:
+                own = latest.verdict.standing is BankStanding.OWN
+                seen.append(Seen(latest.head, "this program", own=own))
+            judging = partial(judge, seen=seen, trusted=self._trusted_owners)
+            found = opened_head(reader, self.bank, stored, judging, latest)
         self._local.stamp = stamp
         self._latest = found
         return found

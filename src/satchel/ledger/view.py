@@ -1,16 +1,17 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
-from satchel.ledger.epochs import OWN, Verdict
-from satchel.ledger.heads import require_logged
-from satchel.memory.records import Erasure, Model
-from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ledger.epochs import Verdict
+from satchel.ledger.folding import Fold
+from satchel.ledger.heads import require_leaves, require_logged
+from satchel.memory.records import Model
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
@@ -19,7 +20,6 @@ from satchel.seal.records import Sealed
 _TOGETHER = 256
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
-_ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Logged:
     """Its typed value."""
 
     row: Row
-    """Its columns, derived again from the bytes."""
+    """Its columns, derived again from the bytes and the log; as they were at the moment asked."""
 
     @property
     def seq(self) -> int:
@@ -43,7 +43,7 @@ class View:
     """One consistent, verified view of a bank."""
 
     def __init__(
-        self, reader: Reader, head: Head, tree: ProvedTree, verdict: Verdict = OWN
+        self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold, verdict: Verdict
     ) -> None:
         self.head: Final = head
         """The signed head that everything here is proved by."""
@@ -53,6 +53,7 @@ class View:
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self._reader = reader
         self._tree = tree
+        self._fold = fold
         self._bank = head.bank
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
@@ -67,15 +68,27 @@ class View:
     def scan(self, wanted: Filter = _ALL, *, after: int = -1) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
 
+        Where the filter wants records of all sorts, none can be hidden: each place that the store
+        leaves out has to have a reason in the log.
+
         Raises:
-            VerificationError: If one is not what was logged.
+            VerificationError: If one is not what was logged, or is hidden.
         """
-        rows = self._reader.scan(self._bank, wanted, after=after)
+        rows, place = self._reader.scan(self._bank, wanted, after=after), after + 1
         while some := list(islice(rows, _TOGETHER)):
+            if wanted.is_plain:
+                there, end = {row.seq for row in some}, some[-1].seq
+                self._explain([seq for seq in range(place, end) if seq not in there], wanted)
+                place = end + 1
             for logged in self._proved(some):
-                if not wanted.matches(logged.row):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row) and shown.row.retired != PENDING:
+                    yield shown
+                elif wanted.as_of is None:
                     raise _misled(logged.row)
-                yield logged
+        if wanted.is_plain:
+            end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+            self._explain(range(place, end), wanted)
 
     def current(self, slot: str) -> Logged | None:
         """Return the current record of a slot."""
@@ -84,6 +97,20 @@ class View:
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
             raise _misled(found[0].row)
         return found[0] if found else None
+
+    def pending(self, source: str, *, after: int = -1) -> Iterator[Logged]:
+        """Yield the records of an import that is not complete, in the order of the log.
+
+        Args:
+            source: Id of its source record.
+            after: Start after this place of the log.
+        """
+        batch = self._fold.batch(source)
+        spans = batch.spans if batch is not None and batch.is_open(self.head.size) else []
+        for first, last in spans:
+            for start in range(max(first, after + 1), min(last + 1, self.head.size), _TOGETHER):
+                places = range(start, min(last + 1, start + _TOGETHER))
+                yield from self._proved(self._at(places), pending=True)
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
         """Yield the records with a link that starts, or ends, at a record's id."""
@@ -96,41 +123,68 @@ class View:
 
     def candidates(self, text: str, *, limit: int = 100) -> list[tuple[Logged, float]]:
         """Return current records whose words may match, best first, with a score."""
-        scores = dict(self._reader.candidates(self._bank, text, limit=limit))
+        hidden = self._fold.open_spans(self.head.size)
+        found = self._reader.candidates(self._bank, text, limit=limit, without=hidden)
+        scores = dict(found)
         rows = self._reader.at(self._bank, list(scores))
-        found = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
-        ranked = [(logged, scores[logged.seq]) for logged in found]
+        shown = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
+        ranked = [(logged, scores[logged.seq]) for logged in shown]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
 
-    def _proved(self, rows: list[Row]) -> list[Logged]:
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+        """Prove rows, and leave out what nobody sees."""
         found = require_logged(self._tree, self._bank, rows)
         proved = []
         for row, logged in zip(rows, found, strict=True):
-            if logged is not None:
-                proved.append(Logged(*logged, _derived(row, *logged)))
-            elif row.id not in self._erased:
-                raise VerificationError(
-                    f"record {row.seq} is empty, and nobody erased it",
-                    hint="The store was changed from outside. See: satchel doctor.",
-                )
+            if logged is None:
+                self._require_erased(row)
+                continue
+            own = self._derived(row, *logged)
+            if pending or own.retired != PENDING:
+                proved.append(Logged(*logged, own))
         return proved
 
-    @cached_property
-    def _erased(self) -> frozenset[str]:
-        """The ids of records whose bodies were taken away by a record that says so."""
-        rows = list(self._reader.scan(self._bank, _ERASURES))
-        found = require_logged(self._tree, self._bank, rows)
-        models = [logged[1] for logged in found if logged is not None]
-        return frozenset(model.entry for model in models if isinstance(model, Erasure))
+    def _require_erased(self, row: Row) -> None:
+        if not self._fold.is_erased(row.id, self.head.size):
+            raise VerificationError(
+                f"record {row.seq} is empty, and nobody erased it",
+                hint="The store was changed from outside. See: satchel doctor.",
+            )
 
+    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+        """Return the columns of a record, and refuse a store that has others."""
+        batch = self._fold.batch_number(row.seq)
+        own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
+        own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
+        if row.columns() != own.columns():
+            raise _misled(row)
+        return own
 
-def _derived(row: Row, record: Sealed, model: Model) -> Row:
-    """Return the columns of a record from its own bytes, and refuse a store that has others."""
-    own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=row.batch)
-    own = own.changed(retired=row.retired, hold=row.hold)
-    if row.columns() != own.columns():
-        raise _misled(row)
-    return own
+    def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
+        if wanted.as_of is None:
+            return logged
+        size = min(wanted.as_of, self.head.size)
+        then = self._fold.standing(logged.record.id, logged.seq, size)
+        return replace(logged, row=logged.row.changed(then))
+
+    def _explain(self, places: Sequence[int], wanted: Filter) -> None:
+        """Require that records were left out for what the log says of them."""
+        size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+        for start in range(0, len(places), _TOGETHER):
+            for row in self._at(places[start : start + _TOGETHER]):
+                then = row.changed(self._fold.standing(row.id, row.seq, size))
+                if wanted.matches(then):
+                    raise _misled(row)
+
+    def _at(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at places, proved to be the ones that were logged there."""
+        rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
+        if [row.seq for row in rows] != list(places):
+            raise VerificationError(
+                "records are missing", hint="The store was changed from outside."
+            )
+        require_leaves(self._tree, self._bank, rows)
+        return rows
 
 
 def _misled(row: Row) -> VerificationError:

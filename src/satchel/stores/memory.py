@@ -4,13 +4,13 @@ Nothing survives the process. Meant for tests, and for a bank that is only passe
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from satchel.errors import SlotTakenError, StoreError
-from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Commit, StoredHead, StoreTraits
+from satchel.ports.rows import PENDING, Filter, Row, Standing
+from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
 
 _NO_HEAD = StoredHead(b"", b"")
 
@@ -61,7 +61,7 @@ class _View:
         return [rows[place] for place in set(places) if 0 <= place < len(rows)]
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return (row for row in self._rows(bank)[after + 1 :] if wanted.matches(row))
+        return (row for row in self._rows(bank)[after + 1 :] if wanted.nominates(row))
 
     def current(self, bank: str, slot: str) -> Row | None:
         return next((row for row in self._rows(bank) if _holds(row, slot)), None)
@@ -71,12 +71,17 @@ class _View:
             if any((link.target if incoming else link.source) == end for link in row.links):
                 yield row
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, float]]:
         return []
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         values = self._side.get(bank, {})
         return {name: value for name, value in values.items() if name.startswith(prefix)}
+
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        return True  # there is no index
 
     def _rows(self, bank: str) -> list[Row]:
         return self._banks[bank].rows if bank in self._banks else []
@@ -89,19 +94,42 @@ class _Transaction(_View):
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
         for change in commit.changes:
             row = mine.rows[change.seq]
-            mine.rows[change.seq] = row.changed(retired=change.retired, hold=change.hold)
+            mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
+        for sweep in commit.sweeps:
+            places = slice(sweep.first, sweep.last + 1)
+            mine.rows[places] = [_swept(row, sweep) for row in mine.rows[places]]
         mine.rows += commit.rows
         _refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
         mine.head = commit.head
         self._banks[bank] = mine
-        values = dict(self._side.get(bank, {}))
-        for name, value in commit.side.items():
-            if value is None:
-                values.pop(name, None)
-            else:
-                values[name] = value
-        self._side[bank] = values
+        self.put_side(bank, commit.side)
+
+    def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
+        mine = self._banks[bank] = self._banks[bank].copy()
+        for row in rows:
+            mine.rows[row.seq] = row
+        _refuse_doubles(mine.rows)
+
+    def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
+        mine = self._banks[bank] = self._banks[bank].copy()
+        mine.nodes[first : first + len(nodes)] = nodes
+
+    def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
+        kept = {**self._side.get(bank, {}), **values}
+        self._side[bank] = {name: value for name, value in kept.items() if value is not None}
+
+
+def _swept(row: Row, sweep: Sweep) -> Row:
+    hold = row.hold if sweep.hold is None else sweep.hold
+    retired = sweep.retired if _was(row) is sweep.was else row.retired
+    return row.changed(Standing(retired, hold))
+
+
+def _was(row: Row) -> Was:
+    if row.retired is None:
+        return Was.CURRENT
+    return Was.PENDING if row.retired == PENDING else Was.RETIRED
 
 
 def _holds(row: Row, slot: str) -> bool:
@@ -142,6 +170,9 @@ class MemoryStore:
             mine = _Transaction(dict(self._banks), dict(self._side))
             yield mine
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
+
+    def check(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self._banks, self._side = {}, {}

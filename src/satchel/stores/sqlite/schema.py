@@ -18,7 +18,14 @@ VERSION = 1
 SEQ_BITS = 40
 """Bits of ``place`` that hold the place in the log."""
 
-_TABLES = """
+SEQ_MASK = (1 << SEQ_BITS) - 1
+
+SLOT_INDEX = (
+    "CREATE UNIQUE INDEX record_slot ON record (bank, slot)"
+    " WHERE slot IS NOT NULL AND retired IS NULL"
+)
+
+_TABLES = f"""
 CREATE TABLE bank (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -47,7 +54,7 @@ CREATE TABLE record (
 ) STRICT;
 CREATE UNIQUE INDEX record_id ON record (id, bank);
 CREATE INDEX record_type ON record (bank, type);
-CREATE UNIQUE INDEX record_slot ON record (bank, slot) WHERE slot IS NOT NULL AND retired IS NULL;
+{SLOT_INDEX};
 CREATE INDEX record_user ON record (bank, user) WHERE user IS NOT NULL AND retired IS NULL;
 CREATE INDEX record_run ON record (bank, run) WHERE run IS NOT NULL;
 CREATE INDEX record_session ON record (bank, session) WHERE session IS NOT NULL;

@@ -14,7 +14,7 @@ import apsw
 from satchel.disk.private import secure_database
 from satchel.errors import ReadOnlyStoreError
 from satchel.ports.store import StoreTraits
-from satchel.stores.sqlite.errors import translated
+from satchel.stores.sqlite.errors import decoding, translated
 from satchel.stores.sqlite.reading import View
 from satchel.stores.sqlite.schema import prepare
 from satchel.stores.sqlite.writing import Transaction
@@ -86,6 +86,13 @@ class SqliteStore:
                 # A commit that failed, on a full disk for one, leaves the transaction open.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def check(self) -> list[str]:
+        """Return what SQLite's own check finds."""
+        connection = self._connection()
+        with decoding(self.name):
+            found = connection.execute("PRAGMA integrity_check(100)").fetchall()
+        return [str(message) for (message,) in found if message != "ok"]
 
     def close(self) -> None:
         """Close the connections of all threads."""
