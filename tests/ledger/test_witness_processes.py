@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from heads_kit import BANK, signed
 
-from satchel.ledger.lines import Witnessed, line_of
 from satchel.ledger.witness import Recorded, Witness
+from satchel.ledger.witness_files.lines import Witnessed, line_of
 
 WRITER = """
 import sys

@@ -28,8 +28,8 @@ from satchel.ledger.epochs import Seen, judge
 from satchel.ledger.examining import examine
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.ledger import Clock, Ledger
-from satchel.ledger.removed import GivenUp
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.times import now
 from satchel.ports.store import Store
 from satchel.seal.log import Head

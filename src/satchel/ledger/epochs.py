@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from satchel.errors import AdoptedError, ForkedError, RolledBackError
 from satchel.ledger.authority import ADOPTED, RESTORED, Authority, Decided, Point
-from satchel.ledger.removed import GivenUp
+from satchel.ledger.witness_files.removed import GivenUp
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX

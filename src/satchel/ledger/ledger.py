@@ -15,9 +15,9 @@ from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
-from satchel.ledger.removed import GivenUp
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank, Config
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row

@@ -22,10 +22,17 @@ from satchel.disk.private import private_folder
 from satchel.disk.stamp import Stamp, is_unchanged, settled
 from satchel.disk.writing import PRIVATE_FILE, target_error
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
-from satchel.ledger.appending import COMPACT_BYTES, append, compact
-from satchel.ledger.lines import Witnessed, all_lines, checked_head, line_of, tail_of, witnessed
-from satchel.ledger.order import checked_lines, covers
-from satchel.ledger.removed import GivenUp, read_removed, write_removed
+from satchel.ledger.witness_files.appending import COMPACT_BYTES, append, compact
+from satchel.ledger.witness_files.lines import (
+    Witnessed,
+    all_lines,
+    checked_head,
+    line_of,
+    tail_of,
+    witnessed,
+)
+from satchel.ledger.witness_files.order import checked_lines, covers
+from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_removed
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
 _BANK = re.compile(r"blake3:([0-9a-f]{64})")

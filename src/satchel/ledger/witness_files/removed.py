@@ -15,7 +15,7 @@ from msgspec import Meta
 from satchel.disk.kept import opened
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError
-from satchel.ledger.lines import damage
+from satchel.ledger.witness_files.lines import damage
 from satchel.memory.parts import Id
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 
