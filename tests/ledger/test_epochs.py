@@ -33,7 +33,9 @@ from satchel.ledger.acceptance import forget
 from satchel.ledger.authority import ACCEPTED, RESTORED, Decision, Point, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Config, Erasure
+from satchel.memory.records import Config, Erasure, Status
+from satchel.ports.rows import Filter
+from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
@@ -542,6 +544,51 @@ def test_a_running_program_sees_that_its_past_was_given_up(tmp_path: Path) -> No
         assert "this program" in view.notes[0]
     with running.reading() as view:
         assert view.notes == ()
+
+
+def test_what_was_given_up_says_nothing_of_what_is_there(tmp_path: Path) -> None:
+    """A record deleted in the lost history is current again, also for a program that saw that."""
+    one = machine(tmp_path)
+    target = one.listed()[-1]
+    kept = backup(one.store)
+    one.ledger().append([seal(Status(target=target, state="deleted"))])
+    lost = backup(one.store)
+    running = Ledger(one.store, one.bank)
+    assert target not in _current(running)
+    put_back(one.store, kept)
+    one.decider().accept_rollback()
+    assert target in _current(running)
+    put_back(one.store, lost)
+    with pytest.raises(RolledBackError):
+        _current(running)
+
+
+def test_a_history_that_was_refused_leaves_no_trace(tmp_path: Path) -> None:
+    """What its records say of others is not remembered when the right store is back."""
+    one = machine(tmp_path)
+    target = one.listed()[-1]
+    kept = backup(one.store)
+    running = one.ledger()
+    assert target in _current(running)
+    Machine(one.store, one.bank, tmp_path / "b").add(2, start=10)
+    one.witness.record(_signed_head(one))
+    right = backup(one.store)
+    put_back(one.store, kept)
+    forge(one.store, one.bank, [seal(Status(target=target, state="deleted")), *memories(2, 20)])
+    with pytest.raises(ForkedError):
+        _current(running)
+    put_back(one.store, right)
+    assert target in _current(running)
+
+
+def _current(ledger: Ledger) -> list[str]:
+    with ledger.reading() as view:
+        return [logged.record.id for logged in view.scan(Filter())]
+
+
+def _signed_head(one: Machine) -> dict[str, Any]:
+    value: dict[str, Any] = decode_canonical(one.store._banks[one.bank].head.signed)
+    return value
 
 
 # -- restores, and banks that are gone -----------------------------------------------------------
