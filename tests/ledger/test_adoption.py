@@ -1,12 +1,15 @@
 """Banks of strangers, and banks whose keys are lost: readable by all, believed by nobody new."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
-from ledger_kit import OWNER, WRITER, memories
+from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 from machines_kit import (
     FOUNDING,
     THIEF,
@@ -29,6 +32,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
+from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
 from satchel.ledger.ledger import Ledger, _Ticket
 from satchel.ledger.witness import Witness
@@ -37,6 +41,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
 
 _OLD = FOUNDING + 3
 _AT = "2026-01-01T00:00:00.000000Z"
@@ -508,3 +513,49 @@ def test_an_adoption_copied_into_another_bank_changes_nothing(tmp_path: Path) ->
     ]
     forge(other.store, other.bank, records[-2:], _HEIRS_WRITER, epoch=1)
     _refused(_at(other, "friend", trusted=frozenset({OWNER.did, _HEIR.did})), VerificationError)
+
+
+def test_a_store_on_disk_is_put_back_accepted_and_adopted(tmp_path: Path) -> None:
+    """The same with files: an old copy, an owner's decision, and then lost keys."""
+    path, seen = tmp_path / "store" / "satchel.db", tmp_path / "witness"
+    path.parent.mkdir()
+    store = SqliteStore(path)
+    bank = created(store, Witness(seen)).bank
+    opened(store, bank, seen).append(memories(600))
+    store.close()
+    shutil.copytree(path.parent, tmp_path / "old")
+    store = SqliteStore(path)
+    opened(store, bank, seen).append(memories(5, start=600))
+    store.close()
+    shutil.rmtree(path.parent)
+    shutil.copytree(tmp_path / "old", path.parent)
+
+    store = SqliteStore(path)
+    with pytest.raises(RolledBackError):
+        listed(opened(store, bank, seen))
+    decider = Decider(store=store, bank=bank, owner=OWNER, writer=WRITER, witness=Witness(seen))
+    assert decider.accept_rollback() is not None
+    opened(store, bank, seen).append(memories(5, start=700))
+    assert len(listed(opened(store, bank, seen))) == FOUNDING + 600 + 1 + 5
+
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE node SET hash = zeroblob(32) WHERE place % 1024 = 7")
+    connection.close()
+    with pytest.raises(VerificationError, match="not sound"):
+        replace(decider, owner=_HEIR).adopt()
+    store.close()
+
+
+def test_losing_the_keys_of_a_store_on_disk(tmp_path: Path) -> None:
+    """Adopted where it was, it goes on with all it had."""
+    store, seen = SqliteStore(tmp_path / "satchel.db"), tmp_path / "witness"
+    bank = created(store, Witness(seen)).bank
+    opened(store, bank, seen).append(memories(20))
+    decider = Decider(store=store, bank=bank, owner=_HEIR, writer=_SECOND, witness=Witness(seen))
+    decider.adopt()
+    heir = Ledger(store, bank, writer=_SECOND, witness=Witness(seen))
+    heir.append(memories(5, start=20))
+    assert len(listed(heir)) == FOUNDING + 20 + 2 + 5
+    with pytest.raises(ReadOnlyStoreError):
+        opened(store, bank, seen).append(memories(1, start=50))
+    store.close()

@@ -2,7 +2,7 @@
 
 What was seen has to be a prefix of the log, or an owner's decision in the log has to say that it
 was given up. An adopted copy is a bank of its own: whoever knew it before the adoption refuses it.
-Source: docs/spec/5-log.md, 5.7 and 5.8.
+Source: docs/spec/5-log.md, 5.7.
 """
 
 from collections.abc import Sequence
