@@ -276,3 +276,9 @@ class ForkedError(VerificationError):
     """A store and this machine's witness of it went different ways."""
 
     code: ClassVar[str] = "verify.forked"
+
+
+class AdoptedError(VerificationError):
+    """A bank of this machine goes on under the key of somebody whom it does not know."""
+
+    code: ClassVar[str] = "verify.adopted"

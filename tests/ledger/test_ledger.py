@@ -449,7 +449,8 @@ def test_an_admission_counts_in_its_own_bank_only() -> None:
         firsts = [reader.at(bank, [0])[0].body or b"" for bank in banks]
     for bank, first, expected in zip(banks, firsts, [True, False], strict=True):
         record = Sealed(bank, "bank", first)
-        authority = with_configs(founding(record), bank, [admitted, by_guest])
+        configs = [(2, admitted), (3, by_guest)]
+        authority = with_configs(founding(record), bank, configs, lambda _: "")
         assert authority.admits(guest.did) is expected
 
 
@@ -460,7 +461,7 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         pass
 
     class _Cut(Witness):
-        def record(self, signed_head: dict[str, Any]) -> Any:
+        def record(self, signed_head: dict[str, Any], **_: Any) -> Any:
             raise _Crash(json.dumps(signed_head["signed"]["size"]))
 
     cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))

@@ -16,9 +16,10 @@ import pytest
 from heads_kit import BANK, OTHER, root_at, signed
 
 from satchel.errors import MalformedError, TargetError, WitnessError
-from satchel.ledger.appending import COMPACT_BYTES
-from satchel.ledger.lines import MAX_LINE, line_of
 from satchel.ledger.witness import Recorded, Witness
+from satchel.ledger.witness_files.appending import COMPACT_BYTES
+from satchel.ledger.witness_files.lines import MAX_LINE, line_of
+from satchel.ledger.witness_files.removed import GivenUp
 from satchel.seal.signing.key import SigningKey
 
 
@@ -577,7 +578,7 @@ def test_a_short_file_is_left_alone(witness: Witness) -> None:
 
 def small_bound(patched: pytest.MonkeyPatch, bound: int) -> None:
     """Have files compacted at another size than 1 MiB."""
-    for module in ("witness", "appending"):
+    for module in ("witness", "witness_files.appending"):
         patched.setattr(f"satchel.ledger.{module}.COMPACT_BYTES", bound)
 
 
@@ -602,7 +603,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         elif call == "replace":
             patched.setattr(os, "replace", full)
         elif call == "pread":
-            patched.setattr("satchel.ledger.appending.all_lines", full)
+            patched.setattr("satchel.ledger.witness_files.appending.all_lines", full)
         assert witness.record(signed(size)) is Recorded.WRITTEN
     assert path.read_bytes() == before + line_of(signed(size))
     assert newest(witness) == (0, size)
@@ -712,11 +713,23 @@ def test_positions_are_seen_at_once_when_another_notes_them(witness: Witness) ->
 
 def test_positions_beyond_an_accepted_rollback_are_dropped(witness: Witness) -> None:
     """The log goes on from there with other records, which nobody removed."""
+    witness.record(signed(60))
     witness.note_removed(BANK, [3, 40, 50])
-    assert witness.forget_positions_from(BANK, 40)
+    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
     assert witness.positions(BANK) == (3,)
-    assert witness.forget_positions_from(BANK, 0)
-    assert witness.positions(BANK) == ()
+
+
+def test_positions_that_were_noted_after_an_accepted_rollback_are_kept(witness: Witness) -> None:
+    """A program that learns of the rollback late does not undo what others noted meanwhile."""
+    witness.record(signed(60))
+    witness.record(signed(41, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    witness.note_removed(BANK, [3, 40])
+    witness.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    assert witness.positions(BANK) == (3, 40)
+    fresh = Witness(witness.folder.parent / "fresh")
+    fresh.note_removed(BANK, [50])
+    fresh.record(signed(42, epoch=1), given_up=GivenUp(epoch=0, size=40))
+    assert fresh.positions(BANK) == (50,)
 
 
 def test_damaged_positions_are_refused(witness: Witness) -> None:

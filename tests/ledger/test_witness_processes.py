@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from heads_kit import BANK, signed
 
-from satchel.ledger.lines import Witnessed, line_of
 from satchel.ledger.witness import Recorded, Witness
+from satchel.ledger.witness_files.lines import Witnessed, line_of
 
 WRITER = """
 import sys
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from heads_kit import signed
 
-from satchel.ledger import appending, witness as ours
+from satchel.ledger.witness_files import appending, witness as ours
 from satchel.ledger.witness import Witness
 
 if len(sys.argv) > 2:
@@ -39,7 +39,7 @@ from pathlib import Path
 
 from heads_kit import BANK, signed
 
-from satchel.ledger import appending, witness as ours
+from satchel.ledger.witness_files import appending, witness as ours
 from satchel.ledger.witness import Witness
 
 def die(*_, **__):

@@ -1,16 +1,25 @@
-"""Who may sign the heads of a bank: its owners, and the writers that owners admitted.
+"""Who may sign the heads of a bank, and in which epoch: what its ``config`` records decide.
+
+Owners sign them. One action admits a writer key. The others take the log up again, after its end
+was lost, it went two ways, or its keys were lost: such a decision stands exactly where the log goes
+on, names the root up to there and the head that is given up, and starts the next epoch. Nothing
+else does, so the epoch of a head follows from the log.
 
 Read from the log itself, from records that are proved to be in it; nothing beside the log is
 asked. Source: docs/spec/5-log.md, docs/spec/6-keys-and-tokens.md.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
-from satchel.errors import VerificationError
-from satchel.memory.records import Bank, Config
+from satchel.errors import MalformedError, VerificationError
+from satchel.memory.parts import Id
+from satchel.memory.records import Bank, Config, Count, KeyId
+from satchel.seal.log import Head
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign, signed_part
@@ -19,15 +28,97 @@ from satchel.seal.signing.key import SigningKey
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
 
+ACCEPTED, RESTORED, ADOPTED = "rollback_accepted", "restored", "adopted"
+DECISIONS = frozenset({ACCEPTED, RESTORED, ADOPTED})
+"""The actions of the config records that start an epoch."""
+
+RootAt = Callable[[int], str]
+"""Gives the root that a log had at a size, as text."""
+
 _MOST_SIGNATURES = 16
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One state of a log."""
+
+    epoch: Count
+    size: Annotated[int, Meta(ge=1)]
+    root: Id
+
+    @classmethod
+    def of(cls, head: Head) -> "Point":
+        """Return the state that a head is of."""
+        return cls(epoch=head.epoch, size=head.size, root=head.root)
+
+
+class Decision(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """That a log is taken up again: the payload of a config record that starts an epoch."""
+
+    bank: Id
+    epoch: Count
+    """The new one."""
+
+    resumed: Point
+    """The state that the log goes on from; the record is the next after it."""
+
+    abandoned: Point | None = None
+    """The newest state that is given up, where one was known."""
+
+    key: KeyId | None = None
+    """The new owner, for an adoption."""
+
+    reason: str | None = None
+
+    def fits(self, seq: int, epoch: int, root_at: RootAt) -> bool:
+        """Tell whether it was made for this place of this log.
+
+        Args:
+            seq: Where it stands.
+            epoch: The epoch of the log before it.
+            root_at: The roots of the log.
+        """
+        newest = max(epoch, self.abandoned.epoch if self.abandoned is not None else 0)
+        return (
+            self.resumed.size == seq
+            and self.resumed.epoch == epoch
+            and self.epoch == newest + 1
+            and self.resumed.root == root_at(seq)
+        )
+
+
+class Decided(NamedTuple):
+    """A decision that counts, and how it was made."""
+
+    decision: Decision
+    action: str
+    at: str | None
+    """By the clock of whoever made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The keys of a bank."""
+    """The keys of a bank, and the decisions that it stands on."""
 
     owners: frozenset[str]
-    writers: frozenset[str]
+    writers: frozenset[str] = frozenset()
+    former: frozenset[str] = frozenset()
+    """Owners before the bank was adopted."""
+
+    decided: tuple[Decided, ...] = ()
+    """In the order of the log."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the log is in."""
+        return self.decided[-1].decision.epoch if self.decided else 0
+
+    @property
+    def adoption(self) -> Decision | None:
+        """The newest adoption."""
+        found = (one.decision for one in reversed(self.decided) if one.action == ADOPTED)
+        return next(found, None)
 
     def admits(self, key: str) -> bool:
         """Tell whether heads signed by a key count."""
@@ -42,35 +133,85 @@ def founding(bank: Sealed) -> Authority:
     """
     if not isinstance(bank.model, Bank):
         raise VerificationError("the first record of the log is not that of a bank")
-    return Authority(frozenset(bank.model.owner_keys), frozenset())
+    return Authority(frozenset(bank.model.owner_keys))
 
 
-def with_configs(authority: Authority, bank: str, configs: Iterable[Sealed]) -> Authority:
-    """Return who may sign once a log's config records are taken into account, in its order."""
-    writers = set(authority.writers)
-    for record in configs:
+def with_configs(
+    authority: Authority, bank: str, configs: Iterable[tuple[int, Sealed]], root_at: RootAt
+) -> Authority:
+    """Return who may sign once config records are taken into account.
+
+    What was signed by nobody who may, or made for another bank or place, changes nothing.
+
+    Args:
+        authority: Who may sign before them.
+        bank: The bank.
+        configs: Each with its place, in the order of the log.
+        root_at: The roots of the log up to them.
+    """
+    for seq, record in configs:
         model = record.model
-        if not isinstance(model, Config) or model.action != ADMISSION:
+        if not isinstance(model, Config):
             continue
-        # Without the bank in what is signed, one bank's admission could be carried to another.
-        if model.payload.get("bank") != bank or not _by_owner(record, authority.owners):
-            continue
-        key = model.payload.get("key")
-        if isinstance(key, str):
-            writers.add(key)
-    return Authority(authority.owners, frozenset(writers))
+        decision = decision_of(model)
+        if decision is not None:
+            # The place first: who signed costs more to know.
+            fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
+            if fits and _signers(record) & _deciders(authority, decision):
+                authority = _after(authority, Decided(decision, model.action, model.at))
+        elif model.action == ADMISSION and model.payload.get("bank") == bank:
+            # Without the bank in what is signed, one bank's admission could be carried to another.
+            key = model.payload.get("key")
+            if isinstance(key, str) and _signers(record) & authority.owners:
+                authority = replace(authority, writers=authority.writers | {key})
+    return authority
 
 
-def _by_owner(record: Sealed, owners: frozenset[str]) -> bool:
-    signatures = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
+def decision_of(model: Config) -> Decision | None:
+    """Return the decision that a config record states; None when it states none."""
+    if model.action not in DECISIONS:
+        return None
+    try:
+        found = msgspec.convert(model.payload, Decision)
+    except msgspec.ValidationError:
+        return None
+    adopts, gives_up = found.key is not None, found.abandoned is not None
+    whole = adopts is (model.action == ADOPTED) and (gives_up or model.action != ACCEPTED)
+    return found if whole else None
+
+
+def _deciders(authority: Authority, decision: Decision) -> frozenset[str]:
+    # Anybody can adopt a copy; who believes it is for each reader to judge (see ``epochs``).
+    return authority.owners if decision.key is None else frozenset({decision.key})
+
+
+def _after(authority: Authority, decided: Decided) -> Authority:
+    key = decided.decision.key
+    if key is not None:
+        former = authority.former | authority.owners
+        authority = Authority(frozenset({key}), former=former, decided=authority.decided)
+    return replace(authority, decided=(*authority.decided, decided))
+
+
+def _signers(record: Sealed) -> frozenset[str]:
+    """Return the keys whose signatures in a record hold."""
+    try:
+        signatures = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
+    except MalformedError:
+        return frozenset()
     checks = check(PayloadType.CONFIG, signed_part(record.value), signatures)
-    return any(found.valid and found.key in owners for found in checks)
+    return frozenset(found.key for found in checks if found.valid)
 
 
 def admission(bank: str, writer: str, owner: SigningKey, at: str) -> Sealed:
     """Return the record by which an owner admits a writer key."""
     draft = Config(action=ADMISSION, payload={"bank": bank, "key": writer}, at=at)
     return signed_config(draft, owner)
+
+
+def deciding(action: str, decision: Decision, key: SigningKey, at: str) -> Sealed:
+    """Return the record by which an owner, or who becomes one, takes a log up again."""
+    return signed_config(Config(action=action, payload=msgspec.to_builtins(decision), at=at), key)
 
 
 def signed_config(draft: Config, owner: SigningKey) -> Sealed:

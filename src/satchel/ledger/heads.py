@@ -1,18 +1,13 @@
-"""Believing a store's newest head: who signed it, what it counts, and that nothing went back."""
+"""Believing a store's newest head: who signed it, what it counts, what the log says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from satchel.errors import (
-    ForkedError,
-    InputError,
-    RolledBackError,
-    UnknownBankError,
-    VerificationError,
-)
+from satchel.errors import InputError, RolledBackError, UnknownBankError, VerificationError
 from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.epochs import Verdict, contains
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.memory.records import Model
 from satchel.ports.rows import Filter, Row
@@ -39,18 +34,30 @@ class TrustedHead:
     frontier: Frontier
     authority: Authority
     fold: Fold
+    verdict: Verdict
+    """What it is to this machine."""
+
+
+Judging = Callable[[Head, Authority, ProvedTree], Verdict]
+"""Judges a head that is sound in itself by what was seen before, or refuses it."""
 
 
 def opened_head(
-    reader: Reader, bank: str, stored: StoredHead, before: TrustedHead | None = None
+    reader: Reader,
+    bank: str,
+    stored: StoredHead,
+    judging: Judging,
+    before: TrustedHead | None = None,
 ) -> TrustedHead:
-    """Check a stored head: signature, peaks, counts, the right of its key, what the log says.
+    """Check a stored head: signature, peaks, counts, key, epoch, and what the log says.
 
     Args:
         reader: A view of the store.
         bank: The bank.
         stored: The head.
-        before: The head that this program saw last; the log is read from there.
+        judging: Judges it before the fold of ``before`` takes anything from it.
+        before: The head that this program saw last; where the log goes on from it, it is read
+            from there.
 
     Raises:
         VerificationError: Naming what does not hold.
@@ -58,22 +65,29 @@ def opened_head(
     head, frontier = believed_head(bank, stored)
     require_counts(reader, head)
     tree = ProvedTree(frontier, nodes_of(reader, bank))
-    if before is None:
+    if before is None or not contains(tree, before.head):
         authority, fold, start, said = _founded(reader, bank, tree), Fold(), 0, dict[str, int]()
     else:
-        require_prefix(before.head, head, tree, "this program")
         authority, fold = before.authority, before.fold
         start, said = before.head.size, before.head.counts
     told = _told(reader, head, tree, start, said)
-    configs = [record for _, record, _ in told if record.type == "config"]
-    authority = with_configs(authority, bank, configs)
+    configs = [(seq, record) for seq, record, _ in told if record.type == "config"]
+    authority = with_configs(
+        authority, bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
+    )
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
         )
+    if head.epoch != authority.epoch:
+        raise VerificationError(
+            f"the head is of epoch {head.epoch}, and the log is in epoch {authority.epoch}",
+            hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
+        )
+    verdict = judging(head, authority, tree)
     facts = [Fact(seq, record.id, model) for seq, record, model in told if record.type in FOLDED]
     fold.take(facts, head.size)
-    return TrustedHead(stored, head, frontier, authority, fold)
+    return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
 
 def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
@@ -113,32 +127,6 @@ def require_counts(reader: Reader, head: Head) -> None:
             )
 
 
-def require_prefix(earlier: Head, head: Head, tree: ProvedTree, who: str) -> None:
-    """Require that an earlier head is a prefix of a later one.
-
-    Args:
-        earlier: A head that was seen.
-        head: The head of the store now.
-        tree: The tree under it.
-        who: Who saw the earlier one.
-
-    Raises:
-        RolledBackError: If the store is behind it.
-        ForkedError: If the store went another way.
-    """
-    if (head.epoch, head.size) < (earlier.epoch, earlier.size):
-        raise RolledBackError(
-            f"the store has {head.size} records, {who} saw {earlier.size}",
-            hint="It was put back to an older state, or is an old copy. Restore the newer one; "
-            "accepting the loss is an owner's decision.",
-        )
-    if PREFIX + tree.root_at(earlier.size).hex() != earlier.root:
-        raise ForkedError(
-            f"the store's first {earlier.size} records are not those that {who} saw",
-            hint="Somebody wrote another history. Restore a copy that agrees.",
-        )
-
-
 def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError | UnknownBankError:
     """Return the error for a bank that a store does not have."""
     if witnessed is None:
@@ -146,7 +134,8 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
     return RolledBackError(
         f"the bank {bank} is gone; this machine saw it with {witnessed.size} records",
         file=name,
-        hint="Restore it from a backup.",
+        hint="Restore it from a backup. Where there is none, forget the bank here; an old copy"
+        " of it that turns up later is then believed.",
     )
 
 

@@ -4,26 +4,21 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
-from msgspec.structs import replace
 
 from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
-from satchel.ledger.authority import admission, founding, with_configs
+from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
+from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.folding import FOLDED, Fact, Fold
-from satchel.ledger.heads import (
-    TrustedHead,
-    missing,
-    nodes_of,
-    opened_head,
-    require_counts,
-    require_prefix,
-)
+from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Bank
+from satchel.ledger.witness_files.removed import GivenUp
+from satchel.memory.records import Bank, Config
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
@@ -63,6 +58,8 @@ class Ledger:
         bank: Its id.
         writer: The key that signs heads; None for reading only.
         witness: What this machine saw of the bank; None for no protection against rollback.
+        trusted: The keys that this machine trusts as owners of this very bank, its own included;
+            None for not judging who founded it.
         clock: Tells when records arrive.
     """
 
@@ -73,12 +70,14 @@ class Ledger:
         *,
         writer: SigningKey | None = None,
         witness: Witness | None = None,
+        trusted: frozenset[str] | None = None,
         clock: Clock = now,
     ) -> None:
         self.bank = bank
         self._store = store
         self._writer = writer
         self._witness = witness
+        self._trusted_owners = trusted
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: list[_Ticket] = []
@@ -117,7 +116,7 @@ class Ledger:
         Raises:
             UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
-            ReadOnlyStoreError: If no key may sign here.
+            ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
         """
@@ -126,6 +125,8 @@ class Ledger:
         wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
         if wrong is not None:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
+        if any(_starts_epoch(record) for record in records):
+            raise UsageError("a decision about the whole bank is not appended like a record")
         ticket = _Ticket(records, batch)
         self._queue.append(ticket)
         with self._lock:
@@ -147,7 +148,36 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found), found.fold)
+            yield View(reader, found.head, self._tree(reader, found), found.fold, found.verdict)
+
+    def decide(
+        self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
+    ) -> TrustedHead:
+        """Commit what somebody decides about the bank as it is; see ``ledger.acceptance``.
+
+        What was seen before is not compared with it: that is for ``draw`` to do.
+
+        Args:
+            draw: Gives, for the store's newest head, which is sound in itself, the records to log
+                on top of it, and what this machine is to forget. No records when the log has them
+                already, and only this machine does not know.
+
+        Raises:
+            RolledBackError: If the bank is gone.
+            VerificationError: If the store is not what was signed.
+        """
+        witnessed = self._witnessed()
+        with self._lock, self._store.writing() as writing:
+            stored = writing.head(self.bank)
+            if stored is None:
+                raise missing(self.bank, witnessed, self._store.name)
+            found = opened_head(writing, self.bank, stored, lambda *_: OWN)
+            records, given_up = draw(found, self._tree(writing, found))
+            after = replace(found, verdict=Verdict(given_up=given_up))
+            if records:
+                after = self._commit(writing, after, [_Ticket(records, None)])
+        self._acknowledge(after)
+        return after
 
     # -- appending -------------------------------------------------------------------------
 
@@ -176,6 +206,11 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.writing() as writing:
             found = self._trusted(writing, witnessed)
+            if found.verdict.standing is BankStanding.STRANGER:
+                raise ReadOnlyStoreError(
+                    "this machine knows none of the bank's owners",
+                    hint="Trust the owner's key, or adopt the bank; it can be read as it is.",
+                )
             after = self._commit(writing, found, waiting)
         self._acknowledge(after)
 
@@ -183,12 +218,6 @@ class Ledger:
         self, writing: Writer, found: TrustedHead | None, waiting: Sequence[_Ticket]
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
-        writer = self._writer
-        if writer is None or (found is not None and not found.authority.admits(writer.did)):
-            raise ReadOnlyStoreError(
-                "this machine's key may not add to the bank",
-                hint="An owner has to admit it first.",
-            )
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
@@ -199,13 +228,31 @@ class Ledger:
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
+        authority = self._authority_after(found, records)
+        writer = self._writer
+        if writer is None or not authority.admits(writer.did):
+            raise ReadOnlyStoreError(
+                "this machine's key may not add to the bank",
+                hint="An owner has to admit it first.",
+            )
         for place, record in enumerate(records, before):
             rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
         try:
             changes, sweeps = self._folded(writing, fold, rows, records)
             leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
             nodes = grown(frontier, leaves)
-            head = self._next_head(writer, found, frontier, rows, at)
+            counts = Counter(found.head.counts if found else {})
+            counts.update(row.type for row in rows)
+            head = Head(
+                v=1,
+                bank=self.bank,
+                epoch=authority.epoch,
+                size=frontier.size,
+                root=PREFIX + frontier.root.hex(),
+                counts=dict(sorted(counts.items())),
+                at=at,
+                key=writer.did,
+            )
             stored = StoredHead(
                 canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
             )
@@ -214,12 +261,19 @@ class Ledger:
         except BaseException:
             fold.forget_from(before)
             raise
-        authority = with_configs(
+        verdict = found.verdict if found else OWN
+        return TrustedHead(stored, head, frontier, authority, fold, verdict)
+
+    def _authority_after(self, found: TrustedHead | None, records: Sequence[Sealed]) -> Authority:
+        """Return who may sign once new records are in the log."""
+        start, root = (found.head.size, found.head.root) if found else (0, "")
+        new = enumerate(records, start)
+        return with_configs(
             found.authority if found else founding(records[0]),
             self.bank,
-            [record for record in records if record.type == "config"],
+            [(place, record) for place, record in new if record.type == "config"],
+            lambda size: root if size == start else "",  # a decision comes first
         )
-        return TrustedHead(stored, head, frontier, authority, fold)
 
     def _folded(
         self, reader: Reader, fold: Fold, rows: list[Row], records: Sequence[Sealed]
@@ -236,7 +290,7 @@ class Ledger:
         for place, row in enumerate(rows):
             batch = fold.batch_number(row.seq)
             if batch:
-                row = replace(row, batch=batch)  # noqa: PLW2901 - goes back to its place
+                row = msgspec.structs.replace(row, batch=batch)  # noqa: PLW2901 - goes back
             rows[place] = row.changed(fold.standing(row.id, row.seq, size))
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
         changes = [
@@ -246,31 +300,11 @@ class Ledger:
         ]
         return changes, effect.sweeps
 
-    def _next_head(
-        self,
-        writer: SigningKey,
-        found: TrustedHead | None,
-        frontier: Frontier,
-        rows: Sequence[Row],
-        at: str,
-    ) -> Head:
-        counts = Counter(found.head.counts if found else {})
-        counts.update(row.type for row in rows)
-        return Head(
-            v=1,
-            bank=self.bank,
-            epoch=found.head.epoch if found else 0,
-            size=frontier.size,
-            root=PREFIX + frontier.root.hex(),
-            counts=dict(sorted(counts.items())),
-            at=at,
-            key=writer.did,
-        )
-
     def _acknowledge(self, found: TrustedHead) -> None:
         """Witness what is durable now."""
         if self._witness is not None:
-            self._witness.record(msgspec.json.decode(found.stored.signed))
+            signed = msgspec.json.decode(found.stored.signed)
+            self._witness.record(signed, given_up=found.verdict.given_up)
         self._latest = found
 
     # -- believing -------------------------------------------------------------------------
@@ -287,15 +321,19 @@ class Ledger:
             raise missing(
                 self.bank, witnessed or (latest.head if latest else None), self._store.name
             )
+        seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
         if latest is not None and stored == latest.stored:
-            found = latest
             if stamp != getattr(self._local, "stamp", stamp):
-                require_counts(reader, found.head)
+                require_counts(reader, latest.head)
+            tree = self._tree(reader, latest)
+            verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
+            found = replace(latest, verdict=verdict)
         else:
-            found = opened_head(reader, self.bank, stored, latest)
-        tree = self._tree(reader, found)
-        if witnessed is not None and witnessed.root != found.head.root:
-            require_prefix(witnessed, found.head, tree, "this machine")
+            if latest is not None:
+                own = latest.verdict.standing is BankStanding.OWN
+                seen.append(Seen(latest.head, "this program", own=own))
+            judging = partial(judge, seen=seen, trusted=self._trusted_owners)
+            found = opened_head(reader, self.bank, stored, judging, latest)
         self._local.stamp = stamp
         self._latest = found
         return found
@@ -309,3 +347,8 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
+
+
+def _starts_epoch(record: Sealed) -> bool:
+    model = record.model if record.type == "config" else None
+    return isinstance(model, Config) and model.action in DECISIONS

@@ -8,6 +8,7 @@ from typing import Final
 
 from satchel.errors import VerificationError
 from satchel.ledger.blobs import verified
+from satchel.ledger.epochs import Verdict
 from satchel.ledger.folding import Fold
 from satchel.ledger.heads import require_leaves, require_logged
 from satchel.memory.records import Model
@@ -43,9 +44,15 @@ class Logged:
 class View:
     """One consistent, verified view of a bank."""
 
-    def __init__(self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold) -> None:
+    def __init__(
+        self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold, verdict: Verdict
+    ) -> None:
         self.head: Final = head
         """The signed head that everything here is proved by."""
+        self.standing: Final = verdict.standing
+        """Whether the bank is this machine's own, or a stranger's."""
+        self.notes: Final = verdict.notes
+        """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self._reader = reader
         self._tree = tree
         self._fold = fold

@@ -22,10 +22,17 @@ from satchel.disk.private import private_folder
 from satchel.disk.stamp import Stamp, is_unchanged, settled
 from satchel.disk.writing import PRIVATE_FILE, target_error
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
-from satchel.ledger.appending import COMPACT_BYTES, append, compact
-from satchel.ledger.lines import Witnessed, all_lines, checked_head, line_of, tail_of, witnessed
-from satchel.ledger.order import checked_lines, covers
-from satchel.ledger.removed import read_removed, write_removed
+from satchel.ledger.witness_files.appending import COMPACT_BYTES, append, compact
+from satchel.ledger.witness_files.lines import (
+    Witnessed,
+    all_lines,
+    checked_head,
+    line_of,
+    tail_of,
+    witnessed,
+)
+from satchel.ledger.witness_files.order import checked_lines, covers
+from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_removed
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
 _BANK = re.compile(r"blake3:([0-9a-f]{64})")
@@ -77,14 +84,19 @@ class Witness:
         may = os.R_OK | os.W_OK | os.X_OK
         return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
 
-    def record(self, signed_head: dict[str, Any]) -> Recorded | None:
+    def record(
+        self, signed_head: dict[str, Any], *, given_up: GivenUp | None = None
+    ) -> Recorded | None:
         """Remember the head of a durable commit; when this returns, it is on disk.
 
         Commits may be acknowledged out of order, so a smaller head of the newest epoch is fine.
-        That one head is a prefix of another has to be proven elsewhere.
+        That one head is a prefix of another, or that an owner decided on its epoch, has to be
+        proven elsewhere (see ``epochs``).
 
         Args:
             signed_head: As ``sign_head`` returns it.
+            given_up: What of the newest head is given up with it: the positions that were noted
+                from there on are forgotten as well, unless that was done meanwhile.
 
         Returns:
             None when no witness can be written here: say ``unwitnessed`` to the person.
@@ -101,6 +113,8 @@ class Witness:
         with _changing(path):
             try:
                 with self._locked(bank):
+                    if given_up is not None:
+                        self._give_up(path, bank, given_up)
                     return self._advance(path, new, line)
             except (OSError, TargetError) as error:
                 if not _is_shut(error):
@@ -227,21 +241,6 @@ class Witness:
             raise ValueError("positions are counted from 0")
         return self._change_removed(bank, lambda held: held | new)
 
-    def forget_positions_from(self, bank: str, size: int) -> bool:
-        """Drop the noted positions from ``size`` on, after a rollback to ``size`` was accepted.
-
-        The log goes on from there with other records, which were never removed.
-
-        Returns:
-            False when no witness can be written here.
-
-        Raises:
-            MalformedError: As ``last``.
-            TargetError: As ``note_removed``.
-            WitnessError: As ``note_removed``.
-        """
-        return self._change_removed(bank, lambda held: {seq for seq in held if seq < size})
-
     def _advance(self, path: Path, new: Witnessed, line: bytes) -> Recorded:
         with opened(path, os.O_RDWR | os.O_CREAT) as handle:
             newest = tail_of(handle)
@@ -257,6 +256,16 @@ class Witness:
             with suppress(OSError, SatchelError):
                 compact(path, new.head.bank)
         return Recorded.WRITTEN
+
+    def _give_up(self, path: Path, bank: str, given_up: GivenUp) -> None:
+        # Before the head is recorded, so that both are done again if one is cut short.
+        with suppress(FileNotFoundError), opened(path, os.O_RDONLY) as handle:
+            newest = tail_of(handle).line
+            if newest and witnessed(newest, bank).head.epoch == given_up.epoch:
+                removed = self._path(bank, _REMOVED)
+                _rewrite_removed(
+                    removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
+                )
 
     def _compare(self, path: Path, new: Witnessed) -> Recorded | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
@@ -299,12 +308,7 @@ class Witness:
         with _changing(path):
             try:
                 with self._locked(bank):
-                    held: set[int] = set()
-                    with suppress(FileNotFoundError):
-                        held.update(read_removed(path, bank)[0])
-                    wanted = change(held)
-                    if wanted != held:
-                        write_removed(path, bank, wanted)
+                    _rewrite_removed(path, bank, change)
             except (OSError, TargetError) as error:
                 if not _is_shut(error):
                     raise
@@ -322,6 +326,15 @@ class Witness:
         if found is None:
             raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
         return self.folder / (found[1] + suffix)
+
+
+def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
+    held: set[int] = set()
+    with suppress(FileNotFoundError):
+        held.update(read_removed(path, bank)[0])
+    wanted = change(held)
+    if wanted != held:
+        write_removed(path, bank, wanted)
 
 
 def _is_shut(error: OSError | TargetError) -> bool:

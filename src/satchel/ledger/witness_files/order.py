@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from satchel.errors import WitnessError
-from satchel.ledger.lines import DAMAGED, Tail, Witnessed, backwards, witnessed
+from satchel.ledger.witness_files.lines import DAMAGED, Tail, Witnessed, backwards, witnessed
 
 
 def covers(handle: int, newest: Tail, new: Witnessed) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from satchel.disk.kept import opened
 from satchel.disk.writing import PRIVATE_FILE, left_behind, writing
-from satchel.ledger.lines import Tail, all_lines
-from satchel.ledger.order import checked_lines
+from satchel.ledger.witness_files.lines import Tail, all_lines
+from satchel.ledger.witness_files.order import checked_lines
 
 COMPACT_BYTES = 1 << 20
 """Each time a file grows past a multiple of this it is compacted to at most half of it."""

@@ -6,7 +6,7 @@ must not be shown. One file a bank, replaced whole: canonical JSON, LF, its chec
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -15,9 +15,22 @@ from msgspec import Meta
 from satchel.disk.kept import opened
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError
-from satchel.ledger.lines import damage
+from satchel.ledger.witness_files.lines import damage
 from satchel.memory.parts import Id
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
+
+
+class GivenUp(NamedTuple):
+    """That a log goes on from an earlier place than was witnessed, by an owner's decision.
+
+    From there on it has other records, which were never removed.
+    """
+
+    epoch: int
+    """Of the head that was witnessed."""
+
+    size: int
+    """Where the log goes on."""
 
 
 class _Removed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,237 @@
+"""What only a person can decide about a bank: a loss, a restore, an adoption, a machine more.
+
+Each decision is a signed record in the log of the bank, so that every reader can see it and no
+writer can pretend it; each may be repeated after a crash. Source: docs/spec/5-log.md, 5.7.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from satchel.errors import (
+    ForkedError,
+    RolledBackError,
+    SigningKeyError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.authority import (
+    ACCEPTED,
+    ADOPTED,
+    RESTORED,
+    Decision,
+    Point,
+    admission,
+    deciding,
+)
+from satchel.ledger.epochs import Seen, judge
+from satchel.ledger.examining import examine
+from satchel.ledger.heads import TrustedHead
+from satchel.ledger.ledger import Clock, Ledger
+from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.removed import GivenUp
+from satchel.memory.times import now
+from satchel.ports.store import Store
+from satchel.seal.log import Head
+from satchel.seal.proved_tree import ProvedTree
+from satchel.seal.records import Sealed
+from satchel.seal.signing.key import SigningKey
+
+Drawn = tuple[Sequence[Sealed], GivenUp | None]
+
+
+class _Compared(NamedTuple):
+    """What the witness says of a store."""
+
+    given_up: GivenUp | None = None
+    lost: Head | None = None
+    """What was seen, is not in the log, and was given up by nobody."""
+
+    refusal: VerificationError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decider:
+    """A person at this machine, with the keys to decide about a bank.
+
+    Args:
+        store: Where the bank is.
+        bank: Its id.
+        owner: An owner's key, or that of who becomes one; it signs what is decided.
+        writer: This machine's key; it signs the head, and is admitted where it is not.
+        witness: What this machine saw of the bank.
+        clock: Tells when something was decided.
+    """
+
+    store: Store
+    bank: str
+    owner: SigningKey
+    writer: SigningKey
+    witness: Witness
+    clock: Clock = now
+
+    def accept_rollback(self, reason: str | None = None) -> Decision | None:
+        """Go on from a store that is behind what this machine saw, or that went another way.
+
+        What the store lacks of it is given up. The newer store should be looked for first.
+
+        Args:
+            reason: For whoever reads the log.
+
+        Returns:
+            The decision; None when nothing was lost, so that there was nothing to decide.
+
+        Raises:
+            SigningKeyError: If the key is not that of an owner.
+            VerificationError: If the store is not what was signed, or the bank is gone.
+        """
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            compared = self._as_owner(found, tree)
+            if compared.lost is None:
+                return [], compared.given_up
+            return self._taken_up(ACCEPTED, found, compared.lost, reason)
+
+        after = self._ledger(self.writer).decide(draw)
+        return after.authority.decided[-1].decision if after.verdict.given_up else None
+
+    def accept_restore(self, reason: str | None = None) -> Decision:
+        """Go on from a store that was just put back from a backup, whatever was seen of the bank.
+
+        A backup may lack what other machines saw, so this always starts an epoch.
+
+        Args and Raises: as ``accept_rollback``.
+        """
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            compared = self._as_owner(found, tree)
+            records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
+            return records, given_up or compared.given_up
+
+        return self._ledger(self.writer).decide(draw).authority.decided[-1].decision
+
+    def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> Decision:
+        """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
+
+        That binds nobody else: to all who do not trust this owner's key for the bank it is a
+        stranger's, and those who knew it before refuse it. This machine believes it because the
+        adoption is in its witness.
+
+        Args:
+            reason: For whoever reads the log.
+            with_loss: Whether what this machine saw and the store lacks is given up.
+
+        Raises:
+            UsageError: If the key is that of an owner already.
+            RolledBackError: If the store is behind what this machine saw.
+            ForkedError: If it went another way.
+            AdoptedError: If this machine knows the bank, and somebody else adopted this copy.
+            VerificationError: If the store is not what was signed.
+        """
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            adoption = found.authority.adoption
+            if adoption is not None and adoption.key == self.owner.did:
+                return self._admitting(found, tree, self.writer.did)
+            if self.owner.did in found.authority.owners:
+                raise UsageError(
+                    "the key is that of an owner of the bank already",
+                    hint="So it is not lost: let it admit this machine's key.",
+                )
+            compared = self._compared(found, tree, None)
+            if compared.refusal is not None and not with_loss:
+                raise compared.refusal
+            return self._taken_up(ADOPTED, found, compared.lost, reason)
+
+        examined = examine(self.store, self.bank)
+        if not examined.is_sound:
+            raise VerificationError(
+                f"the store is not sound: {examined.shown[0].message}",
+                file=self.store.name,
+                hint="Nothing was adopted. Repair the store first, or find a better copy.",
+            )
+        adoption = self._ledger(self.writer).decide(draw).authority.adoption
+        assert adoption is not None  # noqa: S101 - it was drawn, or was there before
+        return adoption
+
+    def admit(self, key: str | None = None) -> None:
+        """Admit the writer key of a machine; nothing happens when it is admitted already.
+
+        Args:
+            key: The public key of another machine; None for this one's.
+
+        Raises:
+            SigningKeyError: If the owner's key is not that of an owner.
+            VerificationError: If the store is not what it was, or not what was signed.
+        """
+        admitted = self.writer.did if key is None else key
+        self._ledger(self.owner).decide(lambda found, tree: self._admitting(found, tree, admitted))
+
+    def _ledger(self, signer: SigningKey) -> Ledger:
+        return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)
+
+    def _as_owner(self, found: TrustedHead, tree: ProvedTree) -> _Compared:
+        owners = found.authority.owners
+        if self.owner.did not in owners:
+            raise SigningKeyError(
+                f"{self.owner.did} is not an owner of the bank",
+                hint=f"Its owners are {', '.join(sorted(owners))}.",
+            )
+        return self._compared(found, tree, owners)
+
+    def _compared(
+        self, found: TrustedHead, tree: ProvedTree, trusted: frozenset[str] | None
+    ) -> _Compared:
+        last = self.witness.last(self.bank)
+        seen = [] if last is None else [Seen(last.head, "this machine", witnessed=True)]
+        try:
+            verdict = judge(found.head, found.authority, tree, seen, trusted)
+        except (RolledBackError, ForkedError) as error:
+            return _Compared(lost=seen[0].head, refusal=error)
+        return _Compared(given_up=verdict.given_up)
+
+    def _taken_up(
+        self, action: str, found: TrustedHead, lost: Head | None, reason: str | None
+    ) -> Drawn:
+        """Return the records that start an epoch on top of a head."""
+        head, at = found.head, self.clock()
+        decision = Decision(
+            bank=self.bank,
+            epoch=1 + max(head.epoch, lost.epoch if lost is not None else 0),
+            resumed=Point.of(head),
+            abandoned=Point.of(lost) if lost is not None else None,
+            key=self.owner.did if action == ADOPTED else None,
+            reason=reason,
+        )
+        records = [deciding(action, decision, self.owner, at)]
+        if action == ADOPTED or not found.authority.admits(self.writer.did):
+            records.append(admission(self.bank, self.writer.did, self.owner, at))
+        return records, GivenUp(lost.epoch, head.size) if lost is not None else None
+
+    def _admitting(self, found: TrustedHead, tree: ProvedTree, key: str) -> Drawn:
+        compared = self._as_owner(found, tree)
+        if compared.refusal is not None:
+            raise compared.refusal
+        if found.authority.admits(key):
+            return [], compared.given_up
+        record = admission(self.bank, key, self.owner, self.clock())
+        return [record], compared.given_up
+
+
+def forget(store: Store, bank: str, *, witness: Witness) -> bool:
+    """Accept that a bank is gone; tell whether this machine knew it.
+
+    Whatever copy of it turns up later is believed as if never seen. What was removed from it
+    stays noted.
+
+    Raises:
+        UsageError: If the bank is there.
+    """
+    with store.reading() as reader:
+        if reader.head(bank) is not None:
+            raise UsageError(
+                "the bank is not gone",
+                file=store.name,
+                hint="If it lacks something, an owner can accept that loss.",
+            )
+    return witness.forget(bank)

@@ -1,0 +1,165 @@
+"""Machines that share a store, and what an attacker does who has the store and a writer's key."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ledger_kit import OWNER, WRITER, created, memories
+
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.records import Config
+from satchel.ports.rows import derive_row
+from satchel.ports.store import Commit, StoredHead
+from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
+from satchel.seal.log import Head, leaf_of, sign_head
+from satchel.seal.proved_tree import grown
+from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tree import Frontier
+from satchel.stores.memory import MemoryStore
+
+THIEF = SigningKey.from_seed(b"t" * 32)
+"""A key that no owner ever heard of."""
+
+FOUNDING = 2
+
+
+class Machine:
+    """A writer's key and a witness of its own, at a store that may be put back."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        bank: str,
+        witness: Path,
+        *,
+        writer: SigningKey = WRITER,
+        trusted: frozenset[str] | None = None,
+    ) -> None:
+        self.store, self.bank, self.writer, self.trusted = store, bank, writer, trusted
+        self._folder = witness
+
+    @property
+    def witness(self) -> Witness:
+        """The witness as a program that was just started has it."""
+        return Witness(self._folder)
+
+    def ledger(self) -> Ledger:
+        """Open the bank as a program that was just started."""
+        return Ledger(
+            self.store, self.bank, writer=self.writer, witness=self.witness, trusted=self.trusted
+        )
+
+    def add(self, count: int, start: int) -> list[str]:
+        """Append memories and return their ids."""
+        records = memories(count, start)
+        self.ledger().append(records)
+        return [record.id for record in records]
+
+    def listed(self) -> list[str]:
+        """Return the ids of all records, each proved."""
+        with self.ledger().reading() as view:
+            return [logged.record.id for logged in view.scan()]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader is told."""
+        with self.ledger().reading() as view:
+            return view.notes
+
+    def standing(self) -> str:
+        """Return what the bank is to this machine."""
+        with self.ledger().reading() as view:
+            return view.standing
+
+    def decider(self, owner: SigningKey = OWNER, *, witness: Witness | None = None) -> Decider:
+        """Return what an owner at this machine decides with."""
+        return Decider(
+            store=self.store,
+            bank=self.bank,
+            owner=owner,
+            writer=self.writer,
+            witness=witness or self.witness,
+        )
+
+
+def machine(root: Path, name: str = "one", **members: Any) -> Machine:
+    """Return a machine with a new bank of three records more than the founding ones."""
+    store = MemoryStore()
+    folder = root / name
+    bank = created(store, Witness(folder)).bank
+    made = Machine(store, bank, folder, **members)
+    made.add(3, start=0)
+    return made
+
+
+def backup(store: MemoryStore) -> MemoryStore:
+    """Return a copy of a store as it is."""
+    copy = MemoryStore()
+    put_back(copy, store)
+    return copy
+
+
+def put_back(store: MemoryStore, copy: MemoryStore) -> None:
+    """Make a store what another one is; whoever has it open finds it so."""
+    store._banks = dict(copy._banks)  # no store offers that
+
+
+def head_of(store: MemoryStore, bank: str) -> Head:
+    """Return the head of a store, unchecked."""
+    with store.reading() as reader:
+        stored = reader.head(bank)
+    assert stored is not None
+    value: Any = decode_canonical(stored.signed)
+    return Head(**value["signed"])
+
+
+def forge(
+    store: MemoryStore,
+    bank: str,
+    records: Sequence[Sealed],
+    key: SigningKey = WRITER,
+    *,
+    epoch: int | None = None,
+) -> None:
+    """Append with a program that asks nobody, under any epoch and any key."""
+    head = head_of(store, bank)
+    with store.writing() as writing:
+        stored = writing.head(bank)
+        assert stored is not None
+        peaks = [stored.peaks[place : place + 32] for place in range(0, len(stored.peaks), 32)]
+        frontier = Frontier(head.size, peaks)
+        rows = [
+            derive_row(record.model, seq=place, at=head.at, body=record.body)
+            for place, record in enumerate(records, head.size)
+        ]
+        nodes = grown(frontier, [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows])
+        forged = Head(
+            v=1,
+            bank=bank,
+            epoch=head.epoch if epoch is None else epoch,
+            size=frontier.size,
+            root=PREFIX + frontier.root.hex(),
+            counts=dict(sorted((Counter(head.counts) + Counter(r.type for r in rows)).items())),
+            at=head.at,
+            key=key.did,
+        )
+        signed = canonical_checked(sign_head(forged, key))
+        kept = StoredHead(signed, b"".join(frontier.peaks))
+        writing.append(bank, Commit(rows=rows, nodes=nodes, head=kept))
+
+
+def configs(store: MemoryStore, bank: str) -> list[Sealed]:
+    """Return the config records of a log, in order, unchecked."""
+    with store.reading() as reader:
+        rows = reader.at(bank, range(head_of(store, bank).size))
+    rows = sorted((row for row in rows if row.type == "config"), key=lambda row: row.seq)
+    return [Sealed(row.id, row.type, row.body or b"") for row in rows]
+
+
+def actions(store: MemoryStore, bank: str) -> list[str]:
+    """Return the actions of a log's config records, in order."""
+    models = [record.model for record in configs(store, bank)]
+    return [model.action for model in models if isinstance(model, Config)]

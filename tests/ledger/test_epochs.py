@@ -1,0 +1,681 @@
+"""Going on from a store that lost something: an owner may decide it, and nobody else."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from ledger_kit import OWNER, WRITER, created, memories
+from machines_kit import (
+    FOUNDING,
+    THIEF,
+    Machine,
+    actions,
+    backup,
+    configs,
+    forge,
+    head_of,
+    machine,
+    put_back,
+)
+
+from satchel.errors import (
+    ForkedError,
+    ReadOnlyStoreError,
+    RolledBackError,
+    SigningKeyError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.acceptance import forget
+from satchel.ledger.authority import ACCEPTED, RESTORED, Decision, Point, deciding
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.records import Config, Erasure, Status
+from satchel.ports.rows import Filter
+from satchel.seal.encoding.jcs import decode_canonical
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.memory import MemoryStore
+
+_OLD = FOUNDING + 3
+_AT = "2026-01-01T00:00:00.000000Z"
+_OTHER_WRITER = SigningKey.from_seed(b"v" * 32)
+
+
+def _rolled_back(root: Path) -> Machine:
+    """A machine that saw two records more than the store has now."""
+    one = machine(root)
+    kept = backup(one.store)
+    one.add(2, start=10)
+    put_back(one.store, kept)
+    return one
+
+
+def _second(root: Path, one: Machine) -> Machine:
+    """Another machine at the same store, with its own key and witness."""
+    one.decider().admit(_OTHER_WRITER.did)
+    return Machine(one.store, one.bank, root / "two", writer=_OTHER_WRITER)
+
+
+def _accepting(one: Machine, abandoned: Point | None, **changed: Any) -> Decision:
+    """The decision that an owner would make about a store as it is."""
+    head = head_of(one.store, one.bank)
+    members: dict[str, Any] = {
+        "bank": one.bank,
+        "epoch": 1 + max(head.epoch, abandoned.epoch if abandoned else 0),
+        "resumed": Point.of(head),
+        "abandoned": abandoned,
+    }
+    return Decision(**members | changed)
+
+
+def _witnessed(one: Machine) -> Point:
+    found = one.witness.last(one.bank)
+    assert found is not None
+    return Point.of(found.head)
+
+
+def test_an_accepted_loss_lets_the_bank_go_on(tmp_path: Path) -> None:
+    """Reads and appends, under a new epoch, and the log says what was given up, and why."""
+    one = _rolled_back(tmp_path)
+    with pytest.raises(RolledBackError, match="an owner can accept"):
+        one.listed()
+    seen = _witnessed(one)
+    one.witness.note_removed(one.bank, [3, _OLD, _OLD + 1])
+
+    decision = one.decider().accept_rollback("the disk died")
+
+    assert decision is not None
+    assert decision.abandoned == seen == Point(epoch=0, size=_OLD + 2, root=seen.root)
+    assert decision.resumed.size == _OLD
+    assert (decision.epoch, decision.reason) == (1, "the disk died")
+    assert actions(one.store, one.bank)[-1] == ACCEPTED
+    assert len(one.listed()) == _OLD + 1
+    assert one.notes() == ()
+    assert one.witness.positions(one.bank) == (3,)
+    one.add(1, start=20)
+    assert head_of(one.store, one.bank).epoch == 1
+    assert _witnessed(one) == Point.of(head_of(one.store, one.bank))
+
+
+def test_nothing_is_decided_where_nothing_was_lost(tmp_path: Path) -> None:
+    """Nor when it was decided before; asking twice adds nothing to the log."""
+    one = machine(tmp_path)
+    assert one.decider().accept_rollback() is None
+    assert one.decider(witness=Witness(tmp_path / "fresh")).accept_rollback() is None
+    assert head_of(one.store, one.bank).size == _OLD
+
+    kept = backup(one.store)
+    one.add(1, start=10)
+    put_back(one.store, kept)
+    assert one.decider().accept_rollback() is not None
+    assert one.decider().accept_rollback() is None
+    assert actions(one.store, one.bank).count(ACCEPTED) == 1
+
+
+class _Crash(Exception):  # noqa: N818 - no error of anybody's
+    pass
+
+
+class _Cut(Witness):
+    def record(self, signed_head: dict[str, Any], **_: Any) -> Any:
+        raise _Crash
+
+
+class _CutAfterPositions(Witness):
+    def _advance(self, *_: Any) -> Any:
+        raise _Crash
+
+
+@pytest.mark.parametrize("cut", [_Cut, _CutAfterPositions])
+def test_a_crash_before_the_witness_knows_is_mended_by_asking_again(
+    tmp_path: Path, cut: type[Witness]
+) -> None:
+    """One record, whatever was cut short; until then reads go on, and say what was given up."""
+    one = _rolled_back(tmp_path)
+    one.witness.note_removed(one.bank, [_OLD])
+    with pytest.raises(_Crash):
+        one.decider(witness=cut(tmp_path / "one")).accept_rollback()
+    assert "an owner" in one.notes()[0]
+
+    again = one.decider().accept_rollback()
+    assert again is not None
+    assert actions(one.store, one.bank).count(ACCEPTED) == 1
+    assert _witnessed(one).epoch == 1
+    assert one.witness.positions(one.bank) == ()
+    assert one.notes() == ()
+
+
+def test_a_fork_can_be_accepted_like_a_loss(tmp_path: Path) -> None:
+    """The same size, another root: the decision names the history that is given up."""
+    one = _rolled_back(tmp_path)
+    seen = _witnessed(one)
+    forge(one.store, one.bank, memories(2, start=30))
+    assert head_of(one.store, one.bank).size == seen.size
+    with pytest.raises(ForkedError, match="an owner can accept"):
+        one.listed()
+    decision = one.decider().accept_rollback()
+    assert decision is not None
+    assert decision.abandoned == seen
+    one.add(1, start=40)
+
+
+def test_only_an_owner_accepts_a_loss(tmp_path: Path) -> None:
+    """Not the writer of the bank, not anybody else; nothing is written."""
+    one = _rolled_back(tmp_path)
+    for key in (WRITER, THIEF):
+        with pytest.raises(SigningKeyError, match="not an owner"):
+            one.decider(key).accept_rollback()
+    assert head_of(one.store, one.bank).size == _OLD
+
+
+def test_a_machine_whose_admission_was_lost_is_admitted_again(tmp_path: Path) -> None:
+    """The store was put back to a time before this machine was known to it."""
+    one = machine(tmp_path)
+    kept = backup(one.store)
+    two = _second(tmp_path, one)
+    two.add(1, start=10)
+    put_back(one.store, kept)
+    assert two.decider().accept_rollback() is not None
+    two.add(1, start=20)
+    assert one.notes() != ()
+
+
+def test_an_accepted_loss_vouches_for_no_record(tmp_path: Path) -> None:
+    """What was changed in the old copy is refused after the decision as it was before."""
+    for number, turn in enumerate(["accept_rollback", "accept_restore"]):
+        one = _rolled_back(tmp_path / str(number))
+        held = one.store._banks[one.bank]
+        held.rows[3] = msgspec.structs.replace(held.rows[3], body=held.rows[4].body)
+        assert getattr(one.decider(), turn)() is not None
+        with pytest.raises(VerificationError, match="another one"):
+            one.listed()
+
+
+def test_a_head_that_does_not_hold_is_not_accepted(tmp_path: Path) -> None:
+    """Of the store's state itself all is checked: who signed it, its tree, its numbers."""
+    for number in range(3):
+        one = _rolled_back(tmp_path / str(number))
+        held = one.store._banks[one.bank]
+        if number == 0:
+            forge(one.store, one.bank, memories(1, start=60), THIEF)
+        elif number == 1:
+            held.head = held.head._replace(peaks=bytes(len(held.head.peaks)))
+        else:
+            held.rows.pop()
+        for decide in (one.decider().accept_rollback, one.decider().accept_restore):
+            with pytest.raises(VerificationError):
+                decide()
+
+
+def test_a_record_that_was_erased_stands_in_no_ones_way(tmp_path: Path) -> None:
+    """Its row is empty, and a record in the log says so."""
+    one = machine(tmp_path)
+    erased = one.listed()[3]
+    one.ledger().append([seal(Erasure(entry=erased))])
+    held = one.store._banks[one.bank].rows
+    held[3] = msgspec.structs.replace(held[3], body=None)
+    kept = backup(one.store)
+    one.add(1, start=10)
+    put_back(one.store, kept)
+    assert one.decider().accept_rollback() is not None
+
+
+def test_a_decision_is_not_appended_like_a_record(tmp_path: Path) -> None:
+    """An import that carries one would otherwise make the store unreadable."""
+    one = machine(tmp_path)
+    record = deciding(RESTORED, _accepting(one, None), OWNER, _AT)
+    with pytest.raises(UsageError, match="decision"):
+        one.ledger().append([record])
+
+
+# -- attacks -----------------------------------------------------------------------------------
+
+
+def test_a_writer_cannot_start_an_epoch(tmp_path: Path) -> None:
+    """By claiming it in a head, with or without dropping records, on any machine."""
+    for number, drop in enumerate([True, False]):
+        one = machine(tmp_path / str(number))
+        kept = backup(one.store)
+        one.add(2, start=10)
+        if drop:
+            put_back(one.store, kept)
+        forge(one.store, one.bank, memories(3, start=30), epoch=1)
+        fresh = Machine(one.store, one.bank, tmp_path / str(number) / "fresh")
+        for victim in (one, fresh):
+            with pytest.raises(VerificationError, match="epoch"):
+                victim.listed()
+            with pytest.raises(VerificationError, match="epoch"):
+                victim.add(1, start=50)
+
+
+def _by_the_writer(one: Machine, seen: Point) -> Sealed:
+    return deciding(ACCEPTED, _accepting(one, seen), WRITER, _AT)
+
+
+def _by_a_stranger(one: Machine, seen: Point) -> Sealed:
+    return deciding(ACCEPTED, _accepting(one, seen), THIEF, _AT)
+
+
+def _of_another_bank(one: Machine, seen: Point) -> Sealed:
+    """An owner accepted a loss in another bank of the same size."""
+    other = machine(one._folder.parent / "elsewhere")
+    return deciding(ACCEPTED, _accepting(other, seen), OWNER, _AT)
+
+
+def _of_another_bank_renamed(one: Machine, seen: Point) -> Sealed:
+    """The same, with its root, claimed for this bank: an owner never signs that."""
+    other = machine(one._folder.parent / "elsewhere")
+    return deciding(ACCEPTED, _accepting(other, seen, bank=one.bank), OWNER, _AT)
+
+
+def _for_another_place(one: Machine, seen: Point) -> Sealed:
+    """Accepted earlier in the same log: the place is another."""
+    resumed = Point(epoch=0, size=3, root=Point.of(head_of(one.store, one.bank)).root)
+    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+
+
+def _for_another_history(one: Machine, seen: Point) -> Sealed:
+    """Accepted on a fork of the same size."""
+    resumed = Point(epoch=0, size=_OLD, root="blake3:" + "0" * 64)
+    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+
+
+def _for_a_later_epoch(one: Machine, seen: Point) -> Sealed:
+    return deciding(ACCEPTED, _accepting(one, seen, epoch=7), OWNER, _AT)
+
+
+def _from_an_epoch_that_never_was(one: Machine, seen: Point) -> Sealed:
+    resumed = msgspec.structs.replace(Point.of(head_of(one.store, one.bank)), epoch=3)
+    return deciding(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+
+
+def _that_names_nothing(one: Machine, _: Point) -> Sealed:
+    return deciding(ACCEPTED, _accepting(one, None), OWNER, _AT)
+
+
+def _with_another_ending(one: Machine, seen: Point) -> Sealed:
+    """Its signature is over something else."""
+    record = deciding(ACCEPTED, _accepting(one, seen), OWNER, _AT)
+    model = record.model
+    assert isinstance(model, Config)
+    payload = model.payload | {"reason": "another"}
+    return seal(msgspec.structs.replace(model, id=None, payload=payload))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _by_the_writer,
+        _by_a_stranger,
+        _of_another_bank,
+        _of_another_bank_renamed,
+        _for_another_place,
+        _for_another_history,
+        _for_a_later_epoch,
+        _from_an_epoch_that_never_was,
+        _that_names_nothing,
+        _with_another_ending,
+    ],
+)
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_forged_or_borrowed_acceptance_changes_nothing(
+    tmp_path: Path, forged: Callable[[Machine, Point], Sealed], claimed: object
+) -> None:
+    """Whoever has the store and a writer's key still cannot make a loss look accepted."""
+    one = _rolled_back(tmp_path)
+    record = forged(one, _witnessed(one))
+    head = head_of(one.store, one.bank)
+    forge(one.store, one.bank, [record], epoch=1 if claimed else head.epoch)
+    with pytest.raises(VerificationError):
+        one.listed()
+    with pytest.raises(VerificationError):
+        one.add(1, start=50)
+    fresh = Machine(one.store, one.bank, tmp_path / "fresh")
+    if claimed:
+        with pytest.raises(VerificationError, match="epoch"):
+            fresh.listed()
+    else:
+        assert len(fresh.listed()) == _OLD + 1  # a record without effect
+
+
+def test_a_loss_is_not_accepted_in_the_name_of_a_new_owner(tmp_path: Path) -> None:
+    """Only an adoption names one, and all who knew the bank before refuse that."""
+    one = _rolled_back(tmp_path)
+    decision = _accepting(one, _witnessed(one), key=THIEF.did)
+    for action in (ACCEPTED, RESTORED):
+        kept = backup(one.store)
+        forge(one.store, one.bank, [deciding(action, decision, THIEF, _AT)], THIEF, epoch=1)
+        for victim in (one, Machine(one.store, one.bank, tmp_path / "fresh")):
+            with pytest.raises(VerificationError, match="no owner admitted"):
+                victim.listed()
+        put_back(one.store, kept)
+
+
+def test_an_acceptance_copied_to_a_second_place_changes_nothing(tmp_path: Path) -> None:
+    """The owner's own record, with another nonce in the way of its id, counts where it was made."""
+    one = _rolled_back(tmp_path)
+    one.decider().accept_rollback()
+    one.add(1, start=20)
+    kept = backup(one.store)
+    one.add(2, start=30)
+    put_back(one.store, kept)
+    (accepted,) = [record for record in configs(one.store, one.bank) if _is_acceptance(record)]
+    model = accepted.model
+    assert isinstance(model, Config)
+    again = seal(msgspec.structs.replace(model, id=None, nonce="0" * 32))
+    forge(one.store, one.bank, [again], epoch=2)
+    with pytest.raises(VerificationError):
+        one.listed()
+
+
+def _is_acceptance(record: Sealed) -> bool:
+    return isinstance(record.model, Config) and record.model.action == ACCEPTED
+
+
+def test_an_acceptance_with_its_epoch_is_not_shown_twice(tmp_path: Path) -> None:
+    """The store is put back to right after an acceptance: what came then was not given up."""
+    one = _rolled_back(tmp_path)
+    one.decider().accept_rollback()
+    kept = backup(one.store)
+    one.add(2, start=20)
+    put_back(one.store, kept)
+    with pytest.raises(RolledBackError):
+        one.listed()
+    forge(one.store, one.bank, memories(4, start=60))
+    with pytest.raises(ForkedError):
+        one.listed()
+
+
+def test_a_store_from_before_an_acceptance_is_a_rollback_again(tmp_path: Path) -> None:
+    """The old epoch does not come back; accepting that starts a third, for all machines."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    kept = backup(one.store)
+    two.add(2, start=10)
+    put_back(one.store, kept)
+    two.decider().accept_rollback()
+    two.add(4, start=20)
+    put_back(one.store, kept)
+    with pytest.raises(RolledBackError):
+        two.listed()
+
+    decision = two.decider().accept_rollback()
+    assert decision is not None
+    assert decision.epoch == 2
+    assert decision.resumed.epoch == 0
+    assert decision.abandoned is not None
+    assert decision.abandoned.epoch == 1
+    two.add(1, start=40)
+    assert one.notes() == ()  # it had seen nothing that was lost
+    one.add(1, start=50)
+    assert two.notes() == ()
+
+
+# -- several machines --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [(0, 2, False), (2, 0, True), (1, 1, True), (2, 3, True)],
+)
+def test_another_machine_goes_on_because_an_owner_decided_and_says_so(
+    tmp_path: Path, before: int, after: int, told: object
+) -> None:
+    """Whether it saw less than was given up, all of it, or more than the owner knew of."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    two_saw = 0
+    if told:
+        two.add(1, start=5)
+        two_saw = head_of(two.store, two.bank).size
+    kept = backup(one.store)
+    if before:
+        two.add(before, start=10)
+        two_saw = head_of(two.store, two.bank).size
+        two.witness.note_removed(two.bank, [two_saw - 1])
+    one.add(1, start=80)
+    if after:
+        one.add(after, start=90)
+    put_back(one.store, kept)
+    assert one.decider().accept_rollback("lost") is not None
+
+    assert bool(two.notes()) is bool(told)
+    if told:
+        assert f"saw {two_saw} records" in two.notes()[0]
+        assert two.notes()[0].endswith("lost")
+    two.add(1, start=110)
+    assert two.notes() == ()
+    assert two.witness.positions(two.bank) == ()
+    assert one.notes() == ()
+    assert one.listed() == two.listed()
+
+
+def test_a_machine_that_saw_more_than_the_owner_knew_is_told_how_much(tmp_path: Path) -> None:
+    """The decision ends the epoch; that it was made without knowing all is said."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    kept = backup(one.store)
+    one.add(1, start=10)
+    two.add(5, start=20)
+    size = head_of(one.store, one.bank).size
+    put_back(one.store, kept)
+    one.decider().accept_rollback()
+    assert f"saw {size} records" in two.notes()[0]
+    assert f"knowing of {size - 5}" in two.notes()[0]
+
+
+def test_an_acceptance_that_names_another_history_says_nothing_of_this_one(
+    tmp_path: Path,
+) -> None:
+    """Two copies went two ways; each is given up by name, in a chain of two decisions."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    start = backup(one.store)
+    one.add(2, start=10)
+    put_back(one.store, start)
+    two.add(2, start=20)
+    put_back(one.store, start)
+
+    one.decider().accept_rollback()
+    with pytest.raises(ForkedError):
+        two.listed()
+    with pytest.raises(ForkedError):
+        two.add(1, start=30)
+    decision = two.decider().accept_rollback()
+    assert decision is not None
+    assert decision.epoch == 2
+    two.add(1, start=30)
+    assert one.notes() == ()  # what it saw since the first decision is all there
+    assert one.listed() == two.listed()
+
+
+def test_a_machine_that_slept_through_two_decisions_goes_on(tmp_path: Path) -> None:
+    """It saw the first epoch; the third one is there when it wakes up."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    for turn in range(2):
+        kept = backup(one.store)
+        two_adds = two.add(2, start=10) if not turn else []
+        one.add(1, start=100 + turn)
+        put_back(one.store, kept)
+        one.decider().accept_rollback()
+        assert not set(two_adds) & set(one.listed())
+        one.add(3, start=50 + 10 * turn)
+    assert head_of(one.store, one.bank).epoch == 2
+    assert len(two.notes()) == 1
+    two.add(1, start=90)
+    assert two.notes() == ()
+
+
+def test_a_branch_from_before_the_place_of_an_acceptance_is_still_a_fork(tmp_path: Path) -> None:
+    """What was seen lies before where the log was taken up, and is not in it: nobody gave it up."""
+    one = machine(tmp_path)
+    two = _second(tmp_path, one)
+    start = backup(one.store)
+    two.add(1, start=10)
+    put_back(one.store, start)
+    one.add(4, start=20)
+    kept = backup(one.store)
+    one.add(1, start=30)
+    put_back(one.store, kept)
+    one.decider().accept_rollback()
+    with pytest.raises(ForkedError):
+        two.listed()
+
+
+def test_a_running_program_sees_that_its_past_was_given_up(tmp_path: Path) -> None:
+    """Without any witness: what it read itself is what it compares with."""
+    one = machine(tmp_path)
+    kept = backup(one.store)
+    one.add(2, start=10)
+    running = Ledger(one.store, one.bank)
+    with running.reading():
+        pass
+    put_back(one.store, kept)
+    with pytest.raises(RolledBackError, match="this program"), running.reading():
+        pass
+    one.decider().accept_rollback()
+    with running.reading() as view:
+        assert "this program" in view.notes[0]
+    with running.reading() as view:
+        assert view.notes == ()
+
+
+def test_what_was_given_up_says_nothing_of_what_is_there(tmp_path: Path) -> None:
+    """A record deleted in the lost history is current again, also for a program that saw that."""
+    one = machine(tmp_path)
+    target = one.listed()[-1]
+    kept = backup(one.store)
+    one.ledger().append([seal(Status(target=target, state="deleted"))])
+    lost = backup(one.store)
+    running = Ledger(one.store, one.bank)
+    assert target not in _current(running)
+    put_back(one.store, kept)
+    one.decider().accept_rollback()
+    assert target in _current(running)
+    put_back(one.store, lost)
+    with pytest.raises(RolledBackError):
+        _current(running)
+
+
+def test_a_history_that_was_refused_leaves_no_trace(tmp_path: Path) -> None:
+    """What its records say of others is not remembered when the right store is back."""
+    one = machine(tmp_path)
+    target = one.listed()[-1]
+    kept = backup(one.store)
+    running = one.ledger()
+    assert target in _current(running)
+    Machine(one.store, one.bank, tmp_path / "b").add(2, start=10)
+    one.witness.record(_signed_head(one))
+    right = backup(one.store)
+    put_back(one.store, kept)
+    forge(one.store, one.bank, [seal(Status(target=target, state="deleted")), *memories(2, 20)])
+    with pytest.raises(ForkedError):
+        _current(running)
+    put_back(one.store, right)
+    assert target in _current(running)
+
+
+def _current(ledger: Ledger) -> list[str]:
+    with ledger.reading() as view:
+        return [logged.record.id for logged in view.scan(Filter())]
+
+
+def _signed_head(one: Machine) -> dict[str, Any]:
+    value: dict[str, Any] = decode_canonical(one.store._banks[one.bank].head.signed)
+    return value
+
+
+# -- restores, and banks that are gone -----------------------------------------------------------
+
+
+def test_a_restore_starts_an_epoch_even_where_nothing_was_seen(tmp_path: Path) -> None:
+    """A machine that saw more is told; one that saw less notices nothing."""
+    one = machine(tmp_path)
+    kept = backup(one.store)
+    one.add(2, start=10)
+    put_back(one.store, kept)
+    new = Machine(one.store, one.bank, tmp_path / "new", writer=_OTHER_WRITER)
+    decision = new.decider().accept_restore("from Monday's backup")
+    assert decision.abandoned is None
+    assert decision.epoch == 1
+    assert actions(one.store, one.bank)[-2:] == [RESTORED, "writer_added"]
+    new.add(1, start=20)
+    assert "Monday" in one.notes()[0]
+    one.add(1, start=30)
+    assert one.notes() == new.notes() == ()
+
+
+def test_a_restore_gives_up_what_this_machine_saw(tmp_path: Path) -> None:
+    """By name, like an accepted loss; a restore of the newest state gives up nothing."""
+    one = _rolled_back(tmp_path)
+    one.witness.note_removed(one.bank, [1, _OLD])
+    seen = _witnessed(one)
+    assert one.decider().accept_restore().abandoned == seen
+    assert one.witness.positions(one.bank) == (1,)
+    assert one.notes() == ()
+    again = one.decider().accept_restore()
+    assert again.abandoned is None
+    assert again.epoch == 2
+    with pytest.raises(SigningKeyError):
+        one.decider(THIEF).accept_restore()
+
+
+def test_a_restore_that_was_cut_short_is_mended_by_restoring_again(tmp_path: Path) -> None:
+    """The places that were removed after the backup are of records that are no more."""
+    one = _rolled_back(tmp_path)
+    one.witness.note_removed(one.bank, [1, _OLD])
+    with pytest.raises(_Crash):
+        one.decider(witness=_Cut(tmp_path / "one")).accept_restore()
+    assert one.decider().accept_restore().epoch == 2
+    assert one.witness.positions(one.bank) == (1,)
+    assert one.notes() == ()
+
+
+def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Path) -> None:
+    """Not by accepting a loss, and not while it is there; what was removed stays noted."""
+    one = machine(tmp_path)
+    one.witness.note_removed(one.bank, [4])
+    with pytest.raises(UsageError, match="not gone"):
+        forget(one.store, one.bank, witness=one.witness)
+    put_back(one.store, MemoryStore())
+    with pytest.raises(RolledBackError, match="forget"):
+        one.listed()
+    with pytest.raises(RolledBackError, match="gone"):
+        one.decider().accept_rollback()
+    assert forget(one.store, one.bank, witness=one.witness)
+    with pytest.raises(UnknownBankError):
+        one.listed()
+    assert one.witness.positions(one.bank) == (4,)
+    assert not forget(one.store, one.bank, witness=one.witness)
+
+
+def test_a_config_record_with_unreadable_signatures_admits_nobody_and_breaks_nothing(
+    tmp_path: Path,
+) -> None:
+    """Whoever may append could otherwise make the bank unreadable."""
+    one = machine(tmp_path)
+    payload = {"bank": one.bank, "key": THIEF.did}
+    wrong: list[list[dict[str, Any]]] = [[{"key": 1}], [{"key": "a", "sig": "b"}] * 2, [{}] * 20]
+    for signatures in wrong:
+        draft = Config(action="writer_added", payload=payload, signatures=tuple(signatures))
+        one.ledger().append([seal(draft)])
+    thief = Machine(one.store, one.bank, tmp_path / "thief", writer=THIEF)
+    with pytest.raises(ReadOnlyStoreError):
+        thief.add(1, start=9)
+    assert len(one.listed()) == _OLD + 3
+
+
+def test_two_banks_of_one_owner_have_epochs_of_their_own(tmp_path: Path) -> None:
+    """In one store, with one witness."""
+    one = _rolled_back(tmp_path)
+    other = created(one.store, one.witness)
+    one.decider().accept_rollback()
+    with other.reading() as view:
+        assert view.head.epoch == 0
+    assert head_of(one.store, one.bank).epoch == 1

@@ -1,0 +1,103 @@
+"""Appends, old copies and owners' decisions in any order: nothing is ever lost in silence."""
+
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_kit import created
+from machines_kit import Machine, actions, backup, head_of, put_back
+
+from satchel.errors import ForkedError, ReadOnlyStoreError, RolledBackError
+from satchel.ledger.authority import DECISIONS
+from satchel.ledger.witness import Witness
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.memory import MemoryStore
+
+_WRITERS = [SigningKey.from_seed(bytes([number]) * 32) for number in (1, 2)]
+_SEVERAL = range(len(_WRITERS))
+_who = st.integers(0, len(_WRITERS) - 1)
+_steps = st.one_of(
+    st.tuples(st.sampled_from(["add", "add", "accept", "restore"]), _who),
+    st.tuples(st.just("keep"), st.just(0)),
+    st.tuples(st.just("put back"), st.integers(0, 3)),
+)
+
+
+class _World:
+    """Two machines at one store, the copies that were taken, and what each machine was told."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = MemoryStore()
+        bank = created(self.store, Witness(root / "0")).bank
+        self.machines = [
+            Machine(self.store, bank, root / str(number), writer=_WRITERS[number])
+            for number in _SEVERAL
+        ]
+        for one in self.machines:
+            one.decider().admit()
+        self.copies = [backup(self.store)]
+        self.told = [self.raw() for _ in _SEVERAL]
+        self.told[0] = self.told[0][:-1]  # the admission of the other came after
+        self.made = 0
+
+    def raw(self) -> list[str]:
+        """The ids in the store, whatever a machine thinks of them."""
+        bank = self.machines[0].bank
+        return [row.id for row in self.store._banks[bank].rows]
+
+    def step(self, action: str, number: int) -> None:
+        """Do one thing; where it is refused, nothing was done."""
+        self.made += 1
+        if action == "keep":
+            self.copies.append(backup(self.store))
+        elif action == "put back":
+            put_back(self.store, self.copies[number % len(self.copies)])
+        else:
+            one = self.machines[number]
+            before = self.raw()
+            with suppress(RolledBackError, ForkedError, ReadOnlyStoreError):
+                if action == "add":
+                    one.add(1, start=self.made)
+                elif action == "accept":
+                    one.decider().accept_rollback()
+                    assert one.notes() == ()
+                else:
+                    one.decider().accept_restore()
+                    assert one.notes() == ()
+                self.told[number] = self.raw()
+                return
+            assert self.raw() == before
+
+    def check(self) -> None:
+        """Each machine reads all that it was told, or is told why not, or is refused."""
+        raw, bank = self.raw(), self.machines[0].bank
+        decisions = [action for action in actions(self.store, bank) if action in DECISIONS]
+        for one, told in zip(self.machines, self.told, strict=True):
+            kept = raw[: len(told)] == told
+            try:
+                with one.ledger().reading() as view:
+                    found = [logged.record.id for logged in view.scan()]
+                    noted = bool(view.notes)
+            except (RolledBackError, ForkedError):
+                assert not kept
+                continue
+            assert found == raw
+            assert noted is not kept
+            assert not noted or decisions
+        if head_of(self.store, bank).epoch == 0:
+            assert not decisions
+
+
+@given(steps=st.lists(_steps, max_size=14))
+def test_whatever_happens_a_machine_reads_all_it_saw_or_is_told_why_not(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Without a decision of an owner in the log, what a machine saw is there or it is refused."""
+    with TemporaryDirectory() as root:
+        world = _World(Path(root))
+        world.check()
+        for action, number in steps:
+            world.step(action, number)
+            world.check()
