@@ -6,9 +6,10 @@ it is given, whole or not at all, and gives it back. What is believed is decided
 ``satchel.ledger``, the same for every store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from satchel.ports.rows import Filter, Row
@@ -31,7 +32,11 @@ class StoreTraits:
     """Whether several processes may write."""
 
     raw_copy: bool = False
-    """Whether a consistent copy of its files can be taken while it is used."""
+    """Whether it is a ``RawCopied``: a copy can be taken while it is used."""
+
+
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much, in a unit of the store's own."""
 
 
 class StoredHead(NamedTuple):
@@ -171,4 +176,20 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give files and connections back."""
+        ...
+
+
+@runtime_checkable
+class RawCopied(Protocol):
+    """A store that can copy itself as it is; which ones do is told by their traits."""
+
+    def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
+        """Make a store of the same kind at a new place, with what was committed at one moment.
+
+        Others may read and write meanwhile. The copy is there whole and durable, or not at all.
+
+        Raises:
+            TargetExistsError: If there is something already.
+            TargetError: If it cannot be written; nothing of it is left.
+        """
         ...

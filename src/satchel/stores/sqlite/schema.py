@@ -73,21 +73,18 @@ CREATE VIRTUAL TABLE words USING fts5 (
 """
 
 
-def prepare(connection: apsw.Connection, name: str) -> None:
-    """Make the tables in a new file; see that an old file is ours and not from the future.
+def found_version(connection: apsw.Connection, name: str) -> int | None:
+    """Return the version of the tables of a file that is ours; None for one that is empty.
 
     Raises:
         StoreVersionError: If it is something else, or newer than this program.
     """
-    application, version = _marks(connection)
-    if (application, version) == (0, 0) and not connection.readonly("main"):
-        with connection:
-            # Another process may have been faster.
-            if _marks(connection) == (0, 0) and not _has_tables(connection):
-                connection.execute(_TABLES)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-        application, version = _marks(connection)
+    with connection:  # one view: another process may be making the tables
+        application = connection.pragma("application_id")
+        version = int(connection.pragma("user_version"))
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if (application, version, tables) == (0, 0, 0):
+        return None
     if application != APPLICATION_ID:
         raise StoreVersionError("this database is not one of ours", file=name)
     if version > VERSION:
@@ -96,11 +93,11 @@ def prepare(connection: apsw.Connection, name: str) -> None:
             file=name,
             hint="Use a newer satchel.",
         )
+    return version
 
 
-def _marks(connection: apsw.Connection) -> tuple[int, int]:
-    return connection.pragma("application_id"), connection.pragma("user_version")
-
-
-def _has_tables(connection: apsw.Connection) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_schema").get)
+def make(connection: apsw.Connection) -> None:
+    """Make the tables in an empty file, inside a transaction."""
+    connection.execute(_TABLES)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
