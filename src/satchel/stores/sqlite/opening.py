@@ -70,9 +70,7 @@ def open_for_writing(path: Path, *, busy_ms: int, vfs: str | None) -> apsw.Conne
         apsw.Error: What SQLite says.
     """
     secure_database(path, own_folder=False)
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    # An absolute name, since SQLite takes one that begins with "file:" for an address.
-    return _connected(str(path.absolute()), flags, busy_ms=busy_ms, vfs=vfs)
+    return _connected(_address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
 
 
 def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
@@ -91,16 +89,14 @@ def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
             hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
         )
     seen = _seen(files)
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    address = "file:" + quote_from_bytes(os.fsencode(path.absolute()))
     alone = seen is not None and _is_filled(files, "-wal")
+    address = _address(path)
     if seen is not None and not alone:
         address += "?immutable=1"
-    connection = _connected(address, flags, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs)
-    with closing_on_error(connection):
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if alone:
-            connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
+    connection = _connected(
+        address, apsw.SQLITE_OPEN_READONLY, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs
+    )
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return Opened(connection, seen)
 
 
@@ -164,10 +160,18 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
+def _address(path: Path) -> str:
+    # As an address, names of any bytes are taken for what they are.
+    return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
+
+
 def _connected(address: str, flags: int, *, busy_ms: int, vfs: str | None) -> apsw.Connection:
+    flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(address, flags=flags, vfs=vfs)
     with closing_on_error(connection):
         connection.set_busy_timeout(busy_ms)
+        if vfs == _ALONE.name:
+            connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
         connection.pragma("cache_size", -_CACHE_KIB)
         connection.pragma("trusted_schema", 0)
     return connection
