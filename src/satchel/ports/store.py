@@ -187,6 +187,7 @@ class RawCopied(Protocol):
         """Make a store of the same kind at a new place, with what was committed at one moment.
 
         Others may read and write meanwhile. The copy is there whole and durable, or not at all.
+        Inside a block of the same thread that reads, that moment is its own.
 
         Raises:
             TargetExistsError: If there is something already.
