@@ -26,6 +26,7 @@ LEFT = {
     "a log": ("-wal",),
     "a log and its index": ("-wal", "-shm"),
     "an empty log": ("-wal",),
+    "a log and an empty index": ("-wal", "-shm"),
     "an index": ("-shm",),
 }
 """What a writer may have left beside the store."""
@@ -52,6 +53,8 @@ def make_media(folder: Path, left: str) -> tuple[Path, str]:
     for ending in ("", *LEFT[left]):
         shutil.copy(f"{path}{ending}", f"{target}{ending}")
     store.close()
+    if left == "a log and an empty index":
+        os.truncate(folder / "satchel.db-shm", 0)
     if in_log:
         assert (folder / "satchel.db-wal").stat().st_size > 0
     return target, ledger.bank

@@ -1,16 +1,16 @@
 """Opening the file: for writing, for reading beside writers, and for reading where nobody writes.
 
 Who has a store open keeps ``-wal`` and ``-shm`` beside it. Where both are, SQLite's own locks are
-used, also on a mount that cannot be written while others write through another. Where one is
-missing, nobody has it open, and a program that only reads makes no file to lock. A log that was
-left there holds commits, so it is read too, under an index in memory; only without one is the file
+used, also on a mount that cannot be written while others write through another. Where they are
+not, nobody has it open, and a program that only reads makes no file to lock. A log that was left
+there holds commits, so it is read too, under an index in memory; only without one is the file
 opened as ``immutable``, which would ignore a log without a word. Should somebody write after all,
 whoever reads is told.
 """
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
@@ -19,8 +19,10 @@ import apsw
 
 from satchel.disk.private import database_files, secure_database
 from satchel.errors import SatchelError, StoreBusyError, StoreError
+from satchel.stores.sqlite.errors import translated
 
 _CACHE_KIB = 16 * 1024
+_LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
 
 Seen = tuple[tuple[str, int, int, int, int], ...]
 """Of each file of a database: ending, device, number, bytes, moment of the last change."""
@@ -67,10 +69,10 @@ def open_for_writing(path: Path, *, busy_ms: int, vfs: str | None) -> apsw.Conne
 
     Raises:
         PathRefusedError: As ``secure_database``.
-        apsw.Error: What SQLite says.
+        StoreError: If it cannot be opened.
     """
     secure_database(path, own_folder=False)
-    return _connected(_address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
+    return _connected(path, _address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
 
 
 def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
@@ -78,8 +80,8 @@ def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
 
     Raises:
         PathRefusedError: If it or a companion is a link or not a regular file.
-        StoreError: If its last writer was killed in the middle of what only a writer can undo.
-        apsw.Error: What SQLite says.
+        StoreError: If it cannot be opened, or its last writer was killed in the middle of what
+            only a writer can undo.
     """
     files = database_files(path)
     if _is_filled(files, "-journal"):
@@ -94,7 +96,7 @@ def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
     if seen is not None and not alone:
         address += "?immutable=1"
     connection = _connected(
-        address, apsw.SQLITE_OPEN_READONLY, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs
+        path, address, apsw.SQLITE_OPEN_READONLY, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs
     )
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return Opened(connection, seen)
@@ -126,12 +128,18 @@ def undisturbed(path: Path, seen: Seen | None) -> Iterator[None]:
 
 
 @contextmanager
-def closing_on_error(connection: apsw.Connection) -> Iterator[None]:
-    """Close a connection when the block fails."""
+def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
+    """Close a connection when the block fails.
+
+    Raises:
+        StoreError: For what SQLite says.
+    """
     try:
-        yield
+        with translated(str(path), connection):
+            yield
     except BaseException:
-        connection.close()
+        with suppress(apsw.Error):  # what went wrong first is what counts
+            connection.close()
         raise
 
 
@@ -165,10 +173,13 @@ def _address(path: Path) -> str:
     return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
 
 
-def _connected(address: str, flags: int, *, busy_ms: int, vfs: str | None) -> apsw.Connection:
+def _connected(
+    path: Path, address: str, flags: int, *, busy_ms: int, vfs: str | None
+) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(address, flags=flags, vfs=vfs)
-    with closing_on_error(connection):
+    with translated(str(path)):
+        connection = apsw.Connection(address, flags=flags, vfs=vfs)
+    with closing_on_error(path, connection):
         connection.set_busy_timeout(busy_ms)
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
@@ -179,7 +190,7 @@ def _connected(address: str, flags: int, *, busy_ms: int, vfs: str | None) -> ap
 
 def _seen(files: Mapping[str, os.stat_result]) -> Seen | None:
     """Return what the files are like, or None where SQLite's locks are to be used."""
-    if "-wal" in files and "-shm" in files:
+    if "-wal" in files and "-shm" in files and files["-shm"].st_size >= _LEAST_INDEX:
         return None
     return tuple(
         (ending, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

@@ -91,7 +91,7 @@ class View:
             clauses.append(clause)
             values += value
         sql = f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY place"
-        with decoding(self._name):
+        with decoding(self._name, self._connection):
             for found in self._typed(self._connection.execute(sql, values), _KINDS):
                 yield _row(found)
 
@@ -130,7 +130,7 @@ class View:
         return int(found[0][0])
 
     def _all(self, sql: str, *values: Any, kinds: _Kinds | None = None) -> list[Any]:
-        with decoding(self._name):
+        with decoding(self._name, self._connection):
             found = self._connection.execute(sql, values)
             return found.fetchall() if kinds is None else list(self._typed(found, kinds))
 

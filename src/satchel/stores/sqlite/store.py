@@ -96,7 +96,7 @@ class SqliteStore:
         if connection.in_transaction:  # within a block of the same thread: the same view
             yield View(connection, self.name)
             return
-        with undisturbed(self.path, seen), translated(self.name), deferred(connection):
+        with undisturbed(self.path, seen), translated(self.name, connection), deferred(connection):
             yield View(connection, self.name)
 
     @contextmanager
@@ -105,7 +105,7 @@ class SqliteStore:
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
         connection = self._connection()
-        with translated(self.name), immediate(connection):
+        with translated(self.name, connection), immediate(connection):
             if connection.pragma("user_version") != VERSION:
                 raise StoreVersionError(
                     "a newer program brought the store up to date",
@@ -130,7 +130,7 @@ class SqliteStore:
         connection = self._connection()
         if connection.txn_state("main") == apsw.SQLITE_TXN_WRITE:
             raise UsageError("what is being written cannot be copied", file=self.name)
-        with self.reading(), translated(self.name):
+        with self.reading():
             copy_database(connection, path, progress=progress, vfs=self._vfs)
 
     def close(self) -> None:
@@ -150,10 +150,10 @@ class SqliteStore:
             connection, seen = held.opened
             if connection.in_transaction or is_current(self.path, seen):
                 return held.opened
+            self._local.held = None
             self._open.remove(connection)
             connection.close()
-        with translated(self.name):
-            opened = self._for_reading() if self._read_only else self._for_writing()
+        opened = self._for_reading() if self._read_only else self._for_writing()
         # A connection that came through a fork is left alone: closing it would drop our locks.
         self._local.held = _Held(os.getpid(), opened)
         self._open.append(opened.connection)
@@ -161,7 +161,7 @@ class SqliteStore:
 
     def _for_reading(self) -> Opened:
         opened = open_for_reading(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
-        with closing_on_error(opened.connection):
+        with closing_on_error(self.path, opened.connection):
             version = found_version(opened.connection, self.name)
             if version is None:
                 raise StoreVersionError("the store is empty", file=self.name)
@@ -175,7 +175,7 @@ class SqliteStore:
 
     def _for_writing(self) -> Opened:
         connection = open_for_writing(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
-        with closing_on_error(connection):
+        with closing_on_error(self.path, connection):
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")

@@ -29,7 +29,7 @@ class Transaction(View):
     """The right to write, inside an immediate transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        with translated(self._name):
+        with translated(self._name, self._connection):
             number = self._bank(bank, commit)
             for change in commit.changes:
                 self._change(number, change)
@@ -109,7 +109,7 @@ class Transaction(View):
             self._all("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", bank, name, value)
 
     def _many(self, sql: str, values: Any) -> None:
-        with translated(self._name):
+        with translated(self._name, self._connection):
             self._connection.executemany(sql, values)
 
 
