@@ -18,7 +18,7 @@ from satchel.errors import StoreVersionError
 from satchel.memory.times import now
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import damaged
-from satchel.stores.sqlite.opening import immediate, open_for_reading
+from satchel.stores.sqlite.opening import deferred, immediate, open_for_reading
 from satchel.stores.sqlite.schema import VERSION, found_version
 
 Step = str | Callable[[apsw.Connection], object]
@@ -77,7 +77,7 @@ def _keep(path: Path, version: int, busy_ms: int) -> Path:
     kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
     # SQLite does not copy what the same connection might be writing.
     source = open_for_reading(path, busy_ms=busy_ms, vfs=None).connection
-    with closing(source), source:
+    with closing(source), deferred(source):
         copy_database(source, kept, progress=None, vfs=None)
     return kept
 

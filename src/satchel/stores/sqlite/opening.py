@@ -108,7 +108,7 @@ def is_current(path: Path, seen: Seen | None) -> bool:
 
 
 @contextmanager
-def undisturbed(path: Path, seen: Seen | None) -> Iterator[None]:
+def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
     """Read a file without locks.
 
     Raises:

@@ -5,6 +5,8 @@ order, and the full-text index needs no key of its own. Everything but ``body``,
 ``bank`` can be built again from the log (``doctor`` does and compares).
 """
 
+from typing import Any
+
 import apsw
 
 from satchel.errors import StoreVersionError
@@ -73,16 +75,20 @@ CREATE VIRTUAL TABLE words USING fts5 (
 """
 
 
+# One statement, one view: another process may be making the tables.
+_MARKS = """
+SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)
+"""
+
+
 def found_version(connection: apsw.Connection, name: str) -> int | None:
     """Return the version of the tables of a file that is ours; None for one that is empty.
 
     Raises:
         StoreVersionError: If it is something else, or newer than this program.
     """
-    with connection:  # one view: another process may be making the tables
-        application = connection.pragma("application_id")
-        version = int(connection.pragma("user_version"))
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    found: list[Any] = connection.execute(_MARKS).fetchall()
+    ((application, version, tables),) = found
     if (application, version, tables) == (0, 0, 0):
         return None
     if application != APPLICATION_ID:
@@ -93,7 +99,7 @@ def found_version(connection: apsw.Connection, name: str) -> int | None:
             file=name,
             hint="Use a newer satchel.",
         )
-    return version
+    return int(version)
 
 
 def make(connection: apsw.Connection) -> None:

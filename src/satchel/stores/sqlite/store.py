@@ -6,7 +6,7 @@ WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged comm
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +96,8 @@ class SqliteStore:
         if connection.in_transaction:  # within a block of the same thread: the same view
             yield View(connection, self.name)
             return
-        with undisturbed(self.path, seen), translated(self.name, connection), deferred(connection):
+        alone = nullcontext() if seen is None else undisturbed(self.path, seen)
+        with alone, translated(self.name, connection), deferred(connection):
             yield View(connection, self.name)
 
     @contextmanager
