@@ -1,7 +1,7 @@
 """Writes what the real mem0ai says on ``get_all()``, offline: local Qdrant, invented embeddings.
 
-``python -m venv benchmarks/peers/.venv-mem0``, install ``mem0ai`` there, and run this file with
-its Python and the name of the file to write. The other peers' environments stay as they are.
+Run it with the Python of ``benchmarks.peers.environment("mem0ai")`` and the name of the file to
+write.
 """
 
 import hashlib

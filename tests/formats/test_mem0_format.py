@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import satchel
+from benchmarks import peers
 from satchel.conformance.subject import sealed
 from satchel.errors import InputError
 from satchel.formats import _mem0
@@ -228,10 +229,8 @@ def test_a_memory_that_cannot_be_sealed_is_named_by_line(tmp_path: Path) -> None
 @pytest.mark.prove
 def test_the_real_library_writes_what_we_give_back(tmp_path: Path) -> None:
     """mem0ai itself, offline: its get_all() is JSON-equal after three sealed files."""
-    python = _PEER.parent / ".venv-mem0" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"no environment with mem0ai; see {_PEER.name}")
     path = tmp_path / "get_all.json"
+    python = peers.environment("mem0ai") / "python"
     subprocess.run([python, _PEER, path], check=True, timeout=100)
 
     assert _through_artifacts(path, tmp_path) == json.loads(path.read_bytes())

@@ -10,6 +10,7 @@ import pytest
 from ledger_kit import listed, memories, opened
 
 from satchel.ports.rows import Filter
+from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.schema import VERSION
 
@@ -32,6 +33,9 @@ def require_all(store: SqliteStore, told: Any) -> None:
         assert (view.head.size, view.head.root) == (told["size"], told["root"])
         assert [logged.record.id for logged in view.scan()] == told["all"]
         assert [logged.record.id for logged in view.scan(Filter())] == told["current"]
+        near = view.nearest(Generation("model", 3), [1, 0, 0])
+        assert [found.record.id for found, _ in near] == told["near"]
+        assert b"".join(view.blob(told["blob"])) == b"a blob"
         assert [found.record.id for found, _ in view.candidates("金曜日")] == told["friday"]
 
 

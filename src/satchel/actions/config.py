@@ -19,6 +19,7 @@ from satchel.seal.verify.policy import TrustPolicy
 FILE_NAME = "satchel.toml"
 _APP = "satchel"
 _MAX_FILE = 2**20
+_SHORT = {("store", "address"): "SATCHEL_STORE"}
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,11 +39,19 @@ class VerifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether an older copy than the newest seen is a failure."""
 
 
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[store]``."""
+
+    address: str = ""
+    """Where banks are, such as ``sqlite:///path.db``; empty for ``satchel.db`` in the home."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
     keys: KeySettings = KeySettings()
     verify: VerifySettings = VerifySettings()
+    store: StoreSettings = StoreSettings()
     limits: Limits = Limits()
 
 
@@ -72,6 +81,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     options: Options
     values: list[Value]
+
+    @property
+    def store(self) -> str:
+        """The address of the store."""
+        return self.options.store.address or str(self.home / "satchel.db")
 
     @property
     def keyring(self) -> KeyRing:
@@ -104,6 +118,7 @@ def load_settings(
     *,
     home: Path | None = None,
     config: Path | None = None,
+    store: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read the settings.
@@ -111,6 +126,7 @@ def load_settings(
     Args:
         home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's data folder by default.
         config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
+        store: Where banks are; ``SATCHEL_STORE`` or ``store.address`` by default.
         environment: The environment; the process's own by default.
 
     Raises:
@@ -132,6 +148,8 @@ def load_settings(
         merged[section] = {}
         for name, default in fields.items():
             value = _value(section, name, default, table, env)
+            if (section, name) == ("store", "address") and store is not None:
+                value = msgspec.structs.replace(value, value=store, origin="flag")
             values.append(value)
             merged[section][name] = value.value
     return Settings(
@@ -187,7 +205,7 @@ def _schema() -> dict[str, dict[str, Any]]:
 def _value(
     section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
 ) -> Value:
-    variable = f"SATCHEL_{section}_{name}".upper()
+    variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
     if variable in env:
         return Value(
             name=f"{section}.{name}",

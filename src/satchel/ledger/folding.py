@@ -1,38 +1,244 @@
-"""What status records make of the records they name: the columns ``retired`` and ``hold``."""
+"""The fold of a log: what its records say of others, as it was at any of its sizes.
 
-from collections.abc import Sequence
+Whether a record is current, held or not yet visible is decided here alone, from status, source,
+receipt and erasure records that are proved to be in the log. A store keeps the outcome in columns
+to search by; they are compared with this and believed no further.
 
-from satchel.memory.records import Model, Status
-from satchel.ports.rows import Row, after_status
-from satchel.ports.store import Change, Reader
+An import is a batch: its ``source`` record, then groups, each a receipt that says how many records
+after it belong to the batch, then a receipt that closes it. Until then its records are invisible
+and its status records without effect. Source: docs/spec/5-log.md, 5.8.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from satchel.memory.records import Erasure, Model, Receipt, Source, Status
+from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
+from satchel.ports.store import Sweep, Was
+
+GROUP, CLOSED = "batch_group", "batch_closed"
+"""Actions of the receipts that make up a batch."""
+
+MOST_IN_GROUP = 1 << 16
+"""Records in one group of a batch; a receipt that says more counts for nothing."""
+
+FOLDED = frozenset({"status", "source", "receipt", "erasure"})
+"""The types of the records that say something of others."""
 
 
-def fold(reader: Reader, bank: str, rows: list[Row], models: Sequence[Model]) -> list[Change]:
-    """Apply the status records among new rows, in their order.
+class Fact(NamedTuple):
+    """One record of the log that says something of others."""
 
-    Args:
-        reader: The store as it is before.
-        bank: The bank.
-        rows: The new rows; those that others of them change are replaced.
-        models: Their typed values.
+    seq: int
+    id: str
+    model: Model
 
-    Returns:
-        What changes in rows that were there before.
-    """
-    statuses = [
-        (row.seq, model)
-        for row, model in zip(rows, models, strict=True)
-        if isinstance(model, Status)
-    ]
-    if not statuses:
-        return []
-    own = {row.id: place for place, row in enumerate(rows)}
-    wanted = list({status.target for _, status in statuses} - own.keys())
-    before = {row.id: row for row in reader.get(bank, wanted)}
-    for seq, status in statuses:
-        if status.target in own:
-            place = own[status.target]
-            rows[place] = after_status(rows[place], status, seq)
-        elif status.target in before:
-            before[status.target] = after_status(before[status.target], status, seq)
-    return [Change(row.seq, row.retired, row.hold) for row in before.values()]
+
+class Effect(NamedTuple):
+    """What new records change of those that were there."""
+
+    targets: list[str]
+    """Ids of the records whose standing may be another now."""
+
+    sweeps: list[Sweep]
+
+
+@dataclass(slots=True)
+class Batch:
+    """One import."""
+
+    source: str
+    """Id of its source record."""
+
+    number: int
+    """Place of that record; rows of the batch carry it."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """First and last places of its records; what is between two is not of the batch."""
+
+    closed: int | None = None
+    """Place of the receipt that made it visible."""
+
+    def is_open(self, size: int) -> bool:
+        """Tell whether it was not closed yet when the log had ``size`` records."""
+        return self.closed is None or self.closed >= size
+
+
+class _Event(NamedTuple):
+    seq: int
+    state: str
+    batch: Batch | None
+
+    def place(self) -> int | None:
+        """Return the place from which it counts."""
+        return self.seq if self.batch is None else self.batch.closed
+
+
+_STAYS = Standing(None, hold=False)
+
+
+class Fold:
+    """What a log says of its records; it only grows, so one serves views of all sizes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Records of the log that were looked at."""
+
+        self._lock = threading.Lock()
+        self._events: dict[str, tuple[_Event, ...]] = {}
+        self._batches: dict[str, Batch] = {}
+        self._starts: list[int] = []
+        self._spans: list[tuple[int, Batch]] = []
+        self._erased: dict[str, int] = {}
+
+    def take(self, facts: Iterable[Fact], size: int) -> Effect:
+        """Take what is said in the records up to ``size``, and return what that changes.
+
+        Args:
+            facts: All records of the types ``FOLDED`` from ``self.size`` on, in order; what was
+                taken before may come again.
+            size: How long the log is with them.
+        """
+        effect = Effect([], [])
+        with self._lock:
+            for fact in facts:
+                if fact.seq >= self.size:
+                    self._take(fact, effect)
+            self.size = max(self.size, size)
+        return effect
+
+    def forget_from(self, size: int) -> None:
+        """Forget what was taken from a place on: it was not committed in the end."""
+        with self._lock:
+            kept = {
+                target: tuple(event for event in events if event.seq < size)
+                for target, events in self._events.items()
+            }
+            self._events = {target: events for target, events in kept.items() if events}
+            self._erased = {name: seq for name, seq in self._erased.items() if seq < size}
+            while self._starts and self._starts[-1] > size:  # its receipt is one before
+                self._starts.pop()
+                self._spans.pop()[1].spans.pop()
+            for batch in list(self._batches.values()):
+                if batch.number >= size:
+                    del self._batches[batch.source]
+                elif batch.closed is not None and batch.closed >= size:
+                    batch.closed = None
+            self.size = size
+
+    def standing(self, identity: str, seq: int, size: int) -> Standing:
+        """Return what a record was when the log had ``size`` records."""
+        batch = self._batch_at(seq)
+        events = self._events.get(identity, ())
+        if batch is None and not events:
+            return _STAYS
+        if batch is not None:
+            events += self._events.get(batch.source, ())
+        retired, hold = None, False
+        for place, _, state in sorted(_counted(events, size)):
+            if state in RETIRING and retired is None:
+                retired = place
+            elif state == "restored":
+                retired = None
+            hold = HOLDS.get(state, hold)
+        if retired is None and batch is not None and batch.is_open(size):
+            retired = PENDING
+        return Standing(retired, hold)
+
+    def batch_number(self, seq: int) -> int:
+        """Return the number of the batch that a place belongs to; 0 for none."""
+        batch = self._batch_at(seq)
+        return 0 if batch is None else batch.number
+
+    def batch(self, source: str) -> Batch | None:
+        """Return the batch of a source record."""
+        return self._batches.get(source)
+
+    def is_erased(self, identity: str, size: int) -> bool:
+        """Tell whether a record that was erased says so when the log had ``size`` records."""
+        return self._erased.get(identity, size) < size
+
+    def open_spans(self, size: int) -> list[tuple[int, int]]:
+        """Return first and last places of stretches with all records that are not visible yet.
+
+        The receipts between two groups of one import are in them as well.
+        """
+        found: list[tuple[int, int]] = []
+        for (last, batch), first in zip(self._spans, self._starts, strict=True):
+            if first < size and batch.is_open(size):
+                if found and found[-1][1] == first - 2:
+                    first = found.pop()[0]  # noqa: PLW2901 - one stretch
+                found.append((first, last))
+        return found
+
+    def _take(self, fact: Fact, effect: Effect) -> None:
+        seq, identity, model = fact
+        batch = self._batch_at(seq)
+        if isinstance(model, Status):
+            event = _Event(seq, model.state, batch)
+            self._events[model.target] = (*self._events.get(model.target, ()), event)
+            if batch is None:
+                effect.targets.append(model.target)
+                self._sweep(model.target, event, effect)
+        elif isinstance(model, Erasure):
+            self._erased.setdefault(model.entry, seq)
+        elif batch is not None:
+            return
+        elif isinstance(model, Source):
+            self._batches.setdefault(identity, Batch(identity, seq))
+        elif isinstance(model, Receipt):
+            self._take_receipt(seq, model, effect)
+
+    def _take_receipt(self, seq: int, receipt: Receipt, effect: Effect) -> None:
+        batch = self._batches.get(str(receipt.result.get("source")))
+        if batch is None or batch.closed is not None:
+            return
+        count = _count(receipt.result.get("records"))
+        if receipt.action == GROUP and count:
+            batch.spans.append((seq + 1, seq + count))
+            self._spans.append((seq + count, batch))  # first: a reader finds it by its start
+            self._starts.append(seq + 1)
+        elif receipt.action == CLOSED:
+            batch.closed = seq
+            effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
+            effect.targets.extend(
+                target
+                for target, events in self._events.items()
+                if any(event.batch is batch for event in events)
+            )
+
+    def _sweep(self, source: str, event: _Event, effect: Effect) -> None:
+        """Note what a status of a whole import changes."""
+        batch = self._batches.get(source)
+        for span in batch.spans if batch is not None else ():
+            if event.state in RETIRING:
+                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.seq))
+                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.seq))
+            elif event.state == "restored":
+                again = None if batch is not None and batch.closed is not None else PENDING
+                effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))
+            elif event.state in HOLDS:
+                effect.sweeps.append(Sweep(*span, None, hold=HOLDS[event.state]))
+
+    def _batch_at(self, seq: int) -> Batch | None:
+        found = bisect_right(self._starts, seq) - 1
+        if found < 0:
+            return None
+        last, batch = self._spans[found]
+        return batch if seq <= last else None
+
+
+def _counted(events: Iterable[_Event], size: int) -> Iterable[tuple[int, int, str]]:
+    for event in events:
+        place = event.place()
+        if place is not None and place < size:
+            yield place, event.seq, event.state
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_IN_GROUP:
+        return value
+    return 0

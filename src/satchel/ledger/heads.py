@@ -1,7 +1,8 @@
 """Believing a store's newest head: who signed it, what it counts, and that nothing went back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from satchel.errors import (
@@ -12,6 +13,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.authority import Authority, founding, with_configs
+from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.memory.records import Model
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead
@@ -22,7 +24,9 @@ from satchel.seal.records import PREFIX, Sealed, open_record
 from satchel.seal.tree import Frontier
 
 _HASH = 32
-_CONFIGS = Filter(types=frozenset({"config"}), retired=True, held=True)
+_TELLING = FOLDED | {"config"}
+_TOLD = Filter(types=_TELLING, retired=True, held=True)
+_TOGETHER = 256
 _DOCTOR = "Nothing was changed. See: satchel doctor."
 
 
@@ -34,10 +38,46 @@ class TrustedHead:
     head: Head
     frontier: Frontier
     authority: Authority
+    fold: Fold
 
 
-def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
-    """Check a stored head by itself: signature, peaks, counts, and the right of its key.
+def opened_head(
+    reader: Reader, bank: str, stored: StoredHead, before: TrustedHead | None = None
+) -> TrustedHead:
+    """Check a stored head: signature, peaks, counts, the right of its key, what the log says.
+
+    Args:
+        reader: A view of the store.
+        bank: The bank.
+        stored: The head.
+        before: The head that this program saw last; the log is read from there.
+
+    Raises:
+        VerificationError: Naming what does not hold.
+    """
+    head, frontier = believed_head(bank, stored)
+    require_counts(reader, head)
+    tree = ProvedTree(frontier, nodes_of(reader, bank))
+    if before is None:
+        authority, fold, start, said = _founded(reader, bank, tree), Fold(), 0, dict[str, int]()
+    else:
+        require_prefix(before.head, head, tree, "this program")
+        authority, fold = before.authority, before.fold
+        start, said = before.head.size, before.head.counts
+    told = _told(reader, head, tree, start, said)
+    configs = [record for _, record, _ in told if record.type == "config"]
+    authority = with_configs(authority, bank, configs)
+    if not authority.admits(head.key):
+        raise VerificationError(
+            f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
+        )
+    facts = [Fact(seq, record.id, model) for seq, record, model in told if record.type in FOLDED]
+    fold.take(facts, head.size)
+    return TrustedHead(stored, head, frontier, authority, fold)
+
+
+def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
+    """Check a stored head by itself: its signature, and that its peaks give its root.
 
     Raises:
         VerificationError: Naming what does not hold.
@@ -50,13 +90,7 @@ def opened_head(reader: Reader, bank: str, stored: StoredHead) -> TrustedHead:
         raise VerificationError("the head does not go with its tree", hint=_DOCTOR) from None
     if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
         raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
-    require_counts(reader, head)
-    authority = _authority(reader, head, ProvedTree(frontier, nodes_of(reader, bank)))
-    if not authority.admits(head.key):
-        raise VerificationError(
-            f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
-        )
-    return TrustedHead(stored, head, frontier, authority)
+    return head, frontier
 
 
 def nodes_of(reader: Reader, bank: str) -> Fetch:
@@ -126,8 +160,17 @@ def require_logged(
     Raises:
         VerificationError: Naming the first place that does not hold.
     """
-    tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
+    require_leaves(tree, bank, rows)
     return [_record(row) for row in rows]
+
+
+def require_leaves(tree: ProvedTree, bank: str, rows: Sequence[Row]) -> None:
+    """Require that rows have the ids, types and times that were logged at their places.
+
+    Raises:
+        VerificationError: As ``require_logged``; nothing is said of their bytes.
+    """
+    tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
 
 
 def _record(row: Row) -> tuple[Sealed, Model] | None:
@@ -144,19 +187,39 @@ def _record(row: Row) -> tuple[Sealed, Model] | None:
     return record, model
 
 
-def _authority(reader: Reader, head: Head, tree: ProvedTree) -> Authority:
-    bank = head.bank
+def _founded(reader: Reader, bank: str, tree: ProvedTree) -> Authority:
     rows = reader.at(bank, [0])
     if not rows or rows[0].id != bank:
         raise VerificationError("the first record of the log is missing", hint=_DOCTOR)
     (logged,) = require_logged(tree, bank, rows)
     if logged is None:
         raise VerificationError("the first record of the log was erased", hint=_DOCTOR)
-    rows = list(reader.scan(bank, _CONFIGS))
-    if len(rows) != head.counts.get("config", 0):
-        raise VerificationError("some of the bank's config records are hidden", hint=_DOCTOR)
-    configs = [found[0] for found in require_logged(tree, bank, rows) if found is not None]
-    return with_configs(founding(logged[0]), bank, configs)
+    return founding(logged[0])
+
+
+def _told(
+    reader: Reader, head: Head, tree: ProvedTree, start: int, said: Mapping[str, int]
+) -> list[tuple[int, Sealed, Model]]:
+    """Return what the log says of itself and of its records, from a place on.
+
+    That none is hidden is seen by their numbers, which the heads give.
+    """
+    bank, found = head.bank, list[tuple[int, Sealed, Model]]()
+    hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in _TELLING)
+    if not hidden:
+        return found
+    rows = reader.scan(bank, _TOLD, after=start - 1)
+    while some := list(islice(rows, _TOGETHER)):
+        hidden -= len(some)
+        for row, logged in zip(some, require_logged(tree, bank, some), strict=True):
+            if logged is None:
+                raise VerificationError(
+                    f"record {row.seq} is empty, and of a type that is not erased", hint=_DOCTOR
+                )
+            found.append((row.seq, *logged))
+    if hidden:
+        raise VerificationError("records that speak of others are hidden", hint=_DOCTOR)
+    return found
 
 
 def _parsed(stored: StoredHead, bank: str) -> Head:

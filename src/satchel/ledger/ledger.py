@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
 from satchel.ledger.authority import admission, founding, with_configs
-from satchel.ledger.folding import fold
+from satchel.ledger.batches import group_of
+from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import (
     TrustedHead,
     missing,
@@ -21,10 +23,10 @@ from satchel.ledger.heads import (
 )
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
-from satchel.memory.records import Bank, Model
+from satchel.memory.records import Bank
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
-from satchel.ports.store import Commit, Reader, Store, StoredHead, Writer
+from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
@@ -44,7 +46,7 @@ class _Ticket:
     """One append that waits for its commit."""
 
     records: Sequence[Sealed]
-    batch: int
+    batch: str | None
     places: list[int] = field(default_factory=list)
     error: SatchelError | None = None
     done: bool = False
@@ -100,14 +102,20 @@ class Ledger:
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
-            found = ledger._commit(writing, None, [_Ticket(records, 0)])
+            found = ledger._commit(writing, None, [_Ticket(records, None)])
         ledger._acknowledge(found)
         return ledger
 
-    def append(self, records: Sequence[Sealed], *, batch: int = 0) -> list[int]:
+    def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
+        Args:
+            records: The records.
+            batch: Id of the source record of the import that they belong to, which is in the log;
+                they stay invisible until ``batches.closing`` of it is appended.
+
         Raises:
+            UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
             ReadOnlyStoreError: If no key may sign here.
             VerificationError: If the store is not what it was.
@@ -139,7 +147,7 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found))
+            yield View(reader, found.head, self._tree(reader, found), found.fold)
 
     # -- appending -------------------------------------------------------------------------
 
@@ -183,22 +191,72 @@ class Ledger:
             )
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
-        rows, models = list[Row](), list[Model]()
+        fold, before = found.fold if found else Fold(), frontier.size
+        records, rows = list[Sealed](), list[Row]()
         for ticket in waiting:
-            ticket.places = []  # of an attempt that failed
-            for record in ticket.records:
-                place = frontier.size + len(rows)
-                ticket.places.append(place)
-                models.append(record.model)
-                rows.append(
-                    derive_row(record.model, seq=place, at=at, body=record.body, batch=ticket.batch)
-                )
-        changes = fold(writing, self.bank, rows, models) if found else []
-        leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-        nodes = grown(frontier, leaves)
+            if ticket.batch is not None:
+                records.append(group_of(fold, ticket.batch, len(ticket.records), at))
+            start = before + len(records)
+            ticket.places = list(range(start, start + len(ticket.records)))
+            records += ticket.records
+        for place, record in enumerate(records, before):
+            rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
+        try:
+            changes, sweeps = self._folded(writing, fold, rows, records)
+            leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
+            nodes = grown(frontier, leaves)
+            head = self._next_head(writer, found, frontier, rows, at)
+            stored = StoredHead(
+                canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
+            )
+            commit = Commit(rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps)
+            writing.append(self.bank, commit)
+        except BaseException:
+            fold.forget_from(before)
+            raise
+        authority = with_configs(
+            found.authority if found else founding(records[0]),
+            self.bank,
+            [record for record in records if record.type == "config"],
+        )
+        return TrustedHead(stored, head, frontier, authority, fold)
+
+    def _folded(
+        self, reader: Reader, fold: Fold, rows: list[Row], records: Sequence[Sealed]
+    ) -> tuple[list[Change], list[Sweep]]:
+        """Set the columns of new rows that depend on the log; return what changes in others."""
+        facts = [
+            Fact(row.seq, row.id, record.model)
+            for row, record in zip(rows, records, strict=True)
+            if row.type in FOLDED
+        ]
+        before = fold.size
+        size = before + len(rows)
+        effect = fold.take(facts, size)
+        for place, row in enumerate(rows):
+            batch = fold.batch_number(row.seq)
+            if batch:
+                row = replace(row, batch=batch)  # noqa: PLW2901 - goes back to its place
+            rows[place] = row.changed(fold.standing(row.id, row.seq, size))
+        there = reader.get(self.bank, effect.targets) if before and effect.targets else []
+        changes = [
+            Change(row.seq, *fold.standing(row.id, row.seq, size))
+            for row in there
+            if row.seq < before
+        ]
+        return changes, effect.sweeps
+
+    def _next_head(
+        self,
+        writer: SigningKey,
+        found: TrustedHead | None,
+        frontier: Frontier,
+        rows: Sequence[Row],
+        at: str,
+    ) -> Head:
         counts = Counter(found.head.counts if found else {})
         counts.update(row.type for row in rows)
-        head = Head(
+        return Head(
             v=1,
             bank=self.bank,
             epoch=found.head.epoch if found else 0,
@@ -208,16 +266,6 @@ class Ledger:
             at=at,
             key=writer.did,
         )
-        signed = canonical_checked(sign_head(head, writer))
-        stored = StoredHead(signed, b"".join(frontier.peaks))
-        writing.append(self.bank, Commit(rows=rows, nodes=nodes, head=stored, changes=changes))
-        configs = [record for ticket in waiting for record in ticket.records]
-        authority = with_configs(
-            found.authority if found else founding(configs[0]),
-            self.bank,
-            [record for record in configs if record.type == "config"],
-        )
-        return TrustedHead(stored, head, frontier, authority)
 
     def _acknowledge(self, found: TrustedHead) -> None:
         """Witness what is durable now."""
@@ -244,10 +292,8 @@ class Ledger:
             if stamp != getattr(self._local, "stamp", stamp):
                 require_counts(reader, found.head)
         else:
-            found = opened_head(reader, self.bank, stored)
+            found = opened_head(reader, self.bank, stored, latest)
         tree = self._tree(reader, found)
-        if latest is not None and found is not latest:
-            require_prefix(latest.head, found.head, tree, "this program")
         if witnessed is not None and witnessed.root != found.head.root:
             require_prefix(witnessed, found.head, tree, "this machine")
         self._local.stamp = stamp

@@ -1,16 +1,19 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
-from satchel.ledger.heads import require_logged
-from satchel.memory.records import Erasure, Model
-from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ledger.blobs import verified
+from satchel.ledger.folding import Fold
+from satchel.ledger.heads import require_leaves, require_logged
+from satchel.memory.records import Model
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
+from satchel.ports.vectors import Generation, Given
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
@@ -18,7 +21,6 @@ from satchel.seal.records import Sealed
 _TOGETHER = 256
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
-_ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Logged:
     """Its typed value."""
 
     row: Row
-    """Its columns, derived again from the bytes."""
+    """Its columns, derived again from the bytes and the log; as they were at the moment asked."""
 
     @property
     def seq(self) -> int:
@@ -41,11 +43,12 @@ class Logged:
 class View:
     """One consistent, verified view of a bank."""
 
-    def __init__(self, reader: Reader, head: Head, tree: ProvedTree) -> None:
+    def __init__(self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold) -> None:
         self.head: Final = head
         """The signed head that everything here is proved by."""
         self._reader = reader
         self._tree = tree
+        self._fold = fold
         self._bank = head.bank
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
@@ -60,15 +63,27 @@ class View:
     def scan(self, wanted: Filter = _ALL, *, after: int = -1) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
 
+        Where the filter wants records of all sorts, none can be hidden: each place that the store
+        leaves out has to have a reason in the log.
+
         Raises:
-            VerificationError: If one is not what was logged.
+            VerificationError: If one is not what was logged, or is hidden.
         """
-        rows = self._reader.scan(self._bank, wanted, after=after)
+        rows, place = self._reader.scan(self._bank, wanted, after=after), after + 1
         while some := list(islice(rows, _TOGETHER)):
+            if wanted.is_plain:
+                there, end = {row.seq for row in some}, some[-1].seq
+                self._explain([seq for seq in range(place, end) if seq not in there], wanted)
+                place = end + 1
             for logged in self._proved(some):
-                if not wanted.matches(logged.row):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row) and shown.row.retired != PENDING:
+                    yield shown
+                elif wanted.as_of is None:
                     raise _misled(logged.row)
-                yield logged
+        if wanted.is_plain:
+            end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+            self._explain(range(place, end), wanted)
 
     def current(self, slot: str) -> Logged | None:
         """Return the current record of a slot."""
@@ -77,6 +92,20 @@ class View:
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
             raise _misled(found[0].row)
         return found[0] if found else None
+
+    def pending(self, source: str, *, after: int = -1) -> Iterator[Logged]:
+        """Yield the records of an import that is not complete, in the order of the log.
+
+        Args:
+            source: Id of its source record.
+            after: Start after this place of the log.
+        """
+        batch = self._fold.batch(source)
+        spans = batch.spans if batch is not None and batch.is_open(self.head.size) else []
+        for first, last in spans:
+            for start in range(max(first, after + 1), min(last + 1, self.head.size), _TOGETHER):
+                places = range(start, min(last + 1, start + _TOGETHER))
+                yield from self._proved(self._at(places), pending=True)
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
         """Yield the records with a link that starts, or ends, at a record's id."""
@@ -89,41 +118,92 @@ class View:
 
     def candidates(self, text: str, *, limit: int = 100) -> list[tuple[Logged, float]]:
         """Return current records whose words may match, best first, with a score."""
-        scores = dict(self._reader.candidates(self._bank, text, limit=limit))
+        hidden = self._fold.open_spans(self.head.size)
+        found = self._reader.candidates(self._bank, text, limit=limit, without=hidden)
+        scores = dict(found)
         rows = self._reader.at(self._bank, list(scores))
-        found = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
-        ranked = [(logged, scores[logged.seq]) for logged in found]
+        shown = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
+        ranked = [(logged, scores[logged.seq]) for logged in shown]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
 
-    def _proved(self, rows: list[Row]) -> list[Logged]:
+    def nearest(
+        self, generation: Generation, vector: Given, *, limit: int = 100
+    ) -> list[tuple[Logged, float]]:
+        """Return current records whose vectors are most like one, best first, with the cosine.
+
+        The records are proved. Their vectors cannot be: they are beside the log.
+
+        Raises:
+            ValueRefusedError: If the vector is not one of the generation.
+        """
+        scores = dict(self._reader.vectors.near(self._bank, generation, vector, limit=limit))
+        found = self.get(list(scores)).values()
+        ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
+        return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+
+    def blob(self, digest: str) -> Iterator[bytes]:
+        """Yield the pieces of a blob; its last piece only when all of them have the digest.
+
+        Raises:
+            UnknownBlobError: If it is not there, before the first piece is asked for.
+            VerificationError: If it is not what was put there; what came before is not, either.
+        """
+        return verified(self._reader.blobs.get(self._bank, digest), digest)
+
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+        """Prove rows, and leave out what nobody sees."""
         found = require_logged(self._tree, self._bank, rows)
         proved = []
         for row, logged in zip(rows, found, strict=True):
-            if logged is not None:
-                proved.append(Logged(*logged, _derived(row, *logged)))
-            elif row.id not in self._erased:
-                raise VerificationError(
-                    f"record {row.seq} is empty, and nobody erased it",
-                    hint="The store was changed from outside. See: satchel doctor.",
-                )
+            if logged is None:
+                self._require_erased(row)
+                continue
+            own = self._derived(row, *logged)
+            if pending or own.retired != PENDING:
+                proved.append(Logged(*logged, own))
         return proved
 
-    @cached_property
-    def _erased(self) -> frozenset[str]:
-        """The ids of records whose bodies were taken away by a record that says so."""
-        rows = list(self._reader.scan(self._bank, _ERASURES))
-        found = require_logged(self._tree, self._bank, rows)
-        models = [logged[1] for logged in found if logged is not None]
-        return frozenset(model.entry for model in models if isinstance(model, Erasure))
+    def _require_erased(self, row: Row) -> None:
+        if not self._fold.is_erased(row.id, self.head.size):
+            raise VerificationError(
+                f"record {row.seq} is empty, and nobody erased it",
+                hint="The store was changed from outside. See: satchel doctor.",
+            )
 
+    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+        """Return the columns of a record, and refuse a store that has others."""
+        batch = self._fold.batch_number(row.seq)
+        own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
+        own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
+        if row.columns() != own.columns():
+            raise _misled(row)
+        return own
 
-def _derived(row: Row, record: Sealed, model: Model) -> Row:
-    """Return the columns of a record from its own bytes, and refuse a store that has others."""
-    own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=row.batch)
-    own = own.changed(retired=row.retired, hold=row.hold)
-    if row.columns() != own.columns():
-        raise _misled(row)
-    return own
+    def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
+        if wanted.as_of is None:
+            return logged
+        size = min(wanted.as_of, self.head.size)
+        then = self._fold.standing(logged.record.id, logged.seq, size)
+        return replace(logged, row=logged.row.changed(then))
+
+    def _explain(self, places: Sequence[int], wanted: Filter) -> None:
+        """Require that records were left out for what the log says of them."""
+        size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+        for start in range(0, len(places), _TOGETHER):
+            for row in self._at(places[start : start + _TOGETHER]):
+                then = row.changed(self._fold.standing(row.id, row.seq, size))
+                if wanted.matches(then):
+                    raise _misled(row)
+
+    def _at(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at places, proved to be the ones that were logged there."""
+        rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
+        if [row.seq for row in rows] != list(places):
+            raise VerificationError(
+                "records are missing", hint="The store was changed from outside."
+            )
+        require_leaves(self._tree, self._bank, rows)
+        return rows
 
 
 def _misled(row: Row) -> VerificationError:

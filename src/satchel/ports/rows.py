@@ -12,14 +12,20 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.memory.entries import Entry
-from satchel.memory.records import Edge, FileVersion, Model, SessionEvent, Status
+from satchel.memory.records import Edge, FileVersion, Model, SessionEvent
 from satchel.seal.encoding.jcs import canonical
 
 DERIVES_FROM = "derives_from"
 """The kind of the link from an entry to each of its parents."""
 
-_RETIRING = frozenset({"superseded", "deleted", "expired", "rejected"})
-_HOLDS = {"quarantined": True, "released": False}
+RETIRING = frozenset({"superseded", "deleted", "expired", "rejected"})
+"""States after which a record is no longer current."""
+
+HOLDS = {"quarantined": True, "released": False}
+"""States that put a record into quarantine, or out of it."""
+
+PENDING = -1
+"""Stands in ``Row.retired`` while the import that the row came with is not complete."""
 
 
 class Link(NamedTuple):
@@ -28,6 +34,15 @@ class Link(NamedTuple):
     source: str
     target: str
     kind: str
+
+
+class Standing(NamedTuple):
+    """What a log says of one of its records."""
+
+    retired: int | None
+    """As in ``Row``."""
+
+    hold: bool
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -48,10 +63,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Canonical bytes; None when the record was erased."""
 
     batch: int = 0
-    """Which import it came with; 0 for none."""
+    """Place of the source record of the import it came with; 0 for none."""
 
     retired: int | None = None
-    """Place of the status record that retired it; None while it is current."""
+    """Place of the record that retired it; None while it is current; ``PENDING`` before that."""
 
     hold: bool = False
     """Whether it is in quarantine."""
@@ -78,8 +93,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return everything that a store keeps of a row in columns."""
         return _columns_of(self)
 
-    def changed(self, *, retired: int | None, hold: bool) -> "Row":
-        """Return the row after a status record."""
+    def changed(self, standing: Standing) -> "Row":
+        """Return the row with another standing."""
+        retired, hold = standing
         if retired == self.retired and hold == self.hold:
             return self
         return replace(self, retired=retired, hold=hold)
@@ -106,7 +122,11 @@ class Filter:
     """Last moment, not included."""
 
     as_of: int | None = None
-    """How the bank was when its log had this many records; None for now."""
+    """How the bank was when its log had this many records; None for now.
+
+    A row says only what it is now. So a store nominates for an earlier moment what may have been
+    wanted then, those in quarantine included; what was is decided above.
+    """
 
     retired: bool = False
     """Whether rows that are no longer current are wanted as well."""
@@ -115,7 +135,7 @@ class Filter:
     """Whether rows in quarantine are wanted as well."""
 
     def matches(self, row: Row) -> bool:
-        """Tell whether a row is wanted."""
+        """Tell whether a row is wanted, by what it was at the moment that is asked for."""
         if self.as_of is not None and row.seq >= self.as_of:
             return False
         if not self.retired and not self._was_current(row):
@@ -124,10 +144,22 @@ class Filter:
             return False
         return self._speaks_of(row)
 
+    def nominates(self, row: Row) -> bool:
+        """Tell whether a row may be wanted, by what it is now."""
+        if self.as_of is not None:
+            row = row.changed(Standing(row.retired, hold=False))
+        return self.matches(row)
+
     def _was_current(self, row: Row) -> bool:
         if row.retired is None:
             return True
         return self.as_of is not None and row.retired >= self.as_of
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it wants rows of all sorts, so that each one that is left out has a reason."""
+        own = (self.types, self.kinds, self.user, self.agent, self.run, self.app, self.session)
+        return all(one is None for one in (*own, self.since, self.until))
 
     def _speaks_of(self, row: Row) -> bool:
         if self.types is not None and row.type not in self.types:
@@ -192,16 +224,6 @@ def slot_of(model: Model) -> str | None:
         owner = [scope.user, scope.agent, scope.run, scope.app, list(scope.namespace)]
     kind = getattr(model, "kind", None)
     return canonical(["origin", kind, origin.provider, origin.source, owner, origin.id]).decode()
-
-
-def after_status(row: Row, status: Status, seq: int) -> Row:
-    """Return a row as it is after a status record at place ``seq``."""
-    retired = row.retired
-    if status.state in _RETIRING and retired is None:
-        retired = seq
-    elif status.state == "restored":
-        retired = None
-    return row.changed(retired=retired, hold=_HOLDS.get(status.state, row.hold))
 
 
 def _words(model: Model) -> str | None:

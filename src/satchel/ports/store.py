@@ -6,13 +6,16 @@ it is given, whole or not at all, and gives it back. What is believed is decided
 ``satchel.ledger``, the same for every store.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from satchel.ports.blobs import Blobs, BlobsWriting
 from satchel.ports.rows import Filter, Row
+from satchel.ports.vectors import Vectors, VectorsWriting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,7 @@ class StoreTraits:
     """Whether ``candidates`` finds words; without it nothing is nominated."""
 
     vectors: bool = False
-    """Whether ``vectors`` works."""
+    """Whether ``vectors`` works; without it nothing can be put there."""
 
     concurrent_writers: bool = False
     """Whether several processes may write."""
@@ -50,16 +53,38 @@ class StoredHead(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a status record does to the columns of its target."""
+    """New values of the columns of one row that can change."""
 
     seq: int
-    """Place of the target in the log."""
+    """Place of the row in the log."""
 
     retired: int | None
-    """Place of the status that retired it; None when it is current."""
-
     hold: bool
-    """Whether it is in quarantine."""
+
+
+class Was(Enum):
+    """Which rows of a stretch are meant, by what ``retired`` says."""
+
+    CURRENT = auto()
+    RETIRED = auto()
+    PENDING = auto()
+
+
+class Sweep(NamedTuple):
+    """The same change to many rows: those of an import."""
+
+    first: int
+    """Place of the first row in the log."""
+
+    last: int
+    """Place of the last; it may be beyond the rows that are there."""
+
+    was: Was | None
+    """Which of them get another ``retired``; None to leave that as it is."""
+
+    retired: int | None = None
+    hold: bool | None = None
+    """What ``hold`` is to be for all of them; None to leave that as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +99,10 @@ class Commit:
 
     head: StoredHead
     changes: Sequence[Change] = ()
-    """Applied before the rows are added."""
+    """Applied first; rows that are no longer current before those that are again."""
+
+    sweeps: Sequence[Sweep] = ()
+    """Applied then, in order, before the rows are added."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     """Unlogged values to set in the same transaction, or to remove."""
@@ -126,12 +154,40 @@ class Reader(Protocol):
         """
         ...
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
-        """Return places of current rows whose text may match, best first, with a score."""
+    def candidates(
+        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, float]]:
+        """Return places of current rows whose text may match, best first, with a score.
+
+        Args:
+            bank: The bank.
+            text: Words.
+            limit: How many at most.
+            without: First and last places of stretches that are left out.
+        """
         ...
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         """Return unlogged values by name."""
+        ...
+
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        """Tell whether a row is found by its links and words; slow, for an examination.
+
+        Args:
+            bank: The bank.
+            row: With its words and links, as ``derive_row`` returns it.
+        """
+        ...
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> Blobs:
+        """Bytes of any size, beside the log."""
         ...
 
 
@@ -144,6 +200,28 @@ class Writer(Reader, Protocol):
         Raises:
             SlotTakenError: If a current row has the slot of a new one already.
         """
+        ...
+
+    def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
+        """Replace what is kept of rows at their places, indexes included, as a repair."""
+        ...
+
+    def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
+        """Replace tree nodes from a position on, as a repair."""
+        ...
+
+    def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
+        """Set unlogged values, or remove them."""
+        ...
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        """Bytes of any size, beside the log."""
         ...
 
 
@@ -172,6 +250,10 @@ class Store(Protocol):
             StoreBusyError: If another writer does not end in time.
             StoreError: If it cannot be written; nothing of the block is kept then.
         """
+        ...
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the files themselves; nothing of that is about records."""
         ...
 
     def close(self) -> None:

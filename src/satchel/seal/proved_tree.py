@@ -69,7 +69,6 @@ class ProvedTree:
     def __init__(self, frontier: Frontier, fetch: Fetch) -> None:
         self.size = frontier.size
         self.fetch = fetch
-        self._loaded: dict[int, bytes] = {}
         self._peaks = dict(zip(peaks_of(frontier.size), frontier.peaks, strict=True))
         self._proved: dict[Node, bytes] = dict(self._peaks)
 
@@ -82,9 +81,10 @@ class ProvedTree:
         Raises:
             VerificationError: If one is not, naming the first place.
         """
-        self._load({(0, place) for place in leaves})
+        if self._hold({(0, place): leaf for place, leaf in leaves.items()}):
+            return
         for place, leaf in sorted(leaves.items()):
-            if not 0 <= place < self.size or not self._holds((0, place), leaf):
+            if not self._hold({(0, place): leaf}):
                 raise VerificationError(
                     f"record {place} is not the one that was logged there",
                     hint="The store was changed from outside. See: satchel doctor.",
@@ -97,45 +97,73 @@ class ProvedTree:
             VerificationError: If the stored nodes do not prove it.
         """
         nodes = peaks_of(size)
-        self._load(set(nodes))
         stored = self.fetch([position(node) for node in nodes])
-        peaks = []
-        for node in nodes:
-            found = self._proved.get(node) or stored.get(position(node))
-            if found is None or not self._holds(node, found):
-                raise VerificationError(f"the log's first {size} records cannot be proved")
-            peaks.append(found)
-        return Frontier(size, peaks).root
+        peaks = {node: self._proved.get(node) or stored.get(position(node), b"") for node in nodes}
+        if not self._hold(peaks):
+            raise VerificationError(f"the log's first {size} records cannot be proved")
+        return Frontier(size, peaks.values()).root
 
-    def _holds(self, node: Node, found: bytes) -> bool:
-        """Tell whether a node's hash is ``found``, by what is loaded already."""
-        known = self._proved.get(node)
-        if known is not None:
-            return known == found
-        climbed = [(node, found)]
-        while node not in self._proved:
-            sibling = (node[0], node[1] ^ 1)
-            beside = self._proved.get(sibling) or self._loaded.get(position(sibling))
-            if beside is None:
-                return False
-            climbed.append((sibling, beside))
-            left, right = (beside, found) if node[1] & 1 else (found, beside)
-            node, found = (node[0] + 1, node[1] >> 1), node_hash(left, right)
-            climbed.append((node, found))
-        if self._proved[node] != found:
-            return False
-        self._proved.update(climbed)
-        return True
+    def _hold(self, given: dict[Node, bytes]) -> bool:
+        """Tell whether all of some nodes are in the tree; then they are proved from now on.
 
-    def _load(self, nodes: set[Node]) -> None:
-        """Fetch in one go the siblings on the ways from nodes up to what is proved."""
+        Height by height, so that the store is asked once, and only for what is beside them.
+        """
         if len(self._proved) > _MOST_KEPT:
             self._proved = dict(self._peaks)
-        wanted = set()
-        for node in nodes:
-            while node not in self._proved and node[0] < self.size.bit_length():
-                sibling = (node[0], node[1] ^ 1)
-                if sibling not in self._proved:
-                    wanted.add(position(sibling))
-                node = (node[0] + 1, node[1] >> 1)  # noqa: PLW2901 - climbs
-        self._loaded = self.fetch(sorted(wanted)) if wanted else {}
+        found = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
+        for (height, index), node in given.items():
+            if height >= len(found):
+                return False
+            found[height][index] = node
+        stored = self._beside(found)
+        fresh = list[tuple[Node, bytes]]()
+        for height, level in enumerate(found):
+            for index, node in level.items():
+                known = self._proved.get((height, index))
+                if known is None:
+                    fresh.append(((height, index), node))
+                    if not self._climb(found, height, index, stored, fresh):
+                        return False
+                elif known != node:
+                    return False
+        self._proved.update(fresh)
+        return True
+
+    def _climb(
+        self,
+        found: list[dict[int, bytes]],
+        height: int,
+        index: int,
+        stored: dict[int, bytes],
+        fresh: list[tuple[Node, bytes]],
+    ) -> bool:
+        """Put the node above one that is not proved yet to what is found."""
+        level, beside = found[height], index ^ 1
+        if height + 1 == len(found):
+            return False
+        node, other = level[index], self._proved.get((height, beside))
+        if other is None and beside in level:
+            if index & 1:
+                return True  # the other of the pair does it
+            other = level[beside]
+        elif other is None:
+            other = stored.get(position((height, beside)))
+            if other is None:
+                return False
+            fresh.append(((height, beside), other))
+        above = node_hash(other, node) if index & 1 else node_hash(node, other)
+        return found[height + 1].setdefault(index >> 1, above) == above
+
+    def _beside(self, found: list[dict[int, bytes]]) -> dict[int, bytes]:
+        """Fetch what stands beside the ways up from what is found to what is proved."""
+        wanted, here = list[int](), set[int]()
+        for height, level in enumerate(found):
+            here |= level.keys()
+            here = {index for index in here if (height, index) not in self._proved}
+            wanted += [
+                position((height, index ^ 1))
+                for index in here
+                if index ^ 1 not in here and (height, index ^ 1) not in self._proved
+            ]
+            here = {index >> 1 for index in here}
+        return self.fetch(sorted(wanted)) if wanted else {}

@@ -12,16 +12,20 @@ from tempfile import TemporaryDirectory
 
 from ledger_kit import OWNER, WRITER, memories
 
+from satchel.ledger.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, FileVersion, SessionEvent, Status
+from satchel.memory.records import Edge, FileVersion, SessionEvent, Source, Status
 from satchel.ports.rows import Filter
+from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.schema import VERSION
 
 HERE = Path(__file__).parent
+AT = "2026-01-01T00:00:00.000000Z"
+GENERATION = Generation("model", 3)
 
 
 def fill(ledger: Ledger) -> None:
@@ -43,7 +47,10 @@ def fill(ledger: Ledger) -> None:
             expires_at="2099-01-01T00:00:00.000000Z",
         )
     )
-    ledger.append([parent, child], batch=1)
+    source = seal(Source(provider="test", format="test"))
+    ledger.append([source])
+    ledger.append([parent, child], batch=source.id)
+    ledger.append([closing(source.id, AT)])
     ledger.append(
         [
             seal(Procedural(name="greet", body="print('hello')", language="python")),
@@ -82,6 +89,11 @@ def main() -> None:
         store = SqliteStore(Path(folder) / path.name)
         ledger = Ledger.create(store, owner=OWNER, writer=WRITER, name="released")
         fill(ledger)
+        with store.writing() as writing:
+            places = writing.at(ledger.bank, range(2, 7))
+            vectors = {row.id: [1, row.seq, 0.5] for row in places}
+            writing.vectors.put(ledger.bank, GENERATION, vectors)
+            blob = writing.blobs.put(ledger.bank, [b"a blob"])
         with ledger.reading() as view:
             told = {
                 "bank": ledger.bank,
@@ -89,6 +101,8 @@ def main() -> None:
                 "root": view.head.root,
                 "all": [logged.record.id for logged in view.scan()],
                 "current": [logged.record.id for logged in view.scan(Filter())],
+                "near": [logged.record.id for logged, _ in view.nearest(GENERATION, [1, 0, 0])],
+                "blob": blob,
                 "friday": [logged.record.id for logged, _ in view.candidates("金曜日")],
             }
         store.copy_to(path)

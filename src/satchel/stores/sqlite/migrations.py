@@ -28,7 +28,8 @@ STEPS: Mapping[int, Step] = MappingProxyType({})
 """By the version that each step leads away from. Nothing older than version 1 was released."""
 
 _BANKS = """
-SELECT bank.id, bank.head, bank.peaks, count(record.place)
+SELECT bank.id, bank.head, bank.peaks, count(record.place),
+    (SELECT count(*) FROM node), (SELECT count(*) FROM piece)
 FROM bank LEFT JOIN record ON record.bank = bank.number GROUP BY bank.number ORDER BY bank.number
 """
 
@@ -100,5 +101,5 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
 
 
 def _banks(connection: apsw.Connection) -> list[Any]:
-    """Return each bank's head, and how many rows it has, counted."""
+    """Return each bank's head, and what cannot be built again, counted."""
     return connection.execute(_BANKS).fetchall()

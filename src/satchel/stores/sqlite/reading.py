@@ -1,53 +1,36 @@
 """Reading rows from the tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import NoneType
 from typing import Any
 
-import apsw
-
-from satchel.errors import UnknownBankError
-from satchel.ports.rows import Filter, Row
+from satchel.errors import InputError
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import StoredHead
+from satchel.seal.records import shape_of
 from satchel.stores import _terms
-from satchel.stores.sqlite.errors import damaged, decoding
-from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.blobs import Blobs
+from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
+from satchel.stores.sqlite.statements import ID_PREFIX, NODE_BITS, Kinds, Statements, raw_id
+from satchel.stores.sqlite.vectors import Vectors
 
 _COLUMNS = (
     *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
     *("user", "agent", "run", "app", "session", "moment", "expires_at"),
 )
-_Kinds = Sequence[type | tuple[type, ...]]
 _TEXT = (str, NoneType)
-_KINDS: _Kinds = (
+_KINDS: Kinds = (
     *(int, bytes, str, str, (bytes, NoneType), int, (int, NoneType), int, _TEXT, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
-"""What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
-
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
-_SEQ = (1 << SEQ_BITS) - 1
-NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
-_MOST_AT_ONCE = 500
+_MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
+_MOST_TERMS = 200
 _CURRENT = "record.retired IS NULL"
 
-ID_PREFIX = "blake3:"
 
-
-def raw_id(identity: str) -> bytes:
-    """Return the 32 bytes of an id; of anything else, bytes that no id has."""
-    try:
-        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
-    except ValueError:
-        return b""
-
-
-class View:
+class View(Statements):
     """One consistent view, on a connection inside a transaction."""
-
-    def __init__(self, connection: apsw.Connection, name: str) -> None:
-        self._connection = connection
-        self._name = name
 
     def stamp(self) -> int:
         return int(self._all("PRAGMA data_version")[0][0])
@@ -80,20 +63,18 @@ class View:
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         first = self._number(bank) << SEQ_BITS
-        wanted = [first + place for place in set(places) if 0 <= place <= _SEQ]
+        wanted = [first + place for place in set(places) if 0 <= place <= SEQ_MASK]
         return [_row(found) for found in self._in(f"{_SELECT} WHERE place IN ", wanted, _KINDS)]
 
     def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
         first = self._number(bank) << SEQ_BITS
         clauses = ["place > ?", "place <= ?"]
-        values: list[Any] = [first + after, first + _SEQ]
+        values: list[Any] = [first + after, first + SEQ_MASK]
         for clause, value in _clauses(wanted):
             clauses.append(clause)
             values += value
         sql = f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY place"
-        with decoding(self._name, self._connection):
-            for found in self._typed(self._connection.execute(sql, values), _KINDS):
-                yield _row(found)
+        yield from map(_row, self._each(sql, *values, kinds=_KINDS))
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{_SELECT} WHERE bank = ? AND slot = ? AND {_CURRENT}"
@@ -107,45 +88,101 @@ class View:
         found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
         yield from sorted(map(_row, found), key=lambda row: row.seq)
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, float]]:
         match = _terms.query(text)
         if match is None:
             return []
         first = self._number(bank) << SEQ_BITS
-        sql = (
-            "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
-            " ORDER BY rank, rowid LIMIT ?"
-        )
-        found = self._all(sql, match, first, first + _SEQ, limit, kinds=(int, float))
-        return [(place & _SEQ, -rank) for place, rank in found]
+        bounds = [first, first + SEQ_MASK]
+        for start, end in without:
+            bounds += (first + start, first + end)
+        left_out = " AND rowid NOT BETWEEN ? AND ?" * len(without)
+        sql = f"{_MATCHING}{left_out} ORDER BY rank, rowid LIMIT ?"
+        found = self._all(sql, match, *bounds, limit, kinds=(int, float))
+        return [(place & SEQ_MASK, -rank) for place, rank in found]
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         sql = "SELECT name, value FROM side WHERE bank = ? AND substr(name, 1, ?) = ? ORDER BY name"
         return dict(self._all(sql, bank, len(prefix), prefix, kinds=(str, bytes)))
 
-    def _number(self, bank: str) -> int:
-        found = self._all("SELECT number FROM bank WHERE id = ?", bank)
-        if not found:
-            raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
-        return int(found[0][0])
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        number = self._number(bank)
+        place = (number << SEQ_BITS) + row.seq
+        for link in row.links:
+            sql = "SELECT 1 FROM link WHERE (bank, source, kind, target, place) = (?, ?, ?, ?, ?)"
+            back = "SELECT 1 FROM link WHERE bank = ? AND target = ? AND source = ? AND place = ?"
+            if not (
+                self._all(sql, number, link.source, link.kind, link.target, place)
+                and self._all(back, number, link.target, link.source, place)
+            ):
+                return False
+        there = self._all("SELECT 1 FROM words WHERE rowid = ?", place)
+        if not row.text or not is_searched(row):
+            return not there
+        terms = sorted(set(self.indexed_text(number, row, {}).split()))
+        for start in range(0, len(terms), _MOST_TERMS):
+            match = " ".join(f'"{term}"' for term in terms[start : start + _MOST_TERMS])
+            if not self._all("SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?", match, place):
+                return False
+        return bool(there)
 
-    def _all(self, sql: str, *values: Any, kinds: _Kinds | None = None) -> list[Any]:
-        with decoding(self._name, self._connection):
-            found = self._connection.execute(sql, values)
-            return found.fetchall() if kinds is None else list(self._typed(found, kinds))
+    def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
+        """Return the words to index of a row: its own, and those of the one before it.
 
-    def _in(self, sql: str, values: Sequence[Any], kinds: _Kinds) -> list[Any]:
-        found = []
-        for start in range(0, len(values), _MOST_AT_ONCE):
-            part = values[start : start + _MOST_AT_ONCE]
-            found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
-        return found
+        Args:
+            number: Of the bank.
+            row: The row.
+            before: The words of rows that came just before it, by session or run; they are not
+                looked up then. The row's own are put in.
+        """
+        words, thread = row.text or "", thread_of(row)
+        if thread is not None:
+            last = before.get(thread)
+            if last is None:
+                last = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
+            before[thread] = words
+            words = f"{last}\n{words}"
+        return _terms.index_text(words)
 
-    def _typed(self, rows: Iterable[Any], kinds: _Kinds) -> Iterator[Any]:
-        for row in rows:
-            if not all(map(isinstance, row, kinds)):
-                raise damaged(self._name, "a column holds what it cannot")
-            yield row
+    def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
+        column, value = thread
+        sql = (
+            f"SELECT body FROM record WHERE bank = ? AND {column} = ? AND place < ?"  # noqa: S608 - one of two words
+            " AND body IS NOT NULL ORDER BY place DESC LIMIT 1"
+        )
+        found = self._all(sql, number, value, place)
+        return words_of(found[0][0]) if found else ""
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self._connection, self._name)
+
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._connection, self._name)
+
+
+def is_searched(row: Row) -> bool:
+    """Tell whether a row's words are indexed."""
+    return row.retired is None or row.retired == PENDING
+
+
+def words_of(body: bytes) -> str:
+    """Return the words of a record; none of a damaged one, which others are indexed without."""
+    try:
+        model = shape_of(body)
+    except InputError:
+        return ""
+    return derive_row(model, seq=0, at="", body=body).text or ""
+
+
+def thread_of(row: Row) -> tuple[str, str] | None:
+    """Return what a row is said after another in: its session, or else its run."""
+    if row.session is not None:
+        return "session", row.session
+    return None if row.run is None else ("run", row.run)
 
 
 def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
@@ -161,13 +198,13 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     if wanted.until is not None:
         yield "moment < ?", [wanted.until]
     if wanted.as_of is not None:
-        yield f"place & {_SEQ} < ?", [wanted.as_of]
+        yield f"place & {SEQ_MASK} < ?", [wanted.as_of]
     if not wanted.retired:
         yield (
             _CURRENT if wanted.as_of is None else f"({_CURRENT} OR retired >= ?)",
             ([] if wanted.as_of is None else [wanted.as_of]),
         )
-    if not wanted.held:
+    if not wanted.held and wanted.as_of is None:
         yield "hold = 0", []
 
 
@@ -175,4 +212,4 @@ def _row(found: Sequence[Any]) -> Row:
     place, identity, *rest = found
     values = dict(zip(_COLUMNS[2:], rest, strict=True))
     values["hold"] = bool(values["hold"])
-    return Row(seq=place & _SEQ, id=ID_PREFIX + identity.hex(), **values)
+    return Row(seq=place & SEQ_MASK, id=ID_PREFIX + identity.hex(), **values)

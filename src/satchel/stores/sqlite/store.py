@@ -15,7 +15,7 @@ import apsw
 from satchel.errors import ReadOnlyStoreError, StoreVersionError, UsageError
 from satchel.ports.store import Progress, StoreTraits
 from satchel.stores.sqlite.copying import copy_database
-from satchel.stores.sqlite.errors import translated
+from satchel.stores.sqlite.errors import decoding, translated
 from satchel.stores.sqlite.migrations import STEPS, Step, migrate
 from satchel.stores.sqlite.opening import (
     Opened,
@@ -61,7 +61,7 @@ class SqliteStore:
         StoreError: If it cannot be opened.
     """
 
-    traits = StoreTraits(full_text=True, concurrent_writers=True, raw_copy=True)
+    traits = StoreTraits(full_text=True, vectors=True, concurrent_writers=True, raw_copy=True)
 
     def __init__(
         self,
@@ -133,6 +133,13 @@ class SqliteStore:
             raise UsageError("what is being written cannot be copied", file=self.name)
         with self.reading():
             copy_database(connection, path, progress=progress, vfs=self._vfs)
+
+    def check(self) -> list[str]:
+        """Return what SQLite's own check finds."""
+        connection = self._connection()
+        with decoding(self.name, connection):
+            found = connection.execute("PRAGMA integrity_check(100)").fetchall()
+        return [str(message) for (message,) in found if message != "ok"]
 
     def close(self) -> None:
         """Close the connections of all threads."""

@@ -41,20 +41,24 @@ class State:
 
     home: Path | None = None
     config: Path | None = None
+    store: str | None = None
     debug: bool = False
     json: bool = False
     _settings: list[Settings] = field(default_factory=list)
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
-        self.home, self.config, self.debug, self.json = None, None, False, json
+        self.home, self.config, self.store = None, None, None
+        self.debug, self.json = False, json
         self._settings.clear()
 
     @property
     def settings(self) -> Settings:
         """The settings, read once."""
         if not self._settings:
-            self._settings.append(load_settings(home=self.home, config=self.config))
+            self._settings.append(
+                load_settings(home=self.home, config=self.config, store=self.store)
+            )
         return self._settings[0]
 
 
@@ -152,15 +156,27 @@ def print_error(error: SatchelError) -> None:
         message(Text("  try    ", style="dim"), error.hint)
 
 
+def is_long(size: int) -> bool:
+    """Tell whether work on so many bytes takes about a second or more."""
+    return size >= _SHOW_PROGRESS_FROM
+
+
 @contextmanager
-def progress(label: str, size: int) -> Iterator[OnProgress | None]:
-    """Give a callback that drives a bar on stderr, when the work is long and someone looks."""
-    if size < _SHOW_PROGRESS_FROM or not err.is_terminal or state.json:
+def progress(label: str, long: bool, *, records: bool = False) -> Iterator[OnProgress | None]:
+    """Give a callback that drives a bar on stderr, when the work is long and someone looks.
+
+    Args:
+        label: What is done.
+        long: Whether it takes a second or more.
+        records: Whether it is told of records, not bytes.
+    """
+    if not long or not err.is_terminal or state.json:
         yield None
         return
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeRemainingColumn,
@@ -169,11 +185,11 @@ def progress(label: str, size: int) -> Iterator[OnProgress | None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
+        MofNCompleteColumn() if records else DownloadColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(label, total=size)
+        task = bar.add_task(label, total=None)
 
         def tell(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)

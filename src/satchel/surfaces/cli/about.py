@@ -8,7 +8,15 @@ from rich.text import Text
 
 from satchel.actions.diagnosing import diagnose
 from satchel.ports.registry import formats
-from satchel.surfaces.cli._console import facts, line, message, print_json, state, table
+from satchel.surfaces.cli._console import (
+    facts,
+    line,
+    message,
+    print_json,
+    progress,
+    state,
+    table,
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _PROBLEM = 1
@@ -73,12 +81,30 @@ def _plain(value: object) -> str:
     )
 
 
-def doctor_command(as_json: Json = False) -> int:
-    """Check the installation, the keys and the state; nothing is changed.
+def doctor_command(
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Look at every record, index and node of each bank.")
+    ] = False,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Derive again what can be; what no longer holds is set aside, never deleted.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Check the installation, the keys, the store and its banks; only --repair changes anything.
 
-    Example: `satchel doctor`
+    Example: `satchel doctor --deep`
     """
+    from satchel.actions.bank_health import check_banks, repair_banks
+
     checks = diagnose(state.settings)
+    with progress("looking", deep or fix, records=True) as tell:
+        if fix:
+            checks += repair_banks(state.settings, progress=tell)
+        checks += check_banks(state.settings, deep=deep, progress=tell)
     if as_json:
         print_json(checks)
     else:

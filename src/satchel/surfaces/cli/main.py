@@ -52,6 +52,10 @@ def options(
     config: Annotated[
         Path | None, typer.Option(help="Configuration file; also SATCHEL_CONFIG.")
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Where banks are, as sqlite:///path.db; also SATCHEL_STORE."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
@@ -67,7 +71,7 @@ def options(
     del version
     if as_json:
         raise UsageError("--json stands after the command")
-    state.home, state.config, state.debug = home, config, debug
+    state.home, state.config, state.store, state.debug = home, config, store, debug
 
 
 sealing.add_to(app)

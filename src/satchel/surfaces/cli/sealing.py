@@ -25,6 +25,7 @@ from satchel.surfaces.cli._console import (
     bytes_in,
     count,
     facts,
+    is_long,
     line,
     message,
     print_json,
@@ -103,7 +104,7 @@ def convert_command(
     """
     with (
         _stdin_as_file(source) as path,
-        progress("converting", bytes_in(path)) as tell,
+        progress("converting", is_long(bytes_in(path))) as tell,
     ):
         options = ConvertOptions(
             source_format=from_,
@@ -267,7 +268,7 @@ def verify_command(
     Example: `satchel verify memory.pam.jsonl --deep`
     """
     total = bytes_in(file)
-    with progress("verifying", total) as tell:
+    with progress("verifying", is_long(total)) as tell:
         found = verify(
             file,
             state.settings,

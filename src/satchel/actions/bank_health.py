@@ -1,0 +1,115 @@
+"""Whether the banks of the store are sound, and putting right those that are not."""
+
+from collections.abc import Iterator
+
+from satchel.actions.config import Settings
+from satchel.actions.diagnosing import Check
+from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
+from satchel.errors import SatchelError
+from satchel.ledger.examining import Examination, Progress, examine
+from satchel.ledger.repairing import repair
+from satchel.memory.times import now
+from satchel.ports.store import Store
+
+_REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
+_DEEP = "satchel doctor --deep looks at every record."
+
+
+def check_banks(
+    settings: Settings, *, deep: bool = False, progress: Progress | None = None
+) -> Iterator[Check]:
+    """Look at the banks of the store; nothing is changed.
+
+    Args:
+        settings: The surroundings.
+        deep: Look at every record, column, index and node, instead of the signed heads and what
+            they count.
+        progress: Told how far the examination of one bank is.
+    """
+    if not has_store(settings):
+        yield Check(name="store", state="note", detail=f"{settings.store} (made when first needed)")
+        return
+    yield _witnessed(settings)
+    try:
+        with opened_store(settings, read_only=True) as store:
+            with store.reading() as reader:
+                banks = reader.banks()
+            yield Check(name="store", state="ok", detail=f"{settings.store}, {len(banks)} banks")
+            for bank in banks:
+                yield _look(settings, store, bank, deep=deep, progress=progress)
+            yield from _missing(settings, set(banks))
+    except SatchelError as error:
+        yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
+
+
+def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:
+    """Put right what can be derived again, bank by bank; bytes that do not hold are set aside."""
+    if not has_store(settings):
+        return
+    with opened_store(settings) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        for bank in banks:
+            try:
+                ledger = open_ledger(settings, store, bank, writes=True)
+                done = repair(store, ledger, at=now(), progress=progress)
+            except SatchelError as error:
+                yield Check(name=bank, state="problem", detail=error.message, hint=error.hint)
+                continue
+            if done.before.is_sound:
+                yield Check(name=bank, state="ok", detail="nothing to put right")
+                continue
+            detail = f"put right: {_counts(done.before)}"
+            if done.lost:
+                detail += f"; lost and set aside: {len(done.lost)}"
+            sound = done.after.is_sound
+            if not sound:
+                detail += f"; still wrong: {_counts(done.after)}"
+            yield Check(name=bank, state="note" if sound else "problem", detail=detail)
+
+
+def _look(
+    settings: Settings, store: Store, bank: str, *, deep: bool, progress: Progress | None
+) -> Check:
+    try:
+        with open_ledger(settings, store, bank).reading() as view:
+            size = view.head.size
+        if deep:
+            found = examine(store, bank, progress=progress)
+            if not found.is_sound:
+                return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
+    except SatchelError as error:
+        hint = error.hint if deep else _DEEP
+        return Check(name=bank, state="problem", detail=error.message, hint=hint)
+    how = "every record looked at" if deep else "signed head and counts hold"
+    return Check(name=bank, state="ok", detail=f"{size} records, {how}")
+
+
+def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
+    for bank in witness_of(settings).banks():
+        if bank not in banks:
+            yield Check(
+                name=bank,
+                state="problem",
+                detail="this machine saw this bank, and it is gone from the store",
+                hint="Restore it from a backup.",
+            )
+
+
+def _witnessed(settings: Settings) -> Check:
+    witness = witness_of(settings)
+    if witness.available:
+        return Check(name="banks witness", state="ok", detail=str(witness.folder))
+    return Check(
+        name="banks witness",
+        state="note",
+        detail=f"{witness.folder}: none, so a store that was put back would not be noticed",
+        hint="It is kept from the first change on, where that folder can be written.",
+    )
+
+
+def _counts(found: Examination) -> str:
+    wrong = ", ".join(f"{number} {flaw}" for flaw, number in sorted(found.counts.items()))
+    first = found.shown[0]
+    where = "" if first.seq is None else f" (record {first.seq})"
+    return f"{wrong}; first: {first.message}{where}"

@@ -1,0 +1,265 @@
+"""Looking at everything a store has of a bank: each record, column, index and node.
+
+A read proves what it hands out. What no read asks for, and what an index leaves out, is seen only
+here. Nothing is changed; ``repairing`` puts right what can be.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import NamedTuple
+
+from satchel.errors import InputError, StoreError, UnknownBankError, VerificationError
+from satchel.ledger.folding import FOLDED, Fact, Fold
+from satchel.ledger.heads import believed_head, nodes_of
+from satchel.memory.records import Model
+from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import Reader, Store
+from satchel.seal.log import Head, leaf_of
+from satchel.seal.proved_tree import ProvedTree, grown, leaf_position
+from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.tree import Frontier
+
+TOGETHER = 256
+_MOST_SHOWN = 100
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the records done and the records there are."""
+
+
+class Flaw(StrEnum):
+    """What can be wrong."""
+
+    STRUCTURE = "structure"
+    """The database file itself is damaged."""
+
+    HEAD = "head"
+    """The signed head does not hold; nothing can be said of the rest."""
+
+    MISSING = "missing"
+    """A record that was logged is not there."""
+
+    LEAF = "leaf"
+    """Id, type or time of arrival are not those that were logged."""
+
+    BODY = "body"
+    """The bytes are not those of the record."""
+
+    NODE = "node"
+    """A stored node of the tree is wrong; it can be computed again."""
+
+    COLUMN = "column"
+    """A column says something else than the log; it can be derived again."""
+
+    INDEX = "index"
+    """A record is not found by its id, links or words; they can be indexed again."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    flaw: Flaw
+    seq: int | None
+    """Place in the log."""
+
+    message: str
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found."""
+
+    bank: str
+    size: int = 0
+    """Records in the log, by the head."""
+
+    counts: Counter[Flaw] = field(default_factory=Counter)
+    """How much of each is wrong."""
+
+    shown: list[Finding] = field(default_factory=list)
+    """The first hundred."""
+
+    places: dict[Flaw, list[int]] = field(default_factory=dict)
+    """All places in the log, for a repair."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.counts
+
+    def note(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
+        """Add a finding."""
+        self.counts[flaw] += 1
+        if seq is not None:
+            self.places.setdefault(flaw, []).append(seq)
+        if len(self.shown) < _MOST_SHOWN:
+            self.shown.append(Finding(flaw, seq, message))
+
+    def withdraw(self, flaw: Flaw) -> None:
+        """Take all findings of one kind back."""
+        self.counts.pop(flaw, None)
+        self.places.pop(flaw, None)
+        self.shown = [one for one in self.shown if one.flaw is not flaw]
+
+
+def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Examination:
+    """Look at all of a bank, twice: the log first, then what is derived from it.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+        StoreBusyError: If it cannot be read now.
+    """
+    found = Examination(bank)
+    for message in store.check():
+        found.note(Flaw.STRUCTURE, message)
+    with store.reading() as reader:
+        stored = reader.head(bank)
+        if stored is None:
+            raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
+        try:
+            head, frontier = believed_head(bank, stored)
+        except VerificationError as error:
+            found.note(Flaw.HEAD, error.message)
+            return found
+        found.size = head.size
+        tell = progress or (lambda _done, _all: None)
+        try:
+            log = _Log(reader, head, frontier, found)
+            for places, rows in blocks(reader, bank, range(head.size)):
+                log.look(places, rows)
+                tell(places.stop, 2 * head.size)
+            fold = log.finish()
+            if fold is not None:
+                for pairs in derived_blocks(reader, head, fold, range(head.size)):
+                    _examine_derived(reader, pairs, found)
+                    tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
+        except StoreError as error:
+            found.note(Flaw.STRUCTURE, error.message)
+    return found
+
+
+def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
+    """Yield the rows of a stretch of the log, some hundred at a time, by their place."""
+    for start in range(places.start, places.stop, TOGETHER):
+        some = range(start, min(start + TOGETHER, places.stop))
+        yield some, {row.seq: row for row in reader.at(bank, some)}
+
+
+def opened_body(row: Row) -> tuple[Sealed, Model] | None:
+    """Return the record in a row if its bytes hold and are those of its id."""
+    if row.body is None:
+        return None
+    try:
+        record, model = open_record(row.body)
+    except InputError:
+        return None
+    return (record, model) if record.id == row.id else None
+
+
+class _Log:
+    """The first look: at places, leaves, bytes and nodes.
+
+    Args:
+        reader: A view of the store.
+        head: What is believed.
+        frontier: The peaks under it.
+        found: Where to note what is wrong.
+    """
+
+    def __init__(self, reader: Reader, head: Head, frontier: Frontier, found: Examination) -> None:
+        self._reader = reader
+        self._head = head
+        self._found = found
+        self._tree = ProvedTree(frontier, nodes_of(reader, head.bank))
+        self._again = Frontier()
+        self._whole = True
+        self._wrong_nodes = 0
+        self._empty = list[Row]()
+        self._facts = list[Fact]()
+
+    def look(self, places: range, rows: dict[int, Row]) -> None:
+        """Look at a stretch; stretches come in order."""
+        bank = self._head.bank
+        for seq in places:
+            if seq not in rows:
+                self._found.note(Flaw.MISSING, "a record is not there", seq)
+                self._whole = False
+        some = [rows[seq] for seq in places if seq in rows]
+        leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in some]
+        if self._whole:
+            nodes = grown(self._again, leaves)
+            self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
+        for row, leaf in zip(some, leaves, strict=True):
+            if not stands(self._tree, row.seq, leaf):
+                self._found.note(Flaw.LEAF, "not the record that was logged there", row.seq)
+            self._look_at_body(row)
+
+    def finish(self) -> Fold | None:
+        """Return what the log says, if all records that say so are there."""
+        found, head = self._found, self._head
+        if self._whole and PREFIX + self._again.root.hex() == head.root:
+            # All leaves are right, so what they could not be proved by is wrong.
+            found.withdraw(Flaw.LEAF)
+            if self._wrong_nodes:
+                found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
+        fold = Fold()
+        fold.take(self._facts, head.size)
+        for row in self._empty:
+            if not fold.is_erased(row.id, head.size):
+                found.note(Flaw.BODY, "it is empty, and nobody erased it", row.seq)
+        said = sum(head.counts.get(name, 0) for name in FOLDED)
+        return fold if len(self._facts) == said else None
+
+    def _look_at_body(self, row: Row) -> None:
+        logged = opened_body(row)
+        if row.body is None:
+            self._empty.append(row)
+        elif logged is None:
+            self._found.note(Flaw.BODY, "the bytes were changed", row.seq)
+        elif row.type in FOLDED:
+            self._facts.append(Fact(row.seq, row.id, logged[1]))
+
+
+def _wrong_nodes(reader: Reader, bank: str, start: int, nodes: list[bytes]) -> int:
+    first = leaf_position(start)
+    stored = reader.nodes(bank, range(first, first + len(nodes)))
+    return sum(stored.get(place) != node for place, node in enumerate(nodes, first))
+
+
+def stands(tree: ProvedTree, seq: int, leaf: bytes) -> bool:
+    """Tell whether a leaf is in the tree at a place."""
+    try:
+        tree.require({seq: leaf})
+    except VerificationError:
+        return False
+    return True
+
+
+def derived_blocks(
+    reader: Reader, head: Head, fold: Fold, places: range
+) -> Iterator[list[tuple[Row, Row]]]:
+    """Yield rows as they are and as they should be, where bytes hold or were erased."""
+    for _, rows in blocks(reader, head.bank, places):
+        pairs = []
+        for row in sorted(rows.values(), key=attrgetter("seq")):
+            own, logged = row, opened_body(row)
+            if logged is not None:
+                batch, body = fold.batch_number(row.seq), logged[0].body
+                own = derive_row(logged[1], seq=row.seq, at=row.at, body=body, batch=batch)
+            if logged is not None or row.body is None:
+                pairs.append((row, own.changed(fold.standing(row.id, row.seq, head.size))))
+        if pairs:
+            yield pairs
+
+
+def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
+    by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
+    for stored, own in pairs:
+        if stored.columns() != own.columns():
+            found.note(Flaw.COLUMN, "a column says something else than the log", own.seq)
+        if by_id.get(own.id) != own.seq:
+            found.note(Flaw.INDEX, "it is not found by its id", own.seq)
+        elif not reader.is_indexed(found.bank, own):
+            found.note(Flaw.INDEX, "it is not found by its links or words", own.seq)

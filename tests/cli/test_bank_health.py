@@ -1,0 +1,111 @@
+"""``doctor`` and the store: what it says of banks, and what ``--repair`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+from ledger_kit import memories
+
+from satchel.actions.config import load_settings
+from satchel.actions.signing import signing_key
+from satchel.actions.wiring import open_ledger, opened_store, witness_of, writer_key
+from satchel.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def bank() -> str:
+    """A bank in the configured store."""
+    settings = load_settings()
+    owner, _ = signing_key(settings)
+    with opened_store(settings) as store:
+        ledger = Ledger.create(
+            store, owner=owner, writer=writer_key(settings), witness=witness_of(settings)
+        )
+        ledger.append(memories(30))
+        return ledger.bank
+
+
+def edit(sql: str) -> None:
+    """Change the database from outside."""
+    connection = apsw.Connection(load_settings().store)
+    connection.execute(sql)
+    assert connection.total_changes()
+    connection.close()
+
+
+def state_of(satchel: Run, name: str, *options: str) -> tuple[str, str, int]:
+    """Return what the doctor says of one thing, and the exit status."""
+    ran = satchel("doctor", *options, "--json")
+    found = [check for check in ran.json if check["name"] == name][-1]
+    return found["state"], found["detail"], ran.status
+
+
+def test_a_store_that_is_not_there_is_no_problem(satchel: Run) -> None:
+    """And looking for it does not make it."""
+    state, detail, status = state_of(satchel, "store", "--deep", "--repair")
+    assert (state, status) == ("note", 0)
+    assert "made when first needed" in detail
+    assert not Path(load_settings().store).exists()
+
+
+def test_a_sound_bank_is_said_to_be_so(satchel: Run, bank: str) -> None:
+    """By its signed head, and with --deep by each record."""
+    assert state_of(satchel, bank) == ("ok", "32 records, signed head and counts hold", 0)
+    assert state_of(satchel, bank, "--deep") == ("ok", "32 records, every record looked at", 0)
+    assert state_of(satchel, "banks witness")[0] == "ok"
+
+
+def test_a_changed_column_is_found_by_deep_and_put_right_by_repair(satchel: Run, bank: str) -> None:
+    """Exit 1 until it is repaired, and what to do is said."""
+    edit("UPDATE record SET user = 'eve' WHERE place & 1023 = 20")
+    assert state_of(satchel, bank)[2] == 0
+    state, detail, status = state_of(satchel, bank, "--deep")
+    assert (state, status) == ("problem", 1)
+    assert detail == "1 column; first: a column says something else than the log (record 20)"
+    assert "--repair" in satchel("doctor", "--deep").err
+    assert satchel("doctor", "--repair").status == 0
+    assert state_of(satchel, bank, "--deep")[2] == 0
+
+
+def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None:
+    """The rest of the bank is read again afterwards."""
+    edit("UPDATE record SET body = zeroblob(100) WHERE place & 1023 = 20")
+    ran = satchel("doctor", "--repair")
+    assert (ran.status, "lost and set aside: 1" in ran.out) == (0, True)
+    settings = load_settings()
+    with opened_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
+        assert len(list(view.scan())) == 32
+
+
+def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -> None:
+    """Attack: the store is exchanged for an older or an empty one."""
+    path = Path(load_settings().store)
+    older = path.read_bytes()
+    with opened_store(load_settings()) as store:
+        open_ledger(load_settings(), store, bank, writes=True).append(memories(1, start=50))
+    path.write_bytes(older)
+    state, detail, status = state_of(satchel, bank)
+    assert (state, status) == ("problem", 1)
+    assert "32 records" in detail
+    path.unlink()
+    with opened_store(load_settings()):
+        pass
+    assert state_of(satchel, bank)[::2] == ("problem", 1)
+
+
+def test_another_store_is_looked_at_when_it_is_named(
+    satchel: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flag over environment over file; an address of no known kind is a usage error."""
+    other = tmp_path / "other.db"
+    assert bank not in satchel("--store", str(other), "doctor").out
+    monkeypatch.setenv("SATCHEL_STORE", f"sqlite:///{other}")
+    assert str(other) in satchel("doctor").out
+    for wrong in ("postgres://somewhere/x", "sqlite://host/x.db", "sqlite:///x.db?mode=rw"):
+        assert satchel("--store", wrong, "doctor").status == 2

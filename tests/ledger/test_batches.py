@@ -1,0 +1,254 @@
+"""Imports: invisible until they are complete, then there in one moment; undone in one record."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_kit import created, memories, opened
+
+from satchel.errors import SlotTakenError, UsageError, VerificationError
+from satchel.ledger.batches import closing
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
+from satchel.memory.records import Receipt, Source, Status
+from satchel.memory.times import now
+from satchel.ports.rows import Filter
+from satchel.ports.store import Store
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+CURRENT = Filter()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Both stores that are there."""
+    found: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
+    yield found
+    found.close()
+
+
+def opens(ledger: Ledger) -> str:
+    """Start an import and return the id of its source record."""
+    source = seal(Source(provider="test", format="test"))
+    ledger.append([source])
+    return source.id
+
+
+def texts(ledger: Ledger, as_of: int | None = None) -> list[str]:
+    """Return what an ordinary listing shows."""
+    with ledger.reading() as view:
+        found = [logged.model for logged in view.scan(Filter(as_of=as_of))]
+        return [str(model.text) for model in found if isinstance(model, Semantic)]
+
+
+def at_slot(number: int, text: str) -> Sealed:
+    """Return a record that speaks of a thing, by its number."""
+    return seal(Semantic(text=text, origin=Origin(provider="test", id=str(number))))
+
+
+def test_an_import_is_invisible_until_it_is_complete(store: Store) -> None:
+    """By listing, by id, by slot, by words, by links, and for one that opens the bank later."""
+    ledger = created(store)
+    source, records = opens(ledger), memories(6)
+    ledger.append(records[:4], batch=source)
+    ledger.append([at_slot(99, "beside it")])
+    ledger.append(records[4:], batch=source)
+    for reader in (ledger, opened(store, ledger.bank, None)):
+        with reader.reading() as view:
+            slot = next(view.pending(source)).row.slot
+            assert slot is not None
+            assert view.get([record.id for record in records]) == {}
+            assert view.current(slot) is None
+            assert [found.row.text for found, _ in view.candidates("memory")] == []
+            assert [one.record.id for one in view.pending(source)] == [one.id for one in records]
+        assert texts(reader) == ["beside it"]
+
+    ledger.append([closing(source, now())])
+    for reader in (ledger, opened(store, ledger.bank, None)):
+        expected = [f"memory {number}" for number in range(4)]
+        assert texts(reader) == [*expected, "beside it", "memory 4", "memory 5"]
+        with reader.reading() as view:
+            assert view.get([records[0].id])[records[0].id].row.batch == 2
+            found = view.candidates("memory")
+            assert len(found) == (6 if store.traits.full_text else 0)
+            assert list(view.pending(source)) == []
+
+
+def test_what_an_import_replaces_is_there_until_it_is_complete(store: Store) -> None:
+    """The same slot: the old text until the moment the new one is there."""
+    ledger = created(store)
+    old, new = at_slot(1, "old"), at_slot(1, "new")
+    ledger.append([old])
+    source = opens(ledger)
+    replaced = seal(Status(target=old.id, state="superseded", by=new.id))
+    ledger.append([replaced, new], batch=source)
+    assert texts(ledger) == ["old"]
+    with ledger.reading() as view:
+        before = view.head.size
+    ledger.append([closing(source, now())])
+    assert texts(ledger) == ["new"]
+    assert texts(opened(store, ledger.bank, None)) == ["new"]
+    assert texts(ledger, as_of=before) == ["old"]
+
+
+def test_an_import_that_would_double_a_thing_is_not_completed(store: Store) -> None:
+    """Somebody else wrote of it meanwhile: it stays open, and nothing is half there."""
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append([at_slot(1, "imported"), at_slot(2, "imported")], batch=source)
+    ledger.append([at_slot(2, "by hand")])
+    with pytest.raises(SlotTakenError):
+        ledger.append([closing(source, now())])
+    assert texts(ledger) == ["by hand"]
+    assert texts(opened(store, ledger.bank, None)) == ["by hand"]
+
+
+def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
+    """Complete or not: a status of its source record is one of everything in it."""
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append(memories(3), batch=source)
+    ledger.append([closing(source, now())])
+    ledger.append([seal(Status(target=source, state="deleted"))])
+    assert texts(ledger) == []
+    with ledger.reading() as view:
+        assert view.candidates("memory") == []
+    ledger.append([seal(Status(target=source, state="restored"))])
+    assert len(texts(ledger)) == 3
+    with ledger.reading() as view:
+        assert len(view.candidates("memory")) == (3 if store.traits.full_text else 0)
+
+    given_up = opens(ledger)
+    ledger.append(memories(2, start=10), batch=given_up)
+    ledger.append([seal(Status(target=given_up, state="rejected"))])
+    ledger.append([closing(given_up, now())])
+    assert len(texts(ledger)) == 3
+    assert len(texts(opened(store, ledger.bank, None))) == 3
+
+
+def test_an_import_is_held_as_a_whole(store: Store) -> None:
+    """Quarantine of a source record holds what is there and what comes; release lets it go."""
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append(memories(2), batch=source)
+    ledger.append([seal(Status(target=source, state="quarantined"))])
+    ledger.append(memories(2, start=5), batch=source)
+    ledger.append([closing(source, now())])
+    assert texts(ledger) == []
+    with ledger.reading() as view:
+        assert len(list(view.scan(Filter(held=True, kinds=frozenset({"note"}))))) == 4
+    ledger.append([seal(Status(target=source, state="released"))])
+    assert len(texts(opened(store, ledger.bank, None))) == 4
+
+
+def test_a_complete_import_takes_no_more(store: Store) -> None:
+    """Nor does one that was never begun; nothing is logged."""
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append([closing(source, now())])
+    for wrong in (source, memories(1)[0].id):
+        with pytest.raises(UsageError):
+            ledger.append(memories(1), batch=wrong)
+    assert texts(ledger) == []
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.0, "2", None, 2**16 + 1])
+def test_a_group_of_a_strange_length_hides_nothing_that_was_there(store: Store, count: Any) -> None:
+    """Attack: an admitted writer says that his import covers everything."""
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append(memories(2))
+    marker = Receipt(action="batch_group", result={"source": source, "records": count})
+    ledger.append([seal(marker)])
+    assert len(texts(ledger)) == 2
+    assert len(texts(opened(store, ledger.bank, None))) == 2
+
+
+def test_rows_cannot_be_moved_into_an_open_import_behind_its_back(tmp_path: Path) -> None:
+    """Attack: with an import under way, another record is marked as part of it."""
+    store = SqliteStore(tmp_path / "a.db")
+    ledger = created(store)
+    source = opens(ledger)
+    ledger.append(memories(2), batch=source)
+    ledger.append([at_slot(99, "seen")])
+    with store.writing() as writing:
+        writing._connection.execute(
+            "UPDATE record SET retired = -1, batch = 2 WHERE slot LIKE '%\"99\"%'"
+        )
+    for reader in (ledger, opened(store, ledger.bank, None)):
+        with pytest.raises(VerificationError):
+            texts(reader)
+    store.close()
+
+
+_STATES = st.sampled_from(
+    ["superseded", "deleted", "restored", "quarantined", "released", "promoted", "expired"]
+)
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 2), st.integers(1, 3)),
+        st.tuples(st.just("status"), st.integers(0, 2), st.integers(0, 30), _STATES),
+        st.tuples(st.just("whole"), st.integers(1, 2), _STATES),
+        st.tuples(st.just("close"), st.integers(1, 2)),
+    ),
+    max_size=14,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(steps=_STEPS)
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_what_was_seen_at_a_moment_is_what_is_seen_as_of_it(
+    kind: str, steps: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """For all histories of imports, changes of one record and of all, by old and new readers."""
+    folder = tmp_path_factory.mktemp("history")
+    store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "a.db")
+    ledger = created(store)
+    sources = [None, opens(ledger), opens(ledger)]
+    records: list[Sealed] = []
+    seen: dict[int, list[str]] = {}
+    for step in steps:
+        for record, batch in _records(step, sources, records):
+            if batch is not None and step[0] != "whole":
+                try:
+                    ledger.append([record], batch=batch)
+                except UsageError:  # it is complete
+                    ledger.append([record])
+            else:
+                ledger.append([record])
+            if isinstance(record.model, Semantic):
+                records.append(record)
+        with ledger.reading() as view:
+            seen[view.head.size] = [logged.record.id for logged in view.scan(CURRENT)]
+            assert len(list(view.scan())) <= view.head.size  # what is retired is looked at too
+    later = opened(store, ledger.bank, None)
+    for reader in (ledger, later):
+        with reader.reading() as view:
+            for size, ids in seen.items():
+                found = view.scan(Filter(as_of=size))
+                assert [logged.record.id for logged in found] == ids, f"as of {size}"
+    store.close()
+
+
+def _records(
+    step: Any, sources: list[str | None], records: list[Sealed]
+) -> list[tuple[Sealed, str | None]]:
+    """Return what a step appends: records, each with the import it goes into."""
+    if step[0] == "add":
+        return [(seal(Semantic(text="x")), sources[step[1]]) for _ in range(step[2])]
+    if step[0] == "close":
+        return [(closing(str(sources[step[1]]), now()), None)]
+    if step[0] == "whole":
+        return [(seal(Status(target=str(sources[step[1]]), state=step[2])), None)]
+    if not records:
+        return []
+    target = records[step[2] % len(records)].id
+    return [(seal(Status(target=target, state=step[3])), sources[step[1]])]
