@@ -226,7 +226,7 @@ class StoreFullError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """The store was made by a newer version, or is no store of ours."""
+    """The store was made by a newer version, by an older one and is only read, or is not ours."""
 
     code: ClassVar[str] = "store.version"
 

@@ -27,7 +27,7 @@ def _sqlite(folder: Path) -> StoreSubject:
         store.close()
         return SqliteStore(Path(store.name))
 
-    return StoreSubject("sqlite", make, reopen)
+    return StoreSubject("sqlite", make, reopen, SqliteStore)
 
 
 _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from satchel.errors import SatchelError
@@ -27,11 +28,13 @@ class StoreSubject:
         name: Its name.
         make: Gives a new, empty store.
         reopen: Closes a store and gives it opened again; None where nothing outlives it.
+        open_copy: Opens a copy that ``copy_to`` made; None where there are none.
     """
 
     name: str
     make: Callable[[], Store]
     reopen: Callable[[Store], Store] | None = None
+    open_copy: Callable[[Path], Store] | None = None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ session-scoped fixture ``store`` that returns a ``StoreSubject``.
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,12 @@ from hypothesis import strategies as st
 
 from satchel.conformance.beside import *  # noqa: F403 - more promises
 from satchel.conformance.store_bench import AT, BANK, StoreSubject, bench, nodes_before, outcome_of
-from satchel.errors import SlotTakenError
+from satchel.errors import SlotTakenError, TargetExistsError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.ports.rows import Filter, Row, derive_row
-from satchel.ports.store import Change, Commit, Reader, StoredHead
+from satchel.ports.store import Change, Commit, RawCopied, Reader, StoredHead
 from satchel.seal.sealing import seal
 
 __all__ = ["StoreSubject"]  # and every promise: see the end
@@ -327,6 +328,32 @@ def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubjec
         both.same(lambda reader: reader.nodes(BANK, range(9)))
         both.same(lambda reader: reader.side(BANK))
         both.append(_memory(3))
+
+
+def test_a_copy_is_the_store_at_one_moment(store: StoreSubject, tmp_path: Path) -> None:
+    """It holds what the view saw that it was made in, whatever is committed meanwhile."""
+    with bench(store) as both:
+        if not both.store.traits.raw_copy:
+            pytest.skip(f"{store.name} does not claim `raw_copy`")
+        assert isinstance(both.store, RawCopied)
+        assert store.open_copy is not None
+        both.append(_named("1"), _memory(1), note=b"x")
+        with both.store.reading() as reader:
+            assert reader.banks() == [BANK]
+            expected = list(reader.scan(BANK, _ALL))
+            writer = threading.Thread(target=both.append, args=(_memory(2),))
+            writer.start()
+            writer.join()
+            both.store.copy_to(tmp_path / "copy")
+        with pytest.raises(TargetExistsError):
+            both.store.copy_to(tmp_path / "copy")
+        copied = store.open_copy(tmp_path / "copy")
+        with copied.reading() as reader:
+            assert list(reader.scan(BANK, _ALL)) == expected
+            assert reader.head(BANK) == (b"head 2", b"p" * 32)
+            assert reader.side(BANK) == {"note": b"x"}
+        copied.close()
+        assert len(both.same(lambda reader: reader.scan(BANK, _ALL))) == len(expected) + 1
 
 
 __all__ += [name for name in dir() if name.startswith("test_")]

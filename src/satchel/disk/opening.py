@@ -108,6 +108,17 @@ def refuse_foreign(found: os.stat_result, path: Path) -> None:
         )
 
 
+def refuse_odd(found: os.stat_result, path: Path) -> None:
+    """Refuse what is not a regular file.
+
+    Raises:
+        PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
+    """
+    _refuse_link(found, path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _no_file(path)
+
+
 def enforce(handle: int, path: Path, mode: int) -> Repair | None:
     """Make an open file or folder ours alone, and return what had to be changed.
 

@@ -20,6 +20,7 @@ from satchel.disk.opening import (
     open_file,
     open_folder,
     refuse_foreign,
+    refuse_odd,
 )
 from satchel.disk.writing import PRIVATE_FILE, PRIVATE_FOLDER
 from satchel.errors import PathRefusedError
@@ -115,6 +116,28 @@ def secure_database(path: Path, *, own_folder: bool = True) -> tuple[Repair, ...
             finally:
                 os.close(handle)
         return (*repairs, *(change for change in changes if change))
+
+
+def database_files(path: Path) -> dict[str, os.stat_result]:
+    """Look at an SQLite database that is only read, and its companions; nothing is opened.
+
+    Whose they are does not matter: a backup may be anybody's.
+
+    Returns:
+        What is there, by what is added to the database's name (``COMPANIONS``; "" for itself).
+
+    Raises:
+        PathRefusedError: If one of them is a link or not a regular file.
+        UnreadableError: If the folder cannot be entered.
+    """
+    found = {}
+    with explaining(path, writes=False):
+        for ending in ("", *COMPANIONS):
+            file = path.with_name(path.name + ending)
+            with suppress(FileNotFoundError):
+                found[ending] = file.lstat()
+                refuse_odd(found[ending], file)
+    return found
 
 
 def private_folder(path: Path) -> Path:
@@ -215,8 +238,7 @@ def _unopened(path: Path, *, within: int) -> Repair | None:
     if found is None:
         return None
     refuse_foreign(found, path)
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefusedError("this is not a regular file", file=str(path))
+    refuse_odd(found, path)
     was = stat.S_IMODE(found.st_mode)
     if was == PRIVATE_FILE:
         return None

@@ -47,17 +47,12 @@ def writing(path: Path, *, overwrite: bool = True, mode: int = 0o666) -> Iterato
         TargetExistsError: If the target exists and ``overwrite`` is False.
         TargetError: If the system refuses; the message says what to do.
     """
-    if "\0" in str(path):
-        raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise target_error(path, error) from error
-    try:
-        with writing_at(folder, path, overwrite=overwrite, mode=mode) as stream:
-            yield stream
-    finally:
-        os.close(folder)
+    _refuse_no_name(path)
+    with (
+        _folder(path.parent, path) as folder,
+        writing_at(folder, path, overwrite=overwrite, mode=mode) as stream,
+    ):
+        yield stream
 
 
 @contextmanager
@@ -72,6 +67,59 @@ def writing_at(
         overwrite: As ``writing``.
         mode: As ``writing``.
     """
+    with _temporary(folder, path, overwrite=overwrite, mode=mode) as (temporary, handle):
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _publish(folder, temporary, path, overwrite=overwrite)
+
+
+@contextmanager
+def writing_by_name(path: Path) -> Iterator[Path]:
+    """Give the name of an empty private file that becomes ``path`` when the block ends well.
+
+    For what opens files itself, such as SQLite; it has closed the file when the block ends.
+
+    Raises:
+        TargetExistsError: If there is something at ``path``, also if it appears meanwhile.
+        TargetError: If the system refuses; the message says what to do.
+    """
+    _refuse_no_name(path)
+    above = Path(os.path.realpath(path.parent))
+    with (
+        _folder(above, path) as folder,
+        _temporary(folder, path, overwrite=False, mode=PRIVATE_FILE) as (temporary, handle),
+    ):
+        os.close(handle)
+        yield above / temporary
+        written = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(written)
+        finally:
+            os.close(written)
+        _publish(folder, temporary, path, overwrite=False)
+
+
+@contextmanager
+def _folder(folder: Path, path: Path) -> Iterator[int]:
+    """Give the descriptor of the folder that ``path`` is written in."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise target_error(path, error) from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _temporary(folder: int, path: Path, *, overwrite: bool, mode: int) -> Iterator[tuple[str, int]]:
+    """Give the name and the descriptor of a new file beside the target; the name is gone after.
+
+    The receiver closes the descriptor.
+    """
     _refuse_odd_target(folder, path, overwrite=overwrite)
     # A name has at most 255 bytes, a character at most 4, and the rest of this one is 22.
     temporary = f"{_start(path)}{secrets.token_hex(8)}{_END}"
@@ -81,11 +129,7 @@ def writing_at(
     except OSError as error:
         raise target_error(path, error) from error
     try:
-        with os.fdopen(handle, "w+b") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        _publish(folder, temporary, path, overwrite=overwrite)
+        yield temporary, handle
     except OSError as error:
         raise target_error(path, error) from error
     finally:
@@ -117,6 +161,11 @@ def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
         raise _exists(path)
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
         raise TargetError("the target is not a regular file", file=str(path), hint="Name a file.")
+
+
+def _refuse_no_name(path: Path) -> None:
+    if "\0" in str(path):
+        raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
 
 
 def _exists(path: Path) -> TargetExistsError:

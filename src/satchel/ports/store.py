@@ -6,10 +6,11 @@ it is given, whole or not at all, and gives it back. What is believed is decided
 ``satchel.ledger``, the same for every store.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from satchel.ports.blobs import Blobs, BlobsWriting
@@ -34,7 +35,11 @@ class StoreTraits:
     """Whether several processes may write."""
 
     raw_copy: bool = False
-    """Whether a consistent copy of its files can be taken while it is used."""
+    """Whether it is a ``RawCopied``: a copy can be taken while it is used."""
+
+
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much, in a unit of the store's own."""
 
 
 class StoredHead(NamedTuple):
@@ -253,4 +258,21 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give files and connections back."""
+        ...
+
+
+@runtime_checkable
+class RawCopied(Protocol):
+    """A store that can copy itself as it is; which ones do is told by their traits."""
+
+    def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
+        """Make a store of the same kind at a new place, with what was committed at one moment.
+
+        Others may read and write meanwhile. The copy is there whole and durable, or not at all.
+        Inside a block of the same thread that reads, that moment is its own.
+
+        Raises:
+            TargetExistsError: If there is something already.
+            TargetError: If it cannot be written; nothing of it is left.
+        """
         ...

@@ -6,6 +6,8 @@ order, and the full-text index needs no key of its own. Everything but ``body``,
 their model is needed.
 """
 
+from typing import Any
+
 import apsw
 
 from satchel.errors import StoreVersionError
@@ -105,21 +107,22 @@ CREATE VIRTUAL TABLE words USING fts5 (
 """
 
 
-def prepare(connection: apsw.Connection, name: str) -> None:
-    """Make the tables in a new file; see that an old file is ours and not from the future.
+# One statement, one view: another process may be making the tables.
+_MARKS = """
+SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)
+"""
+
+
+def found_version(connection: apsw.Connection, name: str) -> int | None:
+    """Return the version of the tables of a file that is ours; None for one that is empty.
 
     Raises:
         StoreVersionError: If it is something else, or newer than this program.
     """
-    application, version = _marks(connection)
-    if (application, version) == (0, 0) and not connection.readonly("main"):
-        with connection:
-            # Another process may have been faster.
-            if _marks(connection) == (0, 0) and not _has_tables(connection):
-                connection.execute(_TABLES)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-        application, version = _marks(connection)
+    found: list[Any] = connection.execute(_MARKS).fetchall()
+    ((application, version, tables),) = found
+    if (application, version, tables) == (0, 0, 0):
+        return None
     if application != APPLICATION_ID:
         raise StoreVersionError("this database is not one of ours", file=name)
     if version > VERSION:
@@ -128,11 +131,11 @@ def prepare(connection: apsw.Connection, name: str) -> None:
             file=name,
             hint="Use a newer satchel.",
         )
+    return int(version)
 
 
-def _marks(connection: apsw.Connection) -> tuple[int, int]:
-    return connection.pragma("application_id"), connection.pragma("user_version")
-
-
-def _has_tables(connection: apsw.Connection) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_schema").get)
+def make(connection: apsw.Connection) -> None:
+    """Make the tables in an empty file, inside a transaction."""
+    connection.execute(_TABLES)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")

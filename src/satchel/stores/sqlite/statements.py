@@ -48,12 +48,12 @@ class Statements:
         return number << bits
 
     def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
-        with decoding(self._name):
+        with decoding(self._name, self._connection):
             found = self._connection.execute(sql, values)
             return found.fetchall() if kinds is None else list(self._typed(found, kinds))
 
     def _each(self, sql: str, *values: Any, kinds: Kinds) -> Iterator[Any]:
-        with decoding(self._name):
+        with decoding(self._name, self._connection):
             yield from self._typed(self._connection.execute(sql, values), kinds)
 
     def _in(self, sql: str, values: Sequence[Any], kinds: Kinds) -> list[Any]:
@@ -64,7 +64,7 @@ class Statements:
         return found
 
     def _many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
-        with translated(self._name):
+        with translated(self._name, self._connection):
             self._connection.executemany(sql, values)
 
     def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
@@ -79,7 +79,7 @@ class Statements:
         if not self._connection.in_transaction:
             # After an error such as a full disk; a savepoint would be committed by itself now.
             raise StoreError("the transaction was taken back already", file=self._name)
-        with translated(self._name):
+        with translated(self._name, self._connection):
             self._connection.execute("SAVEPOINT whole")
             try:
                 yield

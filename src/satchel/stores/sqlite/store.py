@@ -5,37 +5,60 @@ WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged comm
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
-from satchel.disk.private import secure_database
-from satchel.errors import ReadOnlyStoreError
-from satchel.ports.store import StoreTraits
+from satchel.errors import ReadOnlyStoreError, StoreVersionError, UsageError
+from satchel.ports.store import Progress, StoreTraits
+from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
+from satchel.stores.sqlite.migrations import STEPS, Step, migrate
+from satchel.stores.sqlite.opening import (
+    Opened,
+    closing_on_error,
+    deferred,
+    immediate,
+    is_current,
+    open_for_reading,
+    open_for_writing,
+    undisturbed,
+)
 from satchel.stores.sqlite.reading import View
-from satchel.stores.sqlite.schema import prepare
+from satchel.stores.sqlite.schema import VERSION, found_version, make
 from satchel.stores.sqlite.writing import Transaction
 
 BUSY_MS = 30_000
 """How long to wait for another writer."""
 
-_CACHE_KIB = 16 * 1024
+
+class _Held(NamedTuple):
+    """What a thread opened, and in which process."""
+
+    pid: int
+    opened: Opened
 
 
 class SqliteStore:
     """Banks in one database file.
 
     May be used from any thread, and after a fork: every thread of every process has a connection
-    of its own.
+    of its own. An older file is brought up to date when it is opened for writing.
 
     Args:
         path: The file; made when it is not there.
         read_only: Open what is there for reading only, also on media that cannot be written.
         busy_ms: How long to wait for another writer.
         vfs: Name of the SQLite file system to use.
+        steps: How older files are brought up to date, as ``migrations.STEPS``.
+
+    Raises:
+        StoreVersionError: If the file is not ours, or newer; or older and only to be read.
+        PathRefusedError: If it or a file beside it is a link, or somebody else's to be written.
+        StoreError: If it cannot be opened.
     """
 
     traits = StoreTraits(full_text=True, vectors=True, concurrent_writers=True, raw_copy=True)
@@ -47,29 +70,35 @@ class SqliteStore:
         read_only: bool = False,
         busy_ms: int = BUSY_MS,
         vfs: str | None = None,
+        steps: Mapping[int, Step] = STEPS,
     ) -> None:
         self.path = path
         self.name = str(path)
+        self.kept: Path | None = None
+        """The copy of how the file was before this object brought it up to date."""
         self._read_only = read_only
         self._busy_ms = busy_ms
         self._vfs = vfs
+        self._steps = steps
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._connection()
 
     @contextmanager
     def reading(self) -> Iterator[View]:
-        """Give a consistent view."""
-        connection = self._connection()
+        """Give a consistent view.
+
+        Raises:
+            StoreBusyError: Also at the end, if somebody wrote beneath who was not there when
+                a store for reading was opened; then nothing that was read counts.
+        """
+        connection, seen = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
             yield View(connection, self.name)
             return
-        with translated(self.name):
-            connection.execute("BEGIN")
-            try:
-                yield View(connection, self.name)
-            finally:
-                connection.execute("ROLLBACK")
+        alone = nullcontext() if seen is None else undisturbed(self.path, seen)
+        with alone, translated(self.name, connection), deferred(connection):
+            yield View(connection, self.name)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -77,20 +106,38 @@ class SqliteStore:
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
         connection = self._connection()
-        with translated(self.name):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield Transaction(connection, self.name)
-                connection.execute("COMMIT")
-            finally:
-                # A commit that failed, on a full disk for one, leaves the transaction open.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        with translated(self.name, connection), immediate(connection):
+            if connection.pragma("user_version") != VERSION:
+                raise StoreVersionError(
+                    "a newer program brought the store up to date",
+                    file=self.name,
+                    hint="Use a newer satchel.",
+                )
+            yield Transaction(connection, self.name)
+
+    def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
+        """Copy the store as it is now to a new file, while others use it.
+
+        The copy is private, whole or not there, and forced to disk. Memory is bounded. Inside a
+        block that reads, its view is what is copied.
+
+        Raises:
+            TargetExistsError: If there is something at ``path``, or files that SQLite would take
+                for a part of the copy.
+            TargetError: If it cannot be written.
+            UsageError: Inside a block that writes.
+            StoreError: If the store cannot be read.
+        """
+        connection = self._connection()
+        if connection.txn_state("main") == apsw.SQLITE_TXN_WRITE:
+            raise UsageError("what is being written cannot be copied", file=self.name)
+        with self.reading():
+            copy_database(connection, path, progress=progress, vfs=self._vfs)
 
     def check(self) -> list[str]:
         """Return what SQLite's own check finds."""
         connection = self._connection()
-        with decoding(self.name):
+        with decoding(self.name, connection):
             found = connection.execute("PRAGMA integrity_check(100)").fetchall()
         return [str(message) for (message,) in found if message != "ok"]
 
@@ -102,30 +149,50 @@ class SqliteStore:
         self._local = threading.local()
 
     def _connection(self) -> apsw.Connection:
-        held = getattr(self._local, "held", None)
-        if held is not None and held[0] == os.getpid():
-            return held[1]  # type: ignore[no-any-return]
-        with translated(self.name):
-            connection = self._opened()
-        # A connection that came through a fork is left alone: closing it would drop our locks.
-        self._local.held = (os.getpid(), connection)
-        self._open.append(connection)
-        return connection
+        return self._opened().connection
 
-    def _opened(self) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-        name = self.name
-        if self._read_only:
-            flags |= apsw.SQLITE_OPEN_READONLY
-        else:
-            flags |= apsw.SQLITE_OPEN_READWRITE
-            secure_database(self.path, own_folder=False)
-        connection = apsw.Connection(name, flags=flags, vfs=self._vfs)
-        connection.set_busy_timeout(self._busy_ms)
-        connection.pragma("cache_size", -_CACHE_KIB)
-        connection.pragma("trusted_schema", 0)
-        if not self._read_only:
+    def _opened(self) -> Opened:
+        """Return what this thread has open, opened again where that cannot be used any more."""
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is not None and held.pid == os.getpid():
+            connection, seen = held.opened
+            if connection.in_transaction or is_current(self.path, seen):
+                return held.opened
+            self._local.held = None
+            self._open.remove(connection)
+            connection.close()
+        opened = self._for_reading() if self._read_only else self._for_writing()
+        # A connection that came through a fork is left alone: closing it would drop our locks.
+        self._local.held = _Held(os.getpid(), opened)
+        self._open.append(opened.connection)
+        return opened
+
+    def _for_reading(self) -> Opened:
+        opened = open_for_reading(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
+        with closing_on_error(self.path, opened.connection):
+            version = found_version(opened.connection, self.name)
+            if version is None:
+                raise StoreVersionError("the store is empty", file=self.name)
+            if version < VERSION:
+                raise StoreVersionError(
+                    f"the store has version {version}, this program reads version {VERSION}",
+                    file=self.name,
+                    hint="Open it for writing once: it is brought up to date, and a copy is kept.",
+                )
+        return opened
+
+    def _for_writing(self) -> Opened:
+        connection = open_for_writing(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
+        with closing_on_error(self.path, connection):
+            version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
-        prepare(connection, self.name)
-        return connection
+            if version is None:
+                with immediate(connection):
+                    # Another process may have been faster.
+                    if found_version(connection, self.name) is None:
+                        make(connection)
+            elif version < VERSION:
+                kept = migrate(connection, self.path, self._steps, busy_ms=self._busy_ms)
+                self.kept = kept or self.kept
+        return Opened(connection, None)

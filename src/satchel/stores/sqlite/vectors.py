@@ -70,7 +70,7 @@ class Vectors(Statements):
             " WHERE vector.place BETWEEN ? AND ? AND retired IS NULL AND hold = 0"
         )
         values = (first, bank - first, first, first + _SEQ)
-        with decoding(self._name):
+        with decoding(self._name, self._connection):
             return nearest(self._connection.execute(sql, values), wanted, limit)
 
     def _places(self, number: int, ids: Sequence[str]) -> dict[str, int]:

@@ -151,7 +151,7 @@ class Transaction(View):
         self._many("INSERT OR REPLACE INTO node VALUES (?, ?)", places)
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
-        with translated(self._name):
+        with translated(self._name, self._connection):
             for name, value in values.items():
                 self._set(bank, name, value)
 

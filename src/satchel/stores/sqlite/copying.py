@@ -1,0 +1,65 @@
+"""Copying the file while it is used: one state of it, whole or not at all."""
+
+import errno
+import os
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from satchel.disk.private import COMPANIONS
+from satchel.disk.writing import target_error, writing_by_name
+from satchel.errors import TargetExistsError
+from satchel.ports.store import Progress
+
+PAGES = 256
+"""Copied at a time: 1 MiB."""
+
+_CACHE_KIB = 2 * 1024
+
+
+def copy_database(
+    source: apsw.Connection, path: Path, *, progress: Progress | None, vfs: str | None
+) -> None:
+    """Copy what a connection sees to a new private file, forced to disk with its name.
+
+    Args:
+        source: Inside a transaction that reads. Others may write meanwhile; their log grows for
+            as long as it takes.
+        path: The new file.
+        progress: Told after each ``PAGES``.
+        vfs: Name of the SQLite file system that is written to.
+
+    Raises:
+        TargetExistsError: If it is there, or a file that SQLite would take for a part of it.
+        TargetError: If it cannot be written; nothing of it is left.
+        apsw.Error: If the source cannot be read.
+    """
+    for ending in ("", *COMPANIONS):
+        if os.path.lexists(taken := path.with_name(path.name + ending)):
+            raise TargetExistsError(
+                "there is something in the place of the copy",
+                file=str(taken),
+                hint="Name another place.",
+            )
+    # The first read settles what is seen; before it, each step would see something newer.
+    source.pragma("schema_version")
+    with writing_by_name(path) as temporary:
+        try:
+            _copy(source, temporary, progress, vfs)
+        except apsw.FullError as error:
+            raise target_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+
+
+def _copy(source: apsw.Connection, path: Path, progress: Progress | None, vfs: str | None) -> None:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    with closing(apsw.Connection(str(path), flags=flags, vfs=vfs)) as target:
+        # It is forced to disk at the end, and thrown away when anything goes wrong.
+        target.pragma("journal_mode", "off")
+        target.pragma("synchronous", "off")
+        target.pragma("cache_size", -_CACHE_KIB)
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(PAGES)
+                if progress is not None:
+                    progress(backup.page_count - backup.remaining, backup.page_count)

@@ -1,0 +1,202 @@
+"""Opening the file: for writing, for reading beside writers, and for reading where nobody writes.
+
+Who has a store open keeps ``-wal`` and ``-shm`` beside it. Where both are, SQLite's own locks are
+used, also on a mount that cannot be written while others write through another. Where they are
+not, nobody has it open, and a program that only reads makes no file to lock. A log that was left
+there holds commits, so it is read too, under an index in memory; only without one is the file
+opened as ``immutable``, which would ignore a log without a word. Should somebody write after all,
+whoever reads is told.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote_from_bytes
+
+import apsw
+
+from satchel.disk.private import database_files, secure_database
+from satchel.errors import SatchelError, StoreBusyError, StoreError
+from satchel.stores.sqlite.errors import translated
+
+_CACHE_KIB = 16 * 1024
+_LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
+
+Seen = tuple[tuple[str, int, int, int, int], ...]
+"""Of each file of a database: ending, device, number, bytes, moment of the last change."""
+
+
+class Opened(NamedTuple):
+    """A connection for reading, and what the files were like if it takes no locks."""
+
+    connection: apsw.Connection
+    seen: Seen | None
+
+
+class _Alone(apsw.VFS):
+    """SQLite's file system for who reads files that nobody else uses: locks are not taken.
+
+    Not its own ``unix-none``: that one, when it closes a file, drops the locks that other
+    connections of the process have on it.
+    """
+
+    def __init__(self) -> None:
+        self.name = "satchel-alone"
+        super().__init__(self.name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> "_Unlocked":  # noqa: N802 - SQLite's name
+        return _Unlocked("", name, flags)
+
+
+class _Unlocked(apsw.VFSFile):
+    def xLock(self, level: int) -> None:  # noqa: N802 - SQLite's name
+        pass
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802 - SQLite's name
+        pass
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802 - SQLite's name
+        return False
+
+
+_ALONE = _Alone()
+
+
+def open_for_writing(path: Path, *, busy_ms: int, vfs: str | None) -> apsw.Connection:
+    """Open a file, or make an empty one that only its owner may read; nothing is written to it.
+
+    Raises:
+        PathRefusedError: As ``secure_database``.
+        StoreError: If it cannot be opened.
+    """
+    secure_database(path, own_folder=False)
+    return _connected(path, _address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
+
+
+def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
+    """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
+
+    Raises:
+        PathRefusedError: If it or a companion is a link or not a regular file.
+        StoreError: If it cannot be opened, or its last writer was killed in the middle of what
+            only a writer can undo.
+    """
+    files = database_files(path)
+    if _is_filled(files, "-journal"):
+        raise StoreError(
+            "a program was killed when it had just begun the store",
+            file=str(path),
+            hint="Open it for writing once; on a read-only medium, a copy with its -journal file.",
+        )
+    seen = _seen(files)
+    alone = seen is not None and _is_filled(files, "-wal")
+    address = _address(path)
+    if seen is not None and not alone:
+        address += "?immutable=1"
+    connection = _connected(
+        path, address, apsw.SQLITE_OPEN_READONLY, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs
+    )
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    return Opened(connection, seen)
+
+
+def is_current(path: Path, seen: Seen | None) -> bool:
+    """Tell whether a connection for reading can still be used."""
+    return seen is None or _seen(database_files(path)) == seen
+
+
+@contextmanager
+def undisturbed(path: Path, seen: Seen) -> Iterator[None]:
+    """Read a file without locks.
+
+    Raises:
+        StoreBusyError: If it was written to meanwhile; then nothing that was read counts.
+    """
+    problem: SatchelError | None = None
+    try:
+        yield
+    except SatchelError as error:
+        problem = error
+    if not is_current(path, seen):
+        raise StoreBusyError(
+            "the store was written to while it was read", file=str(path), hint="Read it again."
+        ) from problem
+    if problem is not None:
+        raise problem
+
+
+@contextmanager
+def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
+    """Close a connection when the block fails.
+
+    Raises:
+        StoreError: For what SQLite says.
+    """
+    try:
+        with translated(str(path), connection):
+            yield
+    except BaseException:
+        with suppress(apsw.Error):  # what went wrong first is what counts
+            connection.close()
+        raise
+
+
+@contextmanager
+def deferred(connection: apsw.Connection) -> Iterator[None]:
+    """Hold one view for a block, settled by its first read."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        # What fails so badly that SQLite ends the transaction itself leaves none.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def immediate(connection: apsw.Connection) -> Iterator[None]:
+    """Hold the right to write for a block; committed when it ends without an error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        # A commit that failed, on a full disk for one, leaves the transaction open.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _address(path: Path) -> str:
+    # As an address, names of any bytes are taken for what they are.
+    return "file:" + quote_from_bytes(os.fsencode(path.absolute()))
+
+
+def _connected(
+    path: Path, address: str, flags: int, *, busy_ms: int, vfs: str | None
+) -> apsw.Connection:
+    flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    with translated(str(path)):
+        connection = apsw.Connection(address, flags=flags, vfs=vfs)
+    with closing_on_error(path, connection):
+        connection.set_busy_timeout(busy_ms)
+        if vfs == _ALONE.name:
+            connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
+        connection.pragma("cache_size", -_CACHE_KIB)
+        connection.pragma("trusted_schema", 0)
+    return connection
+
+
+def _seen(files: Mapping[str, os.stat_result]) -> Seen | None:
+    """Return what the files are like, or None where SQLite's locks are to be used."""
+    if "-wal" in files and "-shm" in files and files["-shm"].st_size >= _LEAST_INDEX:
+        return None
+    return tuple(
+        (ending, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        for ending, found in files.items()
+    )
+
+
+def _is_filled(files: Mapping[str, os.stat_result], ending: str) -> bool:
+    return ending in files and files[ending].st_size > 0

@@ -1,0 +1,256 @@
+"""Older files are brought up to date once, whole or not at all, and kept as they were."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+from folder_kit import picture
+from ledger_kit import listed, memories, opened
+from older_kit import OLDEST, STEPS, build_links, make_older, version_of
+
+from satchel.errors import StoreError, StoreFullError, StoreVersionError, TargetError
+from satchel.stores.sqlite import SqliteStore
+from satchel.stores.sqlite.migrations import Step
+from satchel.stores.sqlite.schema import VERSION
+
+KIT = Path(make_older.__code__.co_filename).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(KIT), *sys.path])}
+
+
+def copies(path: Path) -> list[Path]:
+    """Return what is kept beside a store."""
+    return sorted(path.parent.glob(f"{path.name}.v*.bak"))
+
+
+def require_current(path: Path, bank: str, ids: list[str]) -> None:
+    """Require that a store is up to date, holds what it held, and goes on."""
+    store = SqliteStore(path)
+    try:
+        ledger = opened(store, bank, None)
+        there = listed(ledger)
+        assert there[2 : 2 + len(ids)] == ids
+        with ledger.reading() as view:
+            (child,) = view.neighbours(ids[-2], incoming=True)
+        assert child.record.id == ids[-1]
+        assert ledger.append(memories(1, len(there) + 1000)) == [len(there)]
+        assert store._connection().pragma("integrity_check") == "ok"
+    finally:
+        store.close()
+    assert version_of(path) == VERSION
+
+
+def require_old(path: Path, size: int) -> None:
+    """Require a whole store of the oldest version that an older program can open."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        assert connection.pragma("user_version") == OLDEST
+        assert connection.pragma("integrity_check") == "ok"
+        assert connection.execute("SELECT count(*) FROM record").get == size
+        assert not connection.table_exists("main", "link")
+    finally:
+        connection.close()
+
+
+def test_an_older_store_is_brought_up_to_date_and_kept_as_it_was(tmp_path: Path) -> None:
+    """Every record is there and proved, what is derived was built, and the copy is the old file."""
+    path = tmp_path / "satchel.db"
+    bank, records = make_older(path)
+    before = path.read_bytes()
+    store = SqliteStore(path, steps=STEPS)
+    store.close()
+    (kept,) = copies(path)
+    assert store.kept == kept
+    assert kept.name.startswith(f"satchel.db.v{OLDEST}.20")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert kept.read_bytes()[100:] == before[100:]  # before that, SQLite counts changes
+    require_old(kept, len(records) + 2)
+    require_current(path, bank, [record.id for record in records])
+    again = SqliteStore(path, steps=STEPS)
+    assert again.kept is None
+    again.close()
+    assert sorted(found.name for found in tmp_path.iterdir()) == [path.name, kept.name]
+
+
+def _lose(connection: apsw.Connection) -> None:
+    build_links(connection)
+    connection.execute("DELETE FROM record WHERE place % 7 = 3")
+
+
+def _swap_heads(connection: apsw.Connection) -> None:
+    build_links(connection)
+    connection.execute("UPDATE bank SET head = peaks")
+
+
+def _break(connection: apsw.Connection) -> None:
+    build_links(connection)
+    connection.pragma("writable_schema", 1)
+    connection.execute("UPDATE sqlite_schema SET rootpage = 99999 WHERE name = 'link_target'")
+    connection.pragma("writable_schema", "reset")
+
+
+@pytest.mark.parametrize("step", [_lose, _swap_heads, _break, "SELECT nonsense", "DROP TABLE bank"])
+def test_a_step_that_fails_leaves_the_old_file_and_no_copy(tmp_path: Path, step: Step) -> None:
+    """Lost records, changed heads, damage and wrong SQL are seen before anything is committed."""
+    path = tmp_path / "satchel.db"
+    bank, records = make_older(path)
+    before = picture(tmp_path)
+    with pytest.raises(StoreError):
+        SqliteStore(path, steps={**STEPS, 0: step})
+    assert picture(tmp_path) == before
+    SqliteStore(path, steps=STEPS).close()
+    require_current(path, bank, [record.id for record in records])
+
+
+@pytest.mark.parametrize("moment", ["fsync", "link", "unlink", "between steps", "in a step"])
+def test_a_killed_migration_leaves_the_old_file_and_no_half_copy(
+    tmp_path: Path, moment: str
+) -> None:
+    """Fault: kill -9 while the copy is forced, named, or after it, and with steps half done."""
+    path = tmp_path / "satchel.db"
+    bank, records = make_older(path)
+    program = (
+        "import sys, older_kit, pathlib as p; older_kit.killed_at(sys.argv[1], p.Path(sys.argv[2]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, moment, str(path)], env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    for kept in copies(path):
+        require_old(kept, len(records) + 2)
+    require_old(path, len(records) + 2)
+    SqliteStore(path, steps=STEPS).close()
+    require_current(path, bank, [record.id for record in records])
+    assert {path, *copies(path)} == set(tmp_path.iterdir())
+    assert copies(path)
+
+
+def test_two_programs_that_open_an_older_store_at_once_migrate_it_once(tmp_path: Path) -> None:
+    """One does it, the other finds it done; both go on, and there is one copy."""
+    program = """
+import pathlib, sys
+from older_kit import STEPS
+from satchel.stores.sqlite import SqliteStore
+for line in sys.stdin:
+    store = SqliteStore(pathlib.Path(line.strip()), steps=STEPS)
+    print(store.kept, flush=True)
+    store.close()
+"""
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        for _ in range(2)
+    ]
+    for number in range(8):
+        path = tmp_path / f"{number}" / "satchel.db"
+        path.parent.mkdir()
+        bank, records = make_older(path)
+        for each in programs:
+            assert each.stdin is not None
+            print(path, file=each.stdin, flush=True)
+        told = [each.stdout.readline().strip() for each in programs if each.stdout is not None]
+        assert sorted(told) == sorted(["None", *map(str, copies(path))])
+        assert len(copies(path)) == 1
+        require_current(path, bank, [record.id for record in records])
+    for each in programs:
+        each.communicate()
+
+
+@pytest.mark.parametrize("room", ["no copy", "no steps"])
+def test_a_full_disk_leaves_the_old_file_and_no_half_copy(
+    mount_small: Callable[[str], Path], room: str
+) -> None:
+    """Fault: no room for the copy, or for the steps after it; with room it is done."""
+    folder = mount_small("4m")
+    path = folder / "satchel.db"
+    bank, records = make_older(path, size=600)
+    ids = [record.id for record in records]
+
+    def spread(connection: apsw.Connection) -> None:
+        build_links(connection)
+        connection.execute("CREATE TABLE more AS SELECT body FROM record")
+
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    # The log and its index need some pages before anything else.
+    left = path.stat().st_size + (80_000 if room == "no steps" else -8_192)
+    ballast = folder / "ballast"
+    ballast.write_bytes(bytes(free - left))
+    before = set(folder.iterdir())
+    with pytest.raises(StoreFullError if room == "no steps" else TargetError):
+        SqliteStore(path, steps={**STEPS, 0: spread})
+    assert set(folder.iterdir()) == before
+    require_old(path, len(records) + 2)
+    ballast.unlink()
+    SqliteStore(path, steps=STEPS).close()
+    require_current(path, bank, ids)
+
+
+def test_an_older_store_is_not_read_without_bringing_it_up_to_date(tmp_path: Path) -> None:
+    """The error says to open it for writing once; nothing is made or changed."""
+    path = tmp_path / "satchel.db"
+    make_older(path)
+    before = picture(tmp_path)
+    with pytest.raises(StoreVersionError, match="Open it for writing once"):
+        SqliteStore(path, read_only=True, steps=STEPS)
+    with pytest.raises(StoreVersionError, match=f"version {OLDEST}"):
+        SqliteStore(path)  # this program knows no step from there
+    assert picture(tmp_path) == before
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path, read_only: bool) -> None:  # noqa: FBT001 - a parameter
+    """Reading or writing; the error says what helps."""
+    path = tmp_path / "satchel.db"
+    SqliteStore(path).close()
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", VERSION + 1)
+    connection.pragma("journal_mode", "delete")  # whatever a newer one may do
+    connection.close()
+    before = picture(tmp_path)
+    with pytest.raises(StoreVersionError, match="Use a newer satchel"):
+        SqliteStore(path, read_only=read_only)
+    assert picture(tmp_path) == before
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_database_that_is_not_ours_is_refused_and_left_as_it_is(
+    tmp_path: Path,
+    read_only: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Its journal mode stays what it was."""
+    path = tmp_path / "other.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreVersionError, match="not one of ours"):
+        SqliteStore(path, read_only=read_only)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_program_does_not_write_to_what_a_newer_one_brought_up_to_date(tmp_path: Path) -> None:
+    """It had the store open before; its appends are refused, and the newer one's are kept."""
+    path = tmp_path / "satchel.db"
+    bank, records = make_older(path)
+    SqliteStore(path, steps=STEPS).close()
+    store = SqliteStore(path)
+    ledger = opened(store, bank, None)
+    ledger.append(memories(1, 500))
+    newer = apsw.Connection(str(path))
+    newer.pragma("user_version", VERSION + 1)
+    newer.close()
+    with pytest.raises(StoreVersionError, match="Use a newer satchel"):
+        ledger.append(memories(1, 501))
+    assert len(listed(ledger)) == len(records) + 3
+    store.close()
