@@ -20,7 +20,8 @@ from pathlib import Path
 
 from heads_kit import signed
 
-from satchel.ledger import appending, witness as ours
+from satchel.ledger import witness as ours
+from satchel.ledger.witness_files import appending
 from satchel.ledger.witness import Witness
 
 if len(sys.argv) > 2:
@@ -39,7 +40,8 @@ from pathlib import Path
 
 from heads_kit import BANK, signed
 
-from satchel.ledger import appending, witness as ours
+from satchel.ledger import witness as ours
+from satchel.ledger.witness_files import appending
 from satchel.ledger.witness import Witness
 
 def die(*_, **__):
