@@ -259,6 +259,13 @@ class UnknownBankError(UsageError):
     http_status: ClassVar[int] = 404
 
 
+class UnknownBlobError(UsageError):
+    """There is no such blob in the bank."""
+
+    code: ClassVar[str] = "blob.unknown"
+    http_status: ClassVar[int] = 404
+
+
 class RolledBackError(VerificationError):
     """A store is older than what this machine saw of it, or a bank that was here is missing."""
 

@@ -9,9 +9,9 @@ import apsw
 import pytest
 from ledger_kit import memories
 
-from satchel.actions.banking import open_ledger, opened_store, witness_of, writer_key
 from satchel.actions.config import load_settings
 from satchel.actions.signing import signing_key
+from satchel.actions.wiring import open_ledger, opened_store, witness_of, writer_key
 from satchel.ledger.ledger import Ledger
 
 if TYPE_CHECKING:

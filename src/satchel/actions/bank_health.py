@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from satchel.actions.banking import has_store, open_ledger, opened_store, witness_of
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
+from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import SatchelError
 from satchel.ledger.examining import Examination, Progress, examine
 from satchel.ledger.repairing import repair

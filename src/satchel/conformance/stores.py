@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.conformance.beside import *  # noqa: F403 - more promises
 from satchel.conformance.store_bench import AT, BANK, StoreSubject, bench, nodes_before, outcome_of
 from satchel.errors import SlotTakenError
 from satchel.memory.entries import Semantic

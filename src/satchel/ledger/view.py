@@ -7,12 +7,14 @@ from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
+from satchel.ledger.blobs import verified
 from satchel.ledger.epochs import Verdict
 from satchel.ledger.folding import Fold
 from satchel.ledger.heads import require_leaves, require_logged
 from satchel.memory.records import Model
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
+from satchel.ports.vectors import Generation, Given
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
@@ -130,6 +132,30 @@ class View:
         shown = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
         ranked = [(logged, scores[logged.seq]) for logged in shown]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+
+    def nearest(
+        self, generation: Generation, vector: Given, *, limit: int = 100
+    ) -> list[tuple[Logged, float]]:
+        """Return current records whose vectors are most like one, best first, with the cosine.
+
+        The records are proved. Their vectors cannot be: they are beside the log.
+
+        Raises:
+            ValueRefusedError: If the vector is not one of the generation.
+        """
+        scores = dict(self._reader.vectors.near(self._bank, generation, vector, limit=limit))
+        found = self.get(list(scores)).values()
+        ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
+        return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+
+    def blob(self, digest: str) -> Iterator[bytes]:
+        """Yield the pieces of a blob; its last piece only when all of them have the digest.
+
+        Raises:
+            UnknownBlobError: If it is not there, before the first piece is asked for.
+            VerificationError: If it is not what was put there; what came before is not, either.
+        """
+        return verified(self._reader.blobs.get(self._bank, digest), digest)
 
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
         """Prove rows, and leave out what nobody sees."""

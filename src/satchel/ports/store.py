@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from satchel.ports.blobs import Blobs, BlobsWriting
 from satchel.ports.rows import Filter, Row
+from satchel.ports.vectors import Vectors, VectorsWriting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class StoreTraits:
     """Whether ``candidates`` finds words; without it nothing is nominated."""
 
     vectors: bool = False
-    """Whether ``vectors`` works."""
+    """Whether ``vectors`` works; without it nothing can be put there."""
 
     concurrent_writers: bool = False
     """Whether several processes may write."""
@@ -173,6 +175,16 @@ class Reader(Protocol):
         """
         ...
 
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> Blobs:
+        """Bytes of any size, beside the log."""
+        ...
+
 
 class Writer(Reader, Protocol):
     """A view that nobody else writes beneath, and one commit to it."""
@@ -195,6 +207,16 @@ class Writer(Reader, Protocol):
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
         """Set unlogged values, or remove them."""
+        ...
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        """The vectors of records, beside the log."""
+        ...
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        """Bytes of any size, beside the log."""
         ...
 
 

@@ -8,9 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from satchel.errors import SlotTakenError, StoreError
+from satchel.errors import (
+    SlotTakenError,
+    StoreError,
+    UnknownBankError,
+    UnknownBlobError,
+    ValueRefusedError,
+)
+from satchel.ports.blobs import Pieces
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
+from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.stores._nearest import nearest
 
 _NO_HEAD = StoredHead(b"", b"")
 
@@ -20,9 +29,13 @@ class _Bank:
     rows: list[Row] = field(default_factory=list)
     nodes: list[bytes] = field(default_factory=list)
     head: StoredHead = _NO_HEAD
+    vectors: dict[Generation, dict[str, Packed]] = field(default_factory=dict)
+    blobs: dict[str, list[bytes]] = field(default_factory=dict)
 
     def copy(self) -> "_Bank":
-        return _Bank(list(self.rows), list(self.nodes), self.head)
+        return _Bank(
+            list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
+        )
 
 
 class _View:
@@ -83,6 +96,14 @@ class _View:
     def is_indexed(self, bank: str, row: Row) -> bool:
         return True  # there is no index
 
+    @property
+    def vectors(self) -> "_Vectors":
+        return _Vectors(self._banks)
+
+    @property
+    def blobs(self) -> "_Blobs":
+        return _Blobs(self._banks)
+
     def _rows(self, bank: str) -> list[Row]:
         return self._banks[bank].rows if bank in self._banks else []
 
@@ -119,6 +140,14 @@ class _Transaction(_View):
         kept = {**self._side.get(bank, {}), **values}
         self._side[bank] = {name: value for name, value in kept.items() if value is not None}
 
+    @property
+    def vectors(self) -> "_VectorsWriting":
+        return _VectorsWriting(self._banks)
+
+    @property
+    def blobs(self) -> "_BlobsWriting":
+        return _BlobsWriting(self._banks)
+
 
 def _swept(row: Row, sweep: Sweep) -> Row:
     hold = row.hold if sweep.hold is None else sweep.hold
@@ -130,6 +159,86 @@ def _was(row: Row) -> Was:
     if row.retired is None:
         return Was.CURRENT
     return Was.PENDING if row.retired == PENDING else Was.RETIRED
+
+
+class _Beside:
+    """What is kept beside the log of banks."""
+
+    def __init__(self, banks: dict[str, _Bank]) -> None:
+        self._banks = banks
+
+    def _bank(self, bank: str) -> _Bank:
+        if bank not in self._banks:
+            raise UnknownBankError(f"there is no bank {bank} here")
+        return self._banks[bank]
+
+    def _mine(self, bank: str) -> _Bank:
+        """Put a copy in the place of a bank, for nobody else to see before the block ends."""
+        self._banks[bank] = self._bank(bank).copy()
+        return self._banks[bank]
+
+
+class _Vectors(_Beside):
+    def generations(self, bank: str) -> dict[Generation, int]:
+        return {key: len(found) for key, found in sorted(self._bank(bank).vectors.items())}
+
+    def get(
+        self, bank: str, generation: Generation, ids: Sequence[str]
+    ) -> dict[str, tuple[float, ...]]:
+        kept = self._bank(bank).vectors.get(generation, {})
+        return {key: unpacked(kept[key], generation.dimensions) for key in ids if key in kept}
+
+    def near(
+        self, bank: str, generation: Generation, vector: Given, *, limit: int
+    ) -> list[tuple[str, float]]:
+        count = generation.dimensions
+        wanted = unpacked(packed(vector, count, "vector"), count)
+        rows, kept = self._bank(bank).rows, self._bank(bank).vectors.get(generation, {})
+        current = (row for row in rows if row.retired is None and not row.hold and row.id in kept)
+        best = nearest(((row.seq, kept[row.id].numbers) for row in current), wanted, limit)
+        return [(rows[place].id, cosine) for place, cosine in best]
+
+
+class _VectorsWriting(_Vectors):
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+        there = {row.id for row in self._bank(bank).rows}
+        for identity in vectors:
+            if identity not in there:
+                raise ValueRefusedError("there is no such record in the bank", field=identity)
+        count = generation.dimensions
+        new = {key: packed(vector, count, key) for key, vector in vectors.items()}
+        if new:
+            mine = self._mine(bank)
+            mine.vectors[generation] = {**mine.vectors.get(generation, {}), **new}
+
+    def drop(self, bank: str, generation: Generation) -> None:
+        self._mine(bank).vectors.pop(generation, None)
+
+
+class _Blobs(_Beside):
+    def listed(self, bank: str) -> Iterator[tuple[str, int]]:
+        blobs = sorted(self._bank(bank).blobs.items())
+        return ((digest, sum(map(len, pieces))) for digest, pieces in blobs)
+
+    def has(self, bank: str, digest: str) -> bool:
+        return digest in self._bank(bank).blobs
+
+    def get(self, bank: str, digest: str) -> Iterator[bytes]:
+        if not self.has(bank, digest):
+            raise UnknownBlobError(f"there is no blob {digest} in the bank")
+        return iter(self._bank(bank).blobs[digest])
+
+
+class _BlobsWriting(_Blobs):
+    def put(self, bank: str, chunks: Iterable[bytes]) -> str:
+        self._bank(bank)
+        pieces = Pieces(chunks)
+        kept = list(pieces)
+        self._mine(bank).blobs[pieces.digest] = kept
+        return pieces.digest
+
+    def drop(self, bank: str, digest: str) -> None:
+        self._mine(bank).blobs.pop(digest, None)
 
 
 def _holds(row: Row, slot: str) -> bool:
@@ -152,7 +261,7 @@ def _refuse_doubles(rows: list[Row]) -> None:
 class MemoryStore:
     """Banks in memory."""
 
-    traits = StoreTraits(durable=False)
+    traits = StoreTraits(durable=False, vectors=True)
     name = "memory"
 
     def __init__(self) -> None:

@@ -1,55 +1,36 @@
 """Reading rows from the tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import NoneType
 from typing import Any
 
-import apsw
-
-from satchel.errors import InputError, UnknownBankError
+from satchel.errors import InputError
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import StoredHead
 from satchel.seal.records import shape_of
 from satchel.stores import _terms
-from satchel.stores.sqlite.errors import damaged, decoding
+from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
+from satchel.stores.sqlite.statements import ID_PREFIX, NODE_BITS, Kinds, Statements, raw_id
+from satchel.stores.sqlite.vectors import Vectors
 
 _COLUMNS = (
     *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
     *("user", "agent", "run", "app", "session", "moment", "expires_at"),
 )
-_Kinds = Sequence[type | tuple[type, ...]]
 _TEXT = (str, NoneType)
-_KINDS: _Kinds = (
+_KINDS: Kinds = (
     *(int, bytes, str, str, (bytes, NoneType), int, (int, NoneType), int, _TEXT, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
-"""What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
-
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
-NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 _MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
-_MOST_AT_ONCE = 500
 _MOST_TERMS = 200
 _CURRENT = "record.retired IS NULL"
 
-ID_PREFIX = "blake3:"
 
-
-def raw_id(identity: str) -> bytes:
-    """Return the 32 bytes of an id; of anything else, bytes that no id has."""
-    try:
-        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
-    except ValueError:
-        return b""
-
-
-class View:
+class View(Statements):
     """One consistent view, on a connection inside a transaction."""
-
-    def __init__(self, connection: apsw.Connection, name: str) -> None:
-        self._connection = connection
-        self._name = name
 
     def stamp(self) -> int:
         return int(self._all("PRAGMA data_version")[0][0])
@@ -93,9 +74,7 @@ class View:
             clauses.append(clause)
             values += value
         sql = f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY place"
-        with decoding(self._name):
-            for found in self._typed(self._connection.execute(sql, values), _KINDS):
-                yield _row(found)
+        yield from map(_row, self._each(sql, *values, kinds=_KINDS))
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{_SELECT} WHERE bank = ? AND slot = ? AND {_CURRENT}"
@@ -176,29 +155,13 @@ class View:
         found = self._all(sql, number, value, place)
         return words_of(found[0][0]) if found else ""
 
-    def _number(self, bank: str) -> int:
-        found = self._all("SELECT number FROM bank WHERE id = ?", bank)
-        if not found:
-            raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
-        return int(found[0][0])
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self._connection, self._name)
 
-    def _all(self, sql: str, *values: Any, kinds: _Kinds | None = None) -> list[Any]:
-        with decoding(self._name):
-            found = self._connection.execute(sql, values)
-            return found.fetchall() if kinds is None else list(self._typed(found, kinds))
-
-    def _in(self, sql: str, values: Sequence[Any], kinds: _Kinds) -> list[Any]:
-        found = []
-        for start in range(0, len(values), _MOST_AT_ONCE):
-            part = values[start : start + _MOST_AT_ONCE]
-            found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
-        return found
-
-    def _typed(self, rows: Iterable[Any], kinds: _Kinds) -> Iterator[Any]:
-        for row in rows:
-            if not all(map(isinstance, row, kinds)):
-                raise damaged(self._name, "a column holds what it cannot")
-            yield row
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._connection, self._name)
 
 
 def is_searched(row: Row) -> bool:

@@ -1,8 +1,9 @@
 """The tables: one row a record, keyed by bank number and place in the log together.
 
 ``place = number << 40 | seq`` is the integer key, so a bank is one stretch of the table, in log
-order, and the full-text index needs no key of its own. Everything but ``body``, ``node`` and
-``bank`` can be built again from the log (``doctor`` does and compares).
+order, and the full-text index needs no key of its own. Everything but ``body``, ``node``, ``bank``,
+``blob`` and ``piece`` can be built again from the log (``doctor`` does and compares); for vectors
+their model is needed.
 """
 
 import apsw
@@ -74,6 +75,30 @@ CREATE TABLE side (
     value BLOB NOT NULL,
     PRIMARY KEY (bank, name)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE generation (
+    number INTEGER PRIMARY KEY,
+    bank INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    dimensions INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    UNIQUE (bank, model, dimensions, generation)
+) STRICT;
+CREATE TABLE vector (
+    place INTEGER PRIMARY KEY, -- number of the generation << 40 | place in the log
+    width INTEGER NOT NULL,
+    numbers BLOB NOT NULL
+) STRICT;
+CREATE TABLE blob (
+    number INTEGER PRIMARY KEY,
+    bank INTEGER NOT NULL,
+    digest BLOB, -- none while it is being put
+    size INTEGER NOT NULL,
+    UNIQUE (bank, digest)
+) STRICT;
+CREATE TABLE piece (
+    place INTEGER PRIMARY KEY, -- number of the blob << 24 | index
+    data BLOB NOT NULL
+) STRICT;
 CREATE VIRTUAL TABLE words USING fts5 (
     terms, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
 );

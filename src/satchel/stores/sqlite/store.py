@@ -38,7 +38,7 @@ class SqliteStore:
         vfs: Name of the SQLite file system to use.
     """
 
-    traits = StoreTraits(full_text=True, concurrent_writers=True, raw_copy=True)
+    traits = StoreTraits(full_text=True, vectors=True, concurrent_writers=True, raw_copy=True)
 
     def __init__(
         self,

@@ -6,9 +6,12 @@ from typing import Any
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Change, Commit, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
+from satchel.stores.sqlite.blobs import BlobsWriting
 from satchel.stores.sqlite.errors import translated
-from satchel.stores.sqlite.reading import NODE_BITS, View, is_searched, raw_id, thread_of, words_of
+from satchel.stores.sqlite.reading import View, is_searched, thread_of, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
+from satchel.stores.sqlite.statements import NODE_BITS, raw_id
+from satchel.stores.sqlite.vectors import VectorsWriting
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _WAS = {
@@ -27,7 +30,7 @@ class Transaction(View):
     """The right to write, inside an immediate transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        with translated(self._name):
+        with self._whole():
             number = self._bank(bank, commit)
             # A slot has to be free before another row can take it.
             for change in sorted(commit.changes, key=lambda change: change.retired is None):
@@ -40,6 +43,14 @@ class Transaction(View):
                 first = (number << NODE_BITS) + leaf_position(commit.rows[0].seq)
                 self._many("INSERT INTO node VALUES (?, ?)", enumerate(commit.nodes, first))
             self.put_side(bank, commit.side)
+
+    @property
+    def vectors(self) -> VectorsWriting:
+        return VectorsWriting(self._connection, self._name)
+
+    @property
+    def blobs(self) -> BlobsWriting:
+        return BlobsWriting(self._connection, self._name)
 
     def _bank(self, bank: str, commit: Commit) -> int:
         """Set a bank's head, and return its number."""
@@ -107,7 +118,7 @@ class Transaction(View):
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         number = self._number(bank)
         first = number << SEQ_BITS
-        with translated(self._name):
+        with self._whole():
             # A slot may have to change hands among them.
             self._all("DROP INDEX record_slot")
             self._all("REINDEX")
@@ -149,10 +160,6 @@ class Transaction(View):
             self._all("DELETE FROM side WHERE bank = ? AND name = ?", bank, name)
         else:
             self._all("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", bank, name, value)
-
-    def _many(self, sql: str, values: Any) -> None:
-        with translated(self._name):
-            self._connection.executemany(sql, values)
 
 
 def _values(row: Row, number: int, place: int) -> tuple[Any, ...]:

@@ -1,0 +1,91 @@
+"""Blobs: bytes of any size, kept beside the log under the hash of the whole.
+
+A store cuts them into pieces and gives the pieces back. Whether they are still what the digest
+says is judged above, in ``satchel.ledger.blobs``, the same for every store.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from blake3 import blake3
+
+from satchel.seal.records import PREFIX
+
+PIECE_BYTES = 1 << 20
+"""A store keeps and gives back no larger piece; every one but the last of a blob has this size."""
+
+
+class Pieces:
+    """A stream cut into pieces of one size, and hashed as it passes.
+
+    Args:
+        chunks: The bytes, cut in whatever way.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self._hasher = blake3()
+        self.size = 0
+        """Bytes that have passed."""
+
+    @property
+    def digest(self) -> str:
+        """``blake3:`` and the hash of what has passed."""
+        return PREFIX + self._hasher.hexdigest()
+
+    def __iter__(self) -> Iterator[bytes]:
+        held = bytearray()
+        for chunk in self._chunks:
+            rest = memoryview(chunk)
+            while len(held) + len(rest) >= PIECE_BYTES:
+                room = PIECE_BYTES - len(held)
+                yield self._passed(bytes(held + rest[:room]))
+                held.clear()
+                rest = rest[room:]
+            held += rest
+        if held:
+            yield self._passed(bytes(held))
+
+    def _passed(self, piece: bytes) -> bytes:
+        self._hasher.update(piece)
+        self.size += len(piece)
+        return piece
+
+
+class Blobs(Protocol):
+    """The blobs of a store, for reading.
+
+    Every method raises ``UnknownBankError`` for a bank that is not here.
+    """
+
+    def listed(self, bank: str) -> Iterator[tuple[str, int]]:
+        """Yield the digest and the size in bytes of each blob of a bank, by digest."""
+        ...
+
+    def has(self, bank: str, digest: str) -> bool:
+        """Tell whether a blob is there."""
+        ...
+
+    def get(self, bank: str, digest: str) -> Iterator[bytes]:
+        """Yield the pieces of a blob, as they are kept: nothing says yet that they are right.
+
+        Raises:
+            UnknownBlobError: If it is not there, before the first piece is asked for.
+        """
+        ...
+
+
+class BlobsWriting(Blobs, Protocol):
+    """The blobs of a store, for the one who may write; committed with the block around."""
+
+    def put(self, bank: str, chunks: Iterable[bytes]) -> str:
+        """Keep bytes, and return ``blake3:`` and their hash; one that is there is replaced.
+
+        Takes memory for a few pieces, however much comes. When it fails, also because ``chunks``
+        does, nothing of it is left in the transaction.
+        """
+        ...
+
+    def drop(self, bank: str, digest: str) -> None:
+        """Remove a blob, where it is there."""
+        ...

@@ -1,0 +1,200 @@
+"""Vectors: numbers that stand for what a record means, kept beside the log and rebuilt at will.
+
+Those of one model, length and generation are compared with each other, and with no others.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from operator import ne
+from typing import NamedTuple, Protocol
+
+from satchel.errors import ValueRefusedError
+
+MAX_DIMENSIONS = 65_536
+"""Numbers in one vector."""
+
+WIDTHS = (4, 8)
+"""Bytes of a number, as kept: IEEE 754 of 32 or 64 bits, little-endian."""
+
+_MODEL_CHARACTERS = 1_000
+_MOST = 2**63 - 1
+
+Given = Sequence[float] | bytes
+"""A vector as it is handed in: numbers, or their bytes in one of the two widths."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Generation:
+    """The vectors that may be compared with each other.
+
+    Raises:
+        ValueRefusedError: If a member cannot be.
+    """
+
+    model: str
+    """What made them: 1 to 1,000 characters."""
+
+    dimensions: int
+    """How many numbers each has, from 1 to 65,536."""
+
+    number: int = 0
+    """Tells apart what the same model made of the same records in other ways, from 0."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.model) <= _MODEL_CHARACTERS or not _is_text(self.model):
+            raise ValueRefusedError(
+                f"the name of a model has 1 to {_MODEL_CHARACTERS} characters", field="model"
+            )
+        if not _is_whole(self.dimensions, 1, MAX_DIMENSIONS):
+            raise ValueRefusedError(
+                f"a vector has 1 to {MAX_DIMENSIONS} numbers", field="dimensions"
+            )
+        if not _is_whole(self.number, 0, _MOST):
+            raise ValueRefusedError("a generation has a whole number from 0", field="generation")
+
+
+class Packed(NamedTuple):
+    """A vector as it is kept."""
+
+    width: int
+    """Bytes of each number: 4 where that is exact for every one of them, otherwise 8."""
+
+    numbers: bytes
+
+
+def packed(vector: Given, dimensions: int, name: str) -> Packed:
+    """Return a vector as it is kept; what comes back is what went in, bit for bit.
+
+    Args:
+        vector: Its numbers.
+        dimensions: How many it has to have.
+        name: What to call it in errors: the id of its record.
+
+    Raises:
+        ValueRefusedError: If it has another length, or holds what is no finite number of 64 bits.
+    """
+    given = _read(vector, dimensions) if isinstance(vector, bytes) else vector
+    if len(given) != dimensions:
+        raise ValueRefusedError(
+            f"a vector of {len(vector)} {'bytes' if isinstance(vector, bytes) else 'numbers'} "
+            f"is not one of {dimensions} numbers",
+            field=name,
+        )
+    numbers = _exact(given)
+    if numbers is None:
+        raise ValueRefusedError(
+            "a vector holds what is no finite number of 64 bits",
+            field=name,
+            hint="NaN, infinities and larger whole numbers cannot be compared.",
+        )
+    try:
+        short = struct.pack(f"<{dimensions}f", *numbers)
+    except OverflowError:
+        short = b""
+    if short and struct.unpack(f"<{dimensions}f", short) == numbers:
+        return Packed(4, short)
+    return Packed(8, struct.pack(f"<{dimensions}d", *numbers))
+
+
+def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
+    """Return the numbers of a vector that was kept.
+
+    Raises:
+        ValueError: If it is none of that length, or holds what is no finite number.
+    """
+    if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
+        raise ValueError("a vector has another length than its generation")
+    numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
+    if not all(map(isfinite, numbers)):
+        raise ValueError("a vector holds what is no finite number")
+    return numbers
+
+
+class Vectors(Protocol):
+    """The vectors of a store, for reading.
+
+    Every method raises ``UnknownBankError`` for a bank that is not here.
+    """
+
+    def generations(self, bank: str) -> dict[Generation, int]:
+        """Return how many vectors each generation of a bank has; it is there while it has any."""
+        ...
+
+    def get(
+        self, bank: str, generation: Generation, ids: Sequence[str]
+    ) -> dict[str, tuple[float, ...]]:
+        """Return the vectors of records by id; those that are not there are left out.
+
+        Raises:
+            StoreDamagedError: If one is not what can have been put.
+        """
+        ...
+
+    def near(
+        self, bank: str, generation: Generation, vector: Given, *, limit: int
+    ) -> list[tuple[str, float]]:
+        """Return the ids of the current records whose vectors point most nearly the same way.
+
+        Retired and held records are passed over. All vectors of the generation are looked at,
+        with memory for some of them and for ``limit`` results.
+
+        Returns:
+            At most ``limit`` ids with the cosine of the angle, -1 to 1, best first and those that
+            are alike in the order of the log; a vector of zeros is like nothing: 0.
+
+        Raises:
+            ValueRefusedError: If the vector is not one of the generation.
+            StoreDamagedError: If a stored one is not what can have been put.
+        """
+        ...
+
+
+class VectorsWriting(Vectors, Protocol):
+    """The vectors of a store, for the one who may write; committed with the block around."""
+
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+        """Set the vectors of records by id, all or none.
+
+        Raises:
+            ValueRefusedError: Naming the record whose vector is none of the generation, or that
+                is not in the bank.
+        """
+        ...
+
+    def drop(self, bank: str, generation: Generation) -> None:
+        """Remove a generation, where it is there."""
+        ...
+
+
+def _read(vector: bytes, dimensions: int) -> Sequence[float]:
+    """Return the numbers in bytes, or none when there are not as many in either width."""
+    for width, kind in zip(WIDTHS, "fd", strict=True):
+        if len(vector) == width * dimensions:
+            return struct.unpack(f"<{dimensions}{kind}", vector)
+    return b""
+
+
+def _exact(given: Iterable[float]) -> tuple[float, ...] | None:
+    """Return numbers as floats, or None where one is no finite number or would be changed."""
+    given = tuple(given)
+    try:
+        numbers = tuple(map(float, given))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not all(map(isfinite, numbers)) or any(map(ne, numbers, given)):
+        return None
+    return numbers
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_whole(value: int, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most

@@ -1,0 +1,91 @@
+"""Running statements on a connection, and looking at what comes back before it is believed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from satchel.errors import StoreError, UnknownBankError
+from satchel.stores.sqlite.errors import damaged, decoding, translated
+from satchel.stores.sqlite.schema import SEQ_BITS
+
+Kinds = Sequence[type | tuple[type, ...]]
+"""What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
+
+ID_PREFIX = "blake3:"
+_MOST_AT_ONCE = 500
+_KEY_BITS = 63
+NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
+
+
+def raw_id(identity: str) -> bytes:
+    """Return the 32 bytes of an id; of anything else, bytes that no id has."""
+    try:
+        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
+    except ValueError:
+        return b""
+
+
+class Statements:
+    """What everything that reads or writes the tables does, on a connection in a transaction."""
+
+    def __init__(self, connection: apsw.Connection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+
+    def _number(self, bank: str) -> int:
+        found = self._all("SELECT number FROM bank WHERE id = ?", bank)
+        if not found:
+            raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
+        self._start(found[0][0], NODE_BITS)
+        return int(found[0][0])
+
+    def _start(self, number: int, bits: int) -> int:
+        """Return the first place of the stretch of a table that belongs to a number."""
+        if not 0 < number < 1 << (_KEY_BITS - bits):
+            raise damaged(self._name, "a number is none that we give")
+        return number << bits
+
+    def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
+        with decoding(self._name):
+            found = self._connection.execute(sql, values)
+            return found.fetchall() if kinds is None else list(self._typed(found, kinds))
+
+    def _each(self, sql: str, *values: Any, kinds: Kinds) -> Iterator[Any]:
+        with decoding(self._name):
+            yield from self._typed(self._connection.execute(sql, values), kinds)
+
+    def _in(self, sql: str, values: Sequence[Any], kinds: Kinds) -> list[Any]:
+        found = []
+        for start in range(0, len(values), _MOST_AT_ONCE):
+            part = values[start : start + _MOST_AT_ONCE]
+            found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
+        return found
+
+    def _many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        with translated(self._name):
+            self._connection.executemany(sql, values)
+
+    def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
+        for row in rows:
+            if not all(map(isinstance, row, kinds)):
+                raise damaged(self._name, "a column holds what it cannot")
+            yield row
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Do all of a block or nothing of it, whatever becomes of the transaction around it."""
+        if not self._connection.in_transaction:
+            # After an error such as a full disk; a savepoint would be committed by itself now.
+            raise StoreError("the transaction was taken back already", file=self._name)
+        with translated(self._name):
+            self._connection.execute("SAVEPOINT whole")
+            try:
+                yield
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK TO whole")
+                    self._connection.execute("RELEASE whole")
+                raise
+            self._connection.execute("RELEASE whole")

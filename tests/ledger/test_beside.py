@@ -1,0 +1,191 @@
+"""What a verified view gives of vectors and blobs, and what blobs cost."""
+
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import pytest
+from ledger_kit import created, memories, opened
+
+from satchel.errors import (
+    StoreError,
+    StoreFullError,
+    UnknownBlobError,
+    ValueRefusedError,
+    VerificationError,
+)
+from satchel.ledger.blobs import verified
+from satchel.memory.records import Status
+from satchel.ports.vectors import Generation
+from satchel.seal.sealing import seal
+from satchel.stores.sqlite import SqliteStore
+
+MIB = 2**20
+ABC = "blake3:6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"
+"""The digest of ``abc``."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A new store."""
+    store = SqliteStore(tmp_path / "satchel.db")
+    yield store
+    store.close()
+
+
+def test_the_nearest_are_proved_and_current(store: SqliteStore) -> None:
+    """Retired and held records are left out, also those that the store still calls current."""
+    ledger, generation = created(store), Generation("model", 2)
+    records = memories(5)
+    ledger.append(records)
+    with store.writing() as writing:
+        vectors = {record.id: [1, place] for place, record in enumerate(records)}
+        writing.vectors.put(ledger.bank, generation, vectors)
+    ledger.append([seal(Status(target=records[0].id, state="deleted"))])
+    ledger.append([seal(Status(target=records[1].id, state="quarantined"))])
+    with ledger.reading() as view:
+        found = view.nearest(generation, [1, 0], limit=2)
+        with pytest.raises(ValueRefusedError):
+            view.nearest(generation, [1, 0, 0])
+    assert [logged.record for logged, _ in found] == records[2:4]
+    assert [score for _, score in found] == pytest.approx([5**-0.5, 10**-0.5])
+
+
+def test_a_changed_record_is_not_among_the_nearest(store: SqliteStore, tmp_path: Path) -> None:
+    """Its bytes are proved before it is shown."""
+    ledger, generation = created(store), Generation("model", 2)
+    (record,) = memories(1)
+    ledger.append([record])
+    with store.writing() as writing:
+        writing.vectors.put(ledger.bank, generation, {record.id: [1, 0]})
+    connection = apsw.Connection(str(tmp_path / "satchel.db"))
+    changed = "CAST(replace(body, 'memory', 'secret') AS BLOB)"
+    connection.execute(f"UPDATE record SET body = {changed} WHERE slot <> ''")  # noqa: S608 - our own
+    connection.close()
+    with opened(store, ledger.bank, None).reading() as view, pytest.raises(VerificationError):
+        view.nearest(generation, [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "given"),
+    [([b"ab", b"c"], 2), ([b"abc"], 1), ([b"", b"ab", b"", b"c", b""], 2), ([b"a", b"b", b"c"], 3)],
+)
+def test_the_right_pieces_are_given(pieces: list[bytes], given: int) -> None:
+    """However they are cut."""
+    found = list(verified(pieces, ABC))
+    assert (b"".join(found), len(found)) == (b"abc", given)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "given"),
+    [
+        ([], 0),
+        ([b"abd"], 0),
+        ([b"ab"], 0),
+        ([b"ab", b"d"], 1),
+        ([b"c", b"ab"], 1),
+        ([b"ab", b"d", b""], 1),
+        ([b"abd", b"", b""], 0),
+        ([b"ab", b"c", b"d"], 2),
+    ],
+)
+def test_the_last_of_wrong_pieces_is_held_back(pieces: list[bytes], given: int) -> None:
+    """An empty piece after it, or a wrong one, does not let go of more."""
+    found = list[bytes]()
+    with pytest.raises(VerificationError):
+        found.extend(iter(verified(pieces, ABC)))
+    assert len(found) <= given
+
+
+def test_a_blob_of_nothing_is_a_blob(store: SqliteStore) -> None:
+    """No pieces, and the digest of no bytes; one that was never put is told before it is read."""
+    ledger = created(store)
+    with store.writing() as writing:
+        digest = writing.blobs.put(ledger.bank, [])
+    with ledger.reading() as view:
+        assert list(view.blob(digest)) == []
+        with pytest.raises(UnknownBlobError):
+            view.blob(ABC)
+
+
+def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
+    """48 MiB go in and come out with less than 8 MiB of ours, and SQLite's cache."""
+    ledger = created(store)
+    store.reading()
+    tracemalloc.start()
+    apsw.memory_high_water(reset=True)
+    try:
+        with store.writing() as writing:
+            chunks = (bytes([number]) * MIB for number in range(48))
+            digest = writing.blobs.put(ledger.bank, chunks)
+        with ledger.reading() as view:
+            assert sum(map(len, view.blob(digest))) == 48 * MIB
+        assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+        assert apsw.memory_high_water() < 24 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def _make_small(store: SqliteStore) -> None:
+    """Leave space for three pieces."""
+    connection = store._connection()
+    connection.pragma("max_page_count", connection.pragma("page_count") + 800)
+
+
+def test_a_blob_that_does_not_fit_leaves_nothing(store: SqliteStore) -> None:
+    """Fault: no space left. What was there before stays, and the store goes on."""
+    ledger = created(store)
+    with store.writing() as writing:
+        before = writing.blobs.put(ledger.bank, [b"before"])
+    _make_small(store)
+    with pytest.raises(StoreFullError), store.writing() as writing:
+        writing.blobs.put(ledger.bank, [bytes(MIB)] * 4)
+    with store.reading() as reader:
+        assert list(reader.blobs.listed(ledger.bank)) == [(before, 6)]
+    assert _pieces_kept(store) == 1
+    ledger.append(memories(1))
+
+
+def test_nothing_is_kept_by_whoever_goes_on_after_the_space_ran_out(store: SqliteStore) -> None:
+    """Fault: SQLite takes back a transaction by itself; what comes after it is not committed."""
+    ledger = created(store)
+    _make_small(store)
+
+    def go_on() -> None:
+        with store.writing() as writing:
+            writing.blobs.put(ledger.bank, [b"first"])
+            with suppress(StoreFullError):
+                writing.blobs.put(ledger.bank, [bytes(MIB)] * 4)
+            with suppress(StoreError):
+                writing.blobs.put(ledger.bank, [b"last"])
+
+    with pytest.raises(StoreError):
+        go_on()
+    with store.reading() as reader:
+        assert list(reader.blobs.listed(ledger.bank)) == []
+    assert _pieces_kept(store) == 0
+    ledger.append(memories(1))
+
+
+def test_a_damaged_blob_is_whole_again_once_it_is_put_again(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """What is there under the digest is replaced, and not believed to be it."""
+    ledger = created(store)
+    with store.writing() as writing:
+        digest = writing.blobs.put(ledger.bank, [b"abc"])
+    connection = apsw.Connection(str(tmp_path / "satchel.db"))
+    connection.execute("UPDATE piece SET data = x'00'")
+    connection.close()
+    with store.writing() as writing:
+        assert writing.blobs.put(ledger.bank, [b"abc"]) == digest
+    with ledger.reading() as view:
+        assert list(view.blob(digest)) == [b"abc"]
+    assert _pieces_kept(store) == 1
+
+
+def _pieces_kept(store: SqliteStore) -> int:
+    with store.reading() as reader:
+        return int(reader._all("SELECT count(*) FROM piece")[0][0])

@@ -1,0 +1,133 @@
+"""What is near is found with numpy and without it, the same."""
+
+import struct
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import pairwise
+from math import inf, nan
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_kit import created, memories
+
+from satchel.ports.vectors import Generation, packed
+from satchel.stores._nearest import nearest
+from satchel.stores.sqlite import SqliteStore
+
+needs_numpy = pytest.mark.skipif(find_spec("numpy") is None, reason="numpy is not installed")
+WAYS = [pytest.param(True, id="numpy", marks=needs_numpy), pytest.param(False, id="plain")]
+
+
+@contextmanager
+def way(*, fast: bool) -> Iterator[None]:
+    """Search with numpy, or as where it is not installed."""
+    if fast:
+        yield
+    else:
+        with patch.dict(sys.modules, {"numpy": None}):
+            yield
+
+
+def found(vectors: list[list[float]], wanted: list[float], limit: int, *, fast: bool) -> list[int]:
+    """Return the places of what is near."""
+    rows = [(at, packed(each, len(wanted), "").numbers) for at, each in enumerate(vectors)]
+    with way(fast=fast):
+        return [place for place, _ in nearest(rows, tuple(wanted), limit)]
+
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 3).map(float)
+
+
+@needs_numpy
+@given(
+    st.integers(1, 5).flatmap(
+        lambda count: st.lists(st.lists(_FINITE, min_size=count, max_size=count), min_size=2)
+    ),
+    st.integers(1, 40),
+)
+def test_both_ways_find_the_same(vectors: list[list[float]], limit: int) -> None:
+    """For all finite numbers, in either width: the same cosines, and the same order by them."""
+    wanted, *rest = vectors
+    rows = [(at, packed(each, len(wanted), "").numbers) for at, each in enumerate(rest)]
+    fast = nearest(rows, tuple(wanted), limit)
+    with way(fast=False):
+        plain = nearest(rows, tuple(wanted), limit)
+        scores = dict(nearest(rows, tuple(wanted), len(rows)))
+    assert len(fast) == len(plain)
+    for (one, score), (_, other) in zip(fast, plain, strict=True):
+        assert score == pytest.approx(other, abs=1e-12)
+        assert score == pytest.approx(scores[one], abs=1e-12)
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize("count", [1, 3, 31, 255, 257])
+def test_equal_vectors_are_found_in_the_order_of_the_log(*, fast: bool, count: int) -> None:
+    """Wherever they stand among others: two thousand of them, over several blocks."""
+    one = [1 / (number + 3) for number in range(count)]
+    vectors = [one if at % 3 else [float(at)] * count for at in range(3000)]
+    wanted = [1.0, *[0.5] * (count - 1)]
+    places = found(vectors, wanted, 3000, fast=fast)
+    assert sorted(places) == list(range(3000))
+    equal = [place for place in places if place % 3]
+    assert all(left < right for left, right in pairwise(equal))
+
+
+@pytest.mark.parametrize("fast", WAYS)
+def test_the_best_are_found_wherever_they_stand(*, fast: bool) -> None:
+    """First, last, rising or falling: a limit takes the best of all."""
+    rising = [[float(at), 4000.0] for at in range(3000)]
+    for limit in (1, 2, 7, 600, 2999):
+        assert found(rising, [1, 0], limit, fast=fast) == list(range(2999, 2999 - limit, -1))
+        assert found(rising, [-1, 0], limit, fast=fast) == list(range(limit))
+        assert found(rising[::-1], [1, 0], limit, fast=fast) == list(range(limit))
+    assert found(rising, [1, 0], 0, fast=fast) == []
+    assert found(rising, [1, 0], -1, fast=fast) == []
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize("kind", "fd")
+@pytest.mark.parametrize(
+    "numbers", [(nan, 1), (1, nan), (inf, 1), (1, -inf), (inf, inf), (nan, inf), (inf, nan)]
+)
+@pytest.mark.parametrize("wanted", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
+def test_stored_numbers_that_are_none_are_told(
+    *, fast: bool, kind: str, numbers: tuple[float, float], wanted: tuple[float, float]
+) -> None:
+    """NaN and infinity never make a row the best one, nor let it pass in silence."""
+    rows = [(0, struct.pack(f"<2{kind}", 1, 2)), (1, struct.pack(f"<2{kind}", *numbers))]
+    with way(fast=fast), pytest.raises(ValueError, match="no finite number"):
+        nearest(rows, wanted, 1)
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize("row", [None, b"", b"123", bytes(12), bytes(17)])
+def test_stored_numbers_of_another_length_are_told(*, fast: bool, row: bytes | None) -> None:
+    """None for what is not there, and all lengths but two."""
+    with way(fast=fast), pytest.raises(ValueError, match="another length"):
+        nearest([(0, bytes(8)), (1, row)], (1.0, 0.0), 1)
+
+
+@pytest.mark.parametrize("fast", WAYS)
+def test_a_search_takes_memory_for_some_vectors_at_a_time(*, fast: bool, tmp_path: Path) -> None:
+    """Five megabytes of vectors are looked at with less than three."""
+    store = SqliteStore(tmp_path / "satchel.db")
+    ledger, generation, records = created(store), Generation("model", 4096), memories(300)
+    ledger.append(records)
+    row = struct.pack("<4096f", *[1.0] * 4096)
+    with store.writing() as writing:
+        writing.vectors.put(ledger.bank, generation, {record.id: row for record in records})
+    with way(fast=fast), store.reading() as reader:
+        nearest([], (1.0,), 1)  # imports
+        tracemalloc.start()
+        near = reader.vectors.near(ledger.bank, generation, row, limit=10)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    store.close()
+    assert [name for name, _ in near] == [record.id for record in records[:10]]
+    assert most < 3 * 2**20

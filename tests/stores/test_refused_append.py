@@ -1,0 +1,52 @@
+"""An append that is refused leaves nothing, also where its block goes on and is committed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from satchel.conformance.store_bench import AT, BANK
+from satchel.errors import SlotTakenError, StoreError
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
+from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ports.store import Commit, Store, StoredHead
+from satchel.seal.sealing import seal
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+STORES: list[Callable[[Path], Store]] = [lambda _: MemoryStore(), SqliteStore]
+
+
+def row(place: int, name: str) -> Row:
+    """Return the row of a memory that speaks of the thing of that name."""
+    record = seal(Semantic(text=name, origin=Origin(provider="test", id=name)))
+    return derive_row(record.model, seq=place, at=AT, body=record.body)
+
+
+def commit(head: bytes, *rows: Row) -> Commit:
+    """Return what adds rows under a head."""
+    nodes = [b"n" * 32] * (1 if rows[0].seq == 0 else 2)
+    return Commit(rows=rows, nodes=nodes, head=StoredHead(head, b""), side={"last": head})
+
+
+@pytest.mark.parametrize("make", STORES, ids=["memory", "sqlite"])
+def test_a_refused_append_leaves_nothing_where_the_block_goes_on(
+    make: Callable[[Path], Store], tmp_path: Path
+) -> None:
+    """Neither the head, nor the rows before the refused one, nor side values."""
+    store = make(tmp_path / "satchel.db")
+    try:
+        first = row(0, "a")
+        with store.writing() as writing:
+            writing.append(BANK, commit(b"first", first))
+            with pytest.raises(SlotTakenError):
+                writing.append(BANK, commit(b"taken", row(1, "b"), row(2, "a")))
+            with pytest.raises(StoreError):
+                writing.append(BANK, commit(b"twice", first))
+        with store.reading() as reader:
+            assert reader.head(BANK) == (b"first", b"")
+            assert reader.side(BANK) == {"last": b"first"}
+            assert [found.id for found in reader.scan(BANK, Filter())] == [first.id]
+    finally:
+        store.close()
