@@ -104,7 +104,7 @@ def require_continues(
         ForkedError: If the store went another way.
     """
     seen = saw.head
-    if contains(tree, seen):
+    if seen.root == head.root or contains(tree, seen):
         return None
     decided = _giving_up(authority.decided, seen)
     if decided is not None:
