@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 import pytest
-from ledger_kit import memories
+from ledger_kit import created, memories
 
 from satchel.actions.config import load_settings
 from satchel.actions.signing import signing_key
@@ -97,6 +97,15 @@ def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -
     with opened_store(load_settings()):
         pass
     assert state_of(satchel, bank)[::2] == ("problem", 1)
+
+
+def test_a_bank_of_unknown_owners_is_said_to_be_a_strangers(satchel: Run) -> None:
+    """Every proof holds, but anybody can make keys; nothing is wrong with the store."""
+    with opened_store(load_settings()) as store:
+        bank = created(store).bank
+    state, detail, status = state_of(satchel, bank, "--deep")
+    assert (state, status) == ("note", 0)
+    assert "stranger" in detail
 
 
 def test_another_store_is_looked_at_when_it_is_named(

@@ -6,12 +6,14 @@ from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import SatchelError
+from satchel.ledger.epochs import BankStanding
 from satchel.ledger.examining import Examination, Progress, examine
 from satchel.ledger.repairing import repair
 from satchel.memory.times import now
 from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
+_TRUST = "If you know whose it is: satchel keys trust KEY --bank ID."
 _DEEP = "satchel doctor --deep looks at every record."
 
 
@@ -73,7 +75,7 @@ def _look(
 ) -> Check:
     try:
         with open_ledger(settings, store, bank).reading() as view:
-            size = view.head.size
+            size, standing, notes = view.head.size, view.standing, view.notes
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
@@ -82,7 +84,11 @@ def _look(
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
     how = "every record looked at" if deep else "signed head and counts hold"
-    return Check(name=bank, state="ok", detail=f"{size} records, {how}")
+    detail = "; ".join([f"{size} records, {how}", *notes])
+    if standing is BankStanding.STRANGER:
+        stranger = "a stranger's: no key that this machine trusts owns it"
+        return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)
+    return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
 def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
