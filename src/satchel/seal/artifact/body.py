@@ -262,7 +262,9 @@ class Body:
                 end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
                 span = Span(end, end, 0, batch.number)
             end += len(batch.text)
-            found[batch.section] = Span(span.start, end, span.count + batch.records, span.first_line)
+            found[batch.section] = Span(
+                span.start, end, span.count + batch.records, span.first_line
+            )
         return found
 
     def within(self, span: Span) -> Iterator[bytes]:

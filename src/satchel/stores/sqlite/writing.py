@@ -29,7 +29,8 @@ class Transaction(View):
     """The right to write, inside an immediate transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        with translated(self._name):
+        # A savepoint, so that of an append that is refused nothing is left in the transaction.
+        with translated(self._name), self._connection:
             number = self._bank(bank, commit)
             for change in commit.changes:
                 self._change(number, change)
