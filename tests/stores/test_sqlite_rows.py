@@ -113,8 +113,8 @@ def test_counts_are_counted_and_not_remembered(path: Path, ledger: Ledger) -> No
     store.close()
 
 
-def test_every_text_that_is_refused_by_sealing_is_refused_before_the_store(path: Path) -> None:
-    """A newer file, or one that is none of ours, is not opened, and not changed."""
+def test_a_store_of_a_newer_version_is_refused_and_not_changed(path: Path) -> None:
+    """The error says which version, which file, and what to do."""
     SqliteStore(path).close()
     _sql(path, f"PRAGMA user_version = {VERSION + 1}")
     before = path.read_bytes()
