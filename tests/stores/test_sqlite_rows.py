@@ -11,7 +11,7 @@ from satchel.errors import StoreDamagedError, StoreVersionError
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, SessionEvent
+from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.ports.rows import Filter, derive_row
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
@@ -38,13 +38,13 @@ def ledger(path: Path) -> Iterator[Ledger]:
 def _sql(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
     connection = apsw.Connection(str(path))
     try:
-        return list(connection.execute(sql, values))  # type: ignore[arg-type]
+        return list(connection.execute(sql, values))
     finally:
         connection.close()
 
 
 def _awkward() -> list[Sealed]:
-    drafts = [
+    drafts: list[Model] = [
         Semantic(
             text=text,
             kind=text,
@@ -54,11 +54,11 @@ def _awkward() -> list[Sealed]:
         )
         for number, text in enumerate(_TEXTS)
     ]
-    others = [
+    others: list[Model] = [
         SessionEvent(event="message", session=text, text=text, content={"text": text})
         for text in _TEXTS
     ]
-    edges = [Edge(source=text, target=text, kind=text) for text in _TEXTS]
+    edges: list[Model] = [Edge(source=text, target=text, kind=text) for text in _TEXTS]
     return [seal(draft) for draft in (*drafts, *others, *edges)]
 
 

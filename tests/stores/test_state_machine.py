@@ -197,11 +197,11 @@ class Machine(RuleBasedStateMachine):
         known = [told.id for told in self.model.log if told.type != "bank"]
         some = st.sampled_from([*known, _NOBODY])
         word = data.draw(st.sampled_from(_WORDS))
-        match data.draw(st.sampled_from(["fact", "fact", "fact", "turn", "edge"])):
-            case "turn":
-                return SessionEvent(event="message", session=data.draw(_SESSIONS), text=word)
-            case "edge":
-                return Edge(source=data.draw(some), target=data.draw(some), kind="note")
+        what = data.draw(st.sampled_from(["fact", "fact", "fact", "turn", "edge"]))
+        if what == "turn":
+            return SessionEvent(event="message", session=data.draw(_SESSIONS), text=word)
+        if what == "edge":
+            return Edge(source=data.draw(some), target=data.draw(some), kind="note")
         key, user = data.draw(st.sampled_from(_KEYS)), data.draw(st.sampled_from(_USERS))
         return Semantic(
             text=word,
@@ -279,13 +279,13 @@ class Machine(RuleBasedStateMachine):
             [seal(self._draft(data)), seal(again)] if data.draw(st.booleans()) else [seal(again)]
         )
 
-    def reopen(self, _: st.DataObject) -> None:
+    def reopen(self, data: st.DataObject) -> None:
         """Close the store and open it as a program that was just started."""
         self.stores[0].close()
         self.stores[0] = self._store()
         self._renew()
 
-    def another(self, _: st.DataObject) -> None:
+    def another(self, data: st.DataObject) -> None:
         """Go on with a second handle; the first one stays open, and is there to be asked."""
         self.stores.append(self.stores[0])
         self.stores[0] = self._store()
@@ -297,7 +297,7 @@ class Machine(RuleBasedStateMachine):
         bank = self.ledgers[0].bank
         self.ledgers[0] = Ledger(self.stores[0], bank, writer=WRITER, witness=self._witness())
 
-    def pin(self, _: st.DataObject) -> None:
+    def pin(self, data: st.DataObject) -> None:
         """Open a view, to be read later."""
         store = self._store()
         self.stores.append(store)
@@ -318,7 +318,7 @@ class Machine(RuleBasedStateMachine):
 
         self.pinned = release
 
-    def release(self, _: st.DataObject) -> None:
+    def release(self, data: st.DataObject) -> None:
         """Read a view that was opened before: it shows what was true then."""
         assert self.pinned is not None
         self.pinned()
@@ -350,9 +350,9 @@ class Machine(RuleBasedStateMachine):
     def as_of(self, data: st.DataObject) -> None:
         """List the bank as it was at a moment."""
         wanted = data.draw(_FILTERS)
-        said = [seq for told in self.model.log for seq, _ in told.states]
+        said = sorted(seq for told in self.model.log for seq, _ in told.states)
         moments = {0, data.draw(st.integers(0, len(self.model.log) + 1))}
-        moments.update(seq + more for seq in said[-4:] for more in (0, 1))
+        moments.update(seq + more for seq in said[-8:] for more in (0, 1))
         for moment in moments:
             self._as_of(replace(wanted, as_of=moment))
 
