@@ -441,14 +441,18 @@ def _of(values: list[Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from(values)
 
 
-@pytest.mark.xfail(strict=True, reason="a row's columns forget a state that has ended")
+_GAP = pytest.mark.xfail(strict=True, reason="a row's columns forget a state that has ended")
+
+
 @pytest.mark.parametrize(
     ("states", "shown"),
     [
-        (["deleted", "restored"], [True, False, True]),
-        (["superseded", "restored", "deleted"], [True, False, True, False]),
-        (["quarantined"], [True, False]),
-        (["quarantined", "released"], [True, False, True]),
+        (["deleted"], [True, False]),
+        (["deleted", "expired"], [True, False, False]),
+        pytest.param(["deleted", "restored"], [True, False, True], marks=_GAP),
+        pytest.param(["superseded", "restored", "deleted"], [True, False, True, False], marks=_GAP),
+        pytest.param(["quarantined"], [True, False], marks=_GAP),
+        pytest.param(["quarantined", "released"], [True, False, True], marks=_GAP),
     ],
 )
 def test_a_bank_as_of_a_moment_is_as_it_was_then(states: list[State], shown: list[bool]) -> None:
