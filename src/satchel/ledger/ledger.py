@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from satchel.disk.forks import in_child
 from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
 from satchel.ledger.authority import admission, founding, with_configs
 from satchel.ledger.folding import fold
@@ -78,10 +79,9 @@ class Ledger:
         self._writer = writer
         self._witness = witness
         self._clock = clock
-        self._lock = threading.Lock()
-        self._queue: list[_Ticket] = []
         self._latest: TrustedHead | None = None
-        self._local = threading.local()
+        self._begin()
+        in_child(self._begin)
 
     @classmethod
     def create(
@@ -103,6 +103,12 @@ class Ledger:
             found = ledger._commit(writing, None, [_Ticket(records, 0)])
         ledger._acknowledge(found)
         return ledger
+
+    def _begin(self) -> None:
+        """Start without anything under way; a child's parent goes on with what it had."""
+        self._lock = threading.Lock()
+        self._queue: list[_Ticket] = []
+        self._local = threading.local()
 
     def append(self, records: Sequence[Sealed], *, batch: int = 0) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.

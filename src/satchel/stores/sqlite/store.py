@@ -3,10 +3,9 @@
 WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged commits with it.
 """
 
-import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -15,6 +14,7 @@ from satchel.disk.private import secure_database
 from satchel.errors import ReadOnlyStoreError
 from satchel.ports.store import StoreTraits
 from satchel.stores.sqlite.errors import translated
+from satchel.stores.sqlite.forking import transaction, watch
 from satchel.stores.sqlite.reading import View
 from satchel.stores.sqlite.schema import prepare
 from satchel.stores.sqlite.writing import Transaction
@@ -24,12 +24,16 @@ BUSY_MS = 30_000
 
 _CACHE_KIB = 16 * 1024
 
+_parents: list[apsw.Connection] = []
+"""Of a child: what it came with, kept from being closed when nobody names it any more."""
+
 
 class SqliteStore:
     """Banks in one database file.
 
     May be used from any thread, and after a fork: every thread of every process has a connection
-    of its own.
+    of its own. A view that was open when the process forked is the parent's; in the child it
+    cannot be read, and leaving its block does nothing. Do not fork within ``writing``.
 
     Args:
         path: The file; made when it is not there.
@@ -56,6 +60,7 @@ class SqliteStore:
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._connection()
+        watch(self)
 
     @contextmanager
     def reading(self) -> Iterator[View]:
@@ -64,12 +69,13 @@ class SqliteStore:
         if connection.in_transaction:  # within a block of the same thread: the same view
             yield View(connection, self.name)
             return
-        with translated(self.name):
+        with transaction() as here, translated(self.name):
             connection.execute("BEGIN")
             try:
                 yield View(connection, self.name)
             finally:
-                connection.execute("ROLLBACK")
+                if here():
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -77,14 +83,14 @@ class SqliteStore:
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
         connection = self._connection()
-        with translated(self.name):
+        with transaction() as here, translated(self.name):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield Transaction(connection, self.name)
                 connection.execute("COMMIT")
             finally:
                 # A commit that failed, on a full disk for one, leaves the transaction open.
-                if connection.in_transaction:
+                if here() and connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     def close(self) -> None:
@@ -94,16 +100,26 @@ class SqliteStore:
         self._open.clear()
         self._local = threading.local()
 
+    def forget_parent(self) -> None:
+        """Close, in a child, the connections that it came with."""
+        for connection in self._open:
+            # One in the middle of a write is left alone: ending it here would end the parent's.
+            with suppress(apsw.Error):
+                if connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
+                    connection.close()
+        _parents.extend(self._open)
+        self._open = []
+        self._local = threading.local()
+
     def _connection(self) -> apsw.Connection:
-        held = getattr(self._local, "held", None)
-        if held is not None and held[0] == os.getpid():
-            return held[1]  # type: ignore[no-any-return]
-        with translated(self.name):
-            connection = self._opened()
-        # A connection that came through a fork is left alone: closing it would drop our locks.
-        self._local.held = (os.getpid(), connection)
-        self._open.append(connection)
-        return connection
+        held: apsw.Connection | None = getattr(self._local, "held", None)
+        if held is not None:
+            return held
+        with transaction(), translated(self.name):
+            held = self._opened()
+        self._local.held = held
+        self._open.append(held)
+        return held
 
     def _opened(self) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI

@@ -33,7 +33,8 @@ class Transaction(View):
         with translated(self._name), self._connection:
             number = self._bank(bank, commit)
             # Who leaves a slot first, so that who takes it over finds it free.
-            for change in sorted(commit.changes, key=lambda change: change.retired is None):
+            last = {change.seq: change for change in commit.changes}
+            for change in sorted(last.values(), key=lambda change: change.retired is None):
                 self._change(number, change)
             self._add(number, commit.rows)
             self._index(number, [row for row in commit.rows if row.retired is None and row.text])
