@@ -4,14 +4,16 @@ import heapq
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from blake3 import blake3
 from hypothesis import HealthCheck, Phase, settings
 
-from satchel.conformance import beside as promises
-from satchel.conformance.store_bench import StoreSubject
+from satchel.conformance.stores import beside as promises
+from satchel.conformance.stores.bench import StoreSubject
 from satchel.errors import SatchelError
 from satchel.ports.store import StoreTraits
 from satchel.ports.vectors import Generation, Given
@@ -51,7 +53,7 @@ class _View(_Vectors):
 class _Store:
     """A store in memory with something broken."""
 
-    traits = MemoryStore.traits
+    traits = replace(MemoryStore.traits, durable=True)
     name = "broken"
 
     def __init__(self, vectors: type[_Vectors] = _Vectors, blobs: type[_Blobs] = _Blobs) -> None:
@@ -72,7 +74,7 @@ class _Store:
         return self._inner.check()
 
     def close(self) -> None:
-        self._inner.close()
+        """Keep everything: it is opened again."""
 
 
 class _Short(_Vectors):
@@ -381,8 +383,9 @@ def _runs(promise: str, subject: StoreSubject) -> None:
 
 
 def _subject(broken: type[_Vectors], reopen: Any = lambda store: store) -> StoreSubject:
+    """Return a store that is broken; ``reopen`` gives it again after it was closed."""
     parts = {"blobs" if issubclass(broken, _Blobs) else "vectors": broken}
-    return StoreSubject("broken", lambda: _Store(**parts), reopen)  # type: ignore[arg-type]
+    return StoreSubject("broken", lambda: _Store(**parts), lambda store: partial(reopen, store))  # type: ignore[arg-type]
 
 
 def _emptied(broken: type[_Vectors]) -> Callable[[Any], Any]:
@@ -435,12 +438,12 @@ def test_a_store_without_vectors_keeps_all_promises_of_blobs() -> None:
     """Only what is about vectors alone is skipped where the trait is off."""
 
     class Modest(_Store):
-        traits = StoreTraits(durable=False)
+        traits = StoreTraits(durable=True)
 
     skipped = set()
     for promise in _SABOTEURS:
         try:
-            _runs(promise, StoreSubject("modest", Modest, lambda store: store))
+            _runs(promise, StoreSubject("modest", Modest, lambda store: lambda: store))
         except pytest.skip.Exception:
             skipped.add(promise)
 

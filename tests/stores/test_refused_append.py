@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.conformance.store_bench import AT, BANK
+from satchel.conformance.stores.bench import AT, BANK
 from satchel.errors import SlotTakenError, StoreError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,10 @@ def _sqlite(folder: Path) -> StoreSubject:
     def make() -> Store:
         return SqliteStore(folder / f"{next(names)}.db")
 
-    def reopen(store: Store) -> Store:
-        store.close()
-        return SqliteStore(Path(store.name))
+    def elsewhere(store: Store) -> Callable[[], Store]:
+        return partial(SqliteStore, Path(store.name))
 
-    return StoreSubject("sqlite", make, reopen, SqliteStore)
+    return StoreSubject("sqlite", make, elsewhere, SqliteStore)
 
 
 _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.signing import create_key
+from satchel.disk.private import private_folder
 from satchel.errors import UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -27,6 +28,9 @@ def opened_store(settings: Settings, *, read_only: bool = False) -> Iterator[Sto
     Raises:
         StoreError: If it cannot be opened.
     """
+    path = local_path(settings.store)
+    if not read_only and path is not None and path.parent == settings.home:
+        private_folder(settings.home)
     store = open_store(settings.store, read_only=read_only)
     try:
         yield store

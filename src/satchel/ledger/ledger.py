@@ -9,7 +9,8 @@ from functools import partial
 
 import msgspec
 
-from satchel.errors import ReadOnlyStoreError, SatchelError, UsageError
+from satchel.disk.forks import in_child
+from satchel.errors import MalformedError, ReadOnlyStoreError, SatchelError, UsageError
 from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
@@ -25,7 +26,7 @@ from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
-from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.records import PREFIX, Sealed, open_record
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
@@ -79,10 +80,9 @@ class Ledger:
         self._witness = witness
         self._trusted_owners = trusted
         self._clock = clock
-        self._lock = threading.Lock()
-        self._queue: list[_Ticket] = []
         self._latest: TrustedHead | None = None
-        self._local = threading.local()
+        self._begin()
+        in_child(self._begin)
 
     @classmethod
     def create(
@@ -105,6 +105,12 @@ class Ledger:
         ledger._acknowledge(found)
         return ledger
 
+    def _begin(self) -> None:
+        """Start without anything under way; a child's parent goes on with what it had."""
+        self._lock = threading.Lock()
+        self._queue: list[_Ticket] = []
+        self._local = threading.local()
+
     def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
@@ -114,6 +120,8 @@ class Ledger:
                 they stay invisible until ``batches.closing`` of it is appended.
 
         Raises:
+            MalformedError: If a record is not what a reader would accept.
+            LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
             ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
@@ -127,7 +135,7 @@ class Ledger:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
         if any(_starts_epoch(record) for record in records):
             raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket(records, batch)
+        ticket = _Ticket([_looked_at(record) for record in records], batch)
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -352,3 +360,12 @@ class Ledger:
 def _starts_epoch(record: Sealed) -> bool:
     model = record.model if record.type == "config" else None
     return isinstance(model, Config) and model.action in DECISIONS
+
+
+def _looked_at(record: Sealed) -> Sealed:
+    """Return a record as its own bytes have it: what is logged once cannot be taken back."""
+    opened, model = open_record(record.body)
+    if (opened.id, opened.type) != (record.id, record.type):
+        raise MalformedError("the bytes are those of another record", field="id")
+    opened.model = model
+    return opened

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from satchel.disk.forks import in_child
 from satchel.errors import (
     SlotTakenError,
     StoreError,
@@ -267,6 +268,10 @@ class MemoryStore:
     def __init__(self) -> None:
         self._banks: dict[str, _Bank] = {}
         self._side: dict[str, dict[str, bytes]] = {}
+        self._unlock()
+        in_child(self._unlock)
+
+    def _unlock(self) -> None:
         self._lock = threading.Lock()
 
     @contextmanager

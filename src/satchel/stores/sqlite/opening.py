@@ -9,7 +9,7 @@ whoever reads is told.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,11 @@ from satchel.stores.sqlite.errors import translated
 
 _CACHE_KIB = 16 * 1024
 _LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
+
+
+def _always() -> bool:
+    return True
+
 
 Seen = tuple[tuple[str, int, int, int, int], ...]
 """Of each file of a database: ending, device, number, bytes, moment of the last change."""
@@ -144,27 +149,37 @@ def closing_on_error(path: Path, connection: apsw.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def deferred(connection: apsw.Connection) -> Iterator[None]:
-    """Hold one view for a block, settled by its first read."""
+def deferred(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
+    """Hold one view for a block, settled by its first read.
+
+    Args:
+        connection: Of this thread.
+        here: Tells whether this is still the process that began the block.
+    """
     connection.execute("BEGIN")
     try:
         yield
     finally:
         # What fails so badly that SQLite ends the transaction itself leaves none.
-        if connection.in_transaction:
+        if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
 @contextmanager
-def immediate(connection: apsw.Connection) -> Iterator[None]:
-    """Hold the right to write for a block; committed when it ends without an error."""
+def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -> Iterator[None]:
+    """Hold the right to write for a block; committed when it ends without an error.
+
+    Args:
+        connection: Of this thread.
+        here: As ``deferred``.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     finally:
         # A commit that failed, on a full disk for one, leaves the transaction open.
-        if connection.in_transaction:
+        if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 

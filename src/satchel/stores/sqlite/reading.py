@@ -104,8 +104,12 @@ class View(Statements):
         return [(place & SEQ_MASK, -rank) for place, rank in found]
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        sql = "SELECT name, value FROM side WHERE bank = ? AND substr(name, 1, ?) = ? ORDER BY name"
-        return dict(self._all(sql, bank, len(prefix), prefix, kinds=(str, bytes)))
+        # As bytes: of a text, SQLite's functions see what comes before the first NUL only.
+        sql = (
+            "SELECT name, value FROM side"
+            " WHERE bank = ? AND instr(CAST(name AS BLOB), ?) = 1 ORDER BY name"
+        )
+        return dict(self._all(sql, bank, prefix.encode(), kinds=(str, bytes)))
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)

@@ -3,12 +3,10 @@
 WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged commits with it.
 """
 
-import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
@@ -16,6 +14,7 @@ from satchel.errors import ReadOnlyStoreError, StoreVersionError, UsageError
 from satchel.ports.store import Progress, StoreTraits
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
+from satchel.stores.sqlite.forking import transaction, watch
 from satchel.stores.sqlite.migrations import STEPS, Step, migrate
 from satchel.stores.sqlite.opening import (
     Opened,
@@ -35,18 +34,17 @@ BUSY_MS = 30_000
 """How long to wait for another writer."""
 
 
-class _Held(NamedTuple):
-    """What a thread opened, and in which process."""
-
-    pid: int
-    opened: Opened
+_parents: list[apsw.Connection] = []
+"""Of a child: what it came with, kept from being closed when nobody names it any more."""
 
 
 class SqliteStore:
     """Banks in one database file.
 
     May be used from any thread, and after a fork: every thread of every process has a connection
-    of its own. An older file is brought up to date when it is opened for writing.
+    of its own. An older file is brought up to date when it is opened for writing. A view that was
+    open when the process forked is the parent's; in the child it cannot be read, and leaving its
+    block does nothing. Do not fork within ``writing``.
 
     Args:
         path: The file; made when it is not there.
@@ -83,6 +81,7 @@ class SqliteStore:
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._connection()
+        watch(self)
 
     @contextmanager
     def reading(self) -> Iterator[View]:
@@ -97,7 +96,12 @@ class SqliteStore:
             yield View(connection, self.name)
             return
         alone = nullcontext() if seen is None else undisturbed(self.path, seen)
-        with alone, translated(self.name, connection), deferred(connection):
+        with (
+            transaction() as here,
+            alone,
+            translated(self.name, connection),
+            deferred(connection, here),
+        ):
             yield View(connection, self.name)
 
     @contextmanager
@@ -106,7 +110,11 @@ class SqliteStore:
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
         connection = self._connection()
-        with translated(self.name, connection), immediate(connection):
+        with (
+            transaction() as here,
+            translated(self.name, connection),
+            immediate(connection, here),
+        ):
             if connection.pragma("user_version") != VERSION:
                 raise StoreVersionError(
                     "a newer program brought the store up to date",
@@ -148,22 +156,33 @@ class SqliteStore:
         self._open.clear()
         self._local = threading.local()
 
+    def forget_parent(self) -> None:
+        """Close, in a child, the connections that it came with."""
+        for connection in self._open:
+            # One in the middle of a write is left alone: ending it here would end the parent's.
+            with suppress(apsw.Error):
+                if connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
+                    connection.close()
+        _parents.extend(self._open)
+        self._open = []
+        self._local = threading.local()
+
     def _connection(self) -> apsw.Connection:
         return self._opened().connection
 
     def _opened(self) -> Opened:
         """Return what this thread has open, opened again where that cannot be used any more."""
-        held: _Held | None = getattr(self._local, "held", None)
-        if held is not None and held.pid == os.getpid():
-            connection, seen = held.opened
+        held: Opened | None = getattr(self._local, "held", None)
+        if held is not None:
+            connection, seen = held
             if connection.in_transaction or is_current(self.path, seen):
-                return held.opened
+                return held
             self._local.held = None
             self._open.remove(connection)
             connection.close()
-        opened = self._for_reading() if self._read_only else self._for_writing()
-        # A connection that came through a fork is left alone: closing it would drop our locks.
-        self._local.held = _Held(os.getpid(), opened)
+        with transaction():
+            opened = self._for_reading() if self._read_only else self._for_writing()
+        self._local.held = opened
         self._open.append(opened.connection)
         return opened
 

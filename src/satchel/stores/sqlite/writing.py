@@ -32,8 +32,9 @@ class Transaction(View):
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():
             number = self._bank(bank, commit)
-            # A slot has to be free before another row can take it.
-            for change in sorted(commit.changes, key=lambda change: change.retired is None):
+            # Who leaves a slot first, so that who takes it over finds it free.
+            last = {change.seq: change for change in commit.changes}
+            for change in sorted(last.values(), key=lambda change: change.retired is None):
                 self._change(number, change)
             for sweep in commit.sweeps:
                 self._sweep(number, sweep)

@@ -12,7 +12,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.conformance.store_bench import BANK, Bench, StoreSubject, bench
+from satchel.conformance.stores.bench import BANK, Bench, StoreSubject, bench
 from satchel.errors import UnknownBankError, UnknownBlobError, ValueRefusedError
 from satchel.memory.entries import Semantic
 from satchel.ports.blobs import PIECE_BYTES
@@ -358,15 +358,15 @@ def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None
 
 def test_what_is_beside_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
     """Vectors and blobs outlive the object."""
-    if store.reopen is None:
-        pytest.skip(f"{store.name} does not claim `durable`")
     with bench(store) as both:
+        opener = both.opener("durable")
         (name,) = _ids(both, 1)
         with both.store.writing() as writing:
             digest = writing.blobs.put(BANK, [b"kept"])
             if both.store.traits.vectors:
                 writing.vectors.put(BANK, _TWO, {name: [0.1, 1]})
-        both.store = store.reopen(both.store)
+        both.store.close()
+        both.store = opener()
         assert _got(both.store, digest) == b"kept"
         if both.store.traits.vectors:
             assert _near(both.store, [1, 1]) == [name]

@@ -1,0 +1,673 @@
+"""Stores that break one promise each: a sound store, and a view of it that is not."""
+
+import os
+import pickle
+import threading
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.errors import SatchelError, SlotTakenError
+from satchel.ports.rows import Filter, Row
+from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+DURABLE = StoreTraits(durable=True, concurrent_writers=True)
+
+
+class View:
+    """Passes everything on to a view or transaction of a sound store.
+
+    Args:
+        inner: That view.
+        store: What the subclasses remember things in.
+    """
+
+    def __init__(self, inner: Any, store: "Broken") -> None:
+        self.inner = inner
+        self.store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class Broken:
+    """A sound store, seen through views that are not.
+
+    Args:
+        inner: The sound store.
+        view: What its views and transactions are wrapped in.
+    """
+
+    def __init__(self, inner: Store, view: type[View] = View) -> None:
+        self.inner = inner
+        self.view = view
+        self.traits = inner.traits
+        self.name = inner.name
+        self.kept: dict[Any, Any] = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        with self.inner.reading() as reader:
+            yield self.view(reader, self)
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        with self.inner.writing() as writer:
+            yield self.view(writer, self)
+
+    def check(self) -> list[str]:
+        return self.inner.check()
+
+    def copy_to(self, path: Path, **options: Any) -> None:
+        assert isinstance(self.inner, SqliteStore)
+        self.inner.copy_to(path, **options)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def on_disk(view: type[View], path: Path) -> Store:
+    """Open a file of SQLite behind views; other processes do it too."""
+    return Broken(SqliteStore(path), view)
+
+
+# -- what it is ----------------------------------------------------------------------------
+
+
+class Nameless(Broken):
+    """Has no name to call it by."""
+
+    def __init__(self, inner: Store, view: type[View] = View) -> None:
+        super().__init__(inner, view)
+        self.name = ""
+
+
+class Furnished(View):
+    """Is new, and has a bank."""
+
+    def banks(self) -> list[str]:
+        return self.inner.banks() or ["blake3:" + "3" * 64]
+
+
+class HeadOfNothing(View):
+    """Has a head for a bank that is not here."""
+
+    def head(self, bank: str) -> StoredHead:
+        return self.inner.head(bank) or StoredHead(b"", b"")
+
+
+class FailsClosing(Broken):
+    """Can be closed only once."""
+
+    closed = False
+
+    def close(self) -> None:
+        assert not self.closed, "closed twice"
+        self.closed = True
+        super().close()
+
+
+# -- what comes back -----------------------------------------------------------------------
+
+
+class Rows(View):
+    """Hands out each row changed."""
+
+    def row(self, row: Row) -> Row:
+        return row
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return map(self.row, self.inner.scan(bank, wanted, after=after))
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        return [self.row(row) for row in self.inner.get(bank, ids)]
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        return [self.row(row) for row in self.inner.at(bank, places)]
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        row = self.inner.current(bank, slot)
+        return None if row is None else self.row(row)
+
+
+def forgets(column: str, value: object = None) -> type[Rows]:
+    """Return what hands out every row with a column as if nothing were in it."""
+
+    class Forgets(Rows):
+        def row(self, row: Row) -> Row:
+            return msgspec.structs.replace(row, **{column: value})
+
+    return Forgets
+
+
+class LosesTheLast(View):
+    """Does not list the newest row."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return iter(list(self.inner.scan(bank, wanted, after=after))[:-1])
+
+
+class Unordered(View):
+    """Lists the newest first."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        yield from list(self.inner.scan(bank, wanted, after=after))[::-1]
+
+
+class Greedy(View):
+    """Reads the whole bank before it hands out a row."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return iter(list(self.inner.scan(bank, wanted, after=after)))
+
+
+class SwapsBodies(View):
+    """Gives each row the bytes of its neighbour."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        rows = list(self.inner.scan(bank, wanted, after=after))
+        for row, other in zip(rows, rows[1:] + rows[:1], strict=True):
+            yield msgspec.structs.replace(row, body=other.body)
+
+
+class EmptyForErased(Rows):
+    """Says of an erased record that it is empty."""
+
+    def row(self, row: Row) -> Row:
+        return msgspec.structs.replace(row, body=row.body or b"")
+
+
+class CutsLong(Rows):
+    """Keeps 64 KiB of a record."""
+
+    def row(self, row: Row) -> Row:
+        return msgspec.structs.replace(row, body=(row.body or b"")[: 2**16])
+
+
+class CountsOnce(View):
+    """Counts a bank when it is first asked, and remembers."""
+
+    def counts(self, bank: str) -> dict[str, int]:
+        found: dict[str, int] = self.store.kept.setdefault(bank, self.inner.counts(bank))
+        return found
+
+
+class NodesOffByOne(View):
+    """Gives the node after the one that was asked for."""
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        found = self.inner.nodes(bank, [place + 1 for place in positions])
+        return {place - 1: node for place, node in found.items()}
+
+
+class NodesLost(View):
+    """Finds no node after the first hundred."""
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        return dict(self.inner.nodes(bank, [place for place in positions if place < 100]))
+
+
+# -- what texts are taken for --------------------------------------------------------------
+
+
+class Folding(View):
+    """Takes texts for what they are folded to, in rows, filters, slots and names."""
+
+    def folded(self, text: str) -> str:
+        return text
+
+    def _folded(self, value: Any) -> Any:
+        return self.folded(value) if isinstance(value, str) else value
+
+    def append(self, bank: str, commit: Commit) -> None:
+        names = ("slot", "kind", "user", "agent", "run", "app", "session")
+        rows = [
+            msgspec.structs.replace(row, **{n: self._folded(getattr(row, n)) for n in names})
+            for row in commit.rows
+        ]
+        side = {self.folded(name): value for name, value in commit.side.items()}
+        self.inner.append(bank, replace(commit, rows=rows, side=side))
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return iter(
+            self.inner.scan(bank, replace(wanted, user=self._folded(wanted.user)), after=after)
+        )
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        row: Row | None = self.inner.current(bank, self.folded(slot))
+        return row
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        return dict(self.inner.side(bank, self.folded(prefix)))
+
+
+class CutsAtNul(Folding):
+    """Ends a text at the first NUL, as C does."""
+
+    def folded(self, text: str) -> str:
+        return text.partition("\0")[0]
+
+
+class Composes(Folding):
+    """Normalises texts."""
+
+    def folded(self, text: str) -> str:
+        return unicodedata.normalize("NFC", text)
+
+
+class IgnoresCase(Folding):
+    """Takes capitals for small letters."""
+
+    def folded(self, text: str) -> str:
+        return text.casefold()
+
+
+class Trims(Folding):
+    """Drops spaces around a text."""
+
+    def folded(self, text: str) -> str:
+        return text.strip(" ")
+
+
+# -- what is found -------------------------------------------------------------------------
+
+
+class IgnoresAfter(View):
+    """Lists from the start, wherever it is told to go on."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return iter(self.inner.scan(bank, wanted))
+
+
+def ignores(member: str) -> type[View]:
+    """Return what ignores a member of a filter."""
+    neutral: dict[str, Any] = {member: True if member in ("retired", "held") else None}
+
+    class Ignores(View):
+        def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+            yield from self.inner.scan(bank, replace(wanted, **neutral), after=after)
+
+    return Ignores
+
+
+class UntilIncluded(View):
+    """Takes the last moment for included."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        wider = replace(wanted, until=None)
+        for row in self.inner.scan(bank, wider, after=after):
+            inside = row.moment is not None and row.moment <= (wanted.until or "")
+            if wanted.until is None or inside:
+                yield row
+
+
+class FindsTwice(View):
+    """Gives a place as often as it is asked for."""
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        return [row for place in places for row in self.inner.at(bank, [place])]
+
+
+class CountsFromTheEnd(View):
+    """Takes a place below zero for one from the end."""
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        size = sum(self.inner.counts(bank).values())
+        return list(self.inner.at(bank, [place % size for place in places]))
+
+
+class MissesIds(View):
+    """Finds nothing when one of the ids is not here."""
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        found: list[Row] = self.inner.get(bank, ids)
+        return found if len(found) == len(set(ids)) else []
+
+
+class OneWay(View):
+    """Follows links from their start only."""
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        return iter(self.inner.neighbours(bank, end, incoming=False))
+
+
+class NoParents(View):
+    """Follows edges, and forgets the parents of entries."""
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        found = self.inner.neighbours(bank, end, incoming=incoming)
+        return (row for row in found if row.type == "edge")
+
+
+class Unsorted(View):
+    """Follows links in whatever order."""
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        yield from list(self.inner.neighbours(bank, end, incoming=incoming))[::-1]
+
+
+class AnyPrefix(View):
+    """Gives all side values, whatever their names start with."""
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        return dict(self.inner.side(bank))
+
+
+class KeepsSide(View):
+    """Never removes a side value."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        side = {name: value for name, value in commit.side.items() if value is not None}
+        self.inner.append(bank, replace(commit, side=side))
+
+
+# -- words ---------------------------------------------------------------------------------
+
+
+class Mute(View):
+    """Claims to find words, and finds none."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return []
+
+
+class LatinOnly(View):
+    """Finds words between spaces, and nothing in a script without."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=limit)) if text.isascii() else []
+
+
+class RemembersWords(View):
+    """Nominates what is retired."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        found = self.inner.candidates(bank, text, limit=limit)
+        if found:
+            self.store.kept[bank, text] = found
+        return list(self.store.kept.get((bank, text), []))
+
+
+class WordsOfAll(View):
+    """Nominates the places of another bank."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return [
+            found
+            for every in self.inner.banks()
+            for found in self.inner.candidates(every, text, limit=limit)
+        ]
+
+
+class WorstFirst(View):
+    """Puts the best match last."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=limit))[::-1]
+
+
+class Boundless(View):
+    """Nominates more than is asked for."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=9 * limit))
+
+
+class Turnless(View):
+    """Knows nothing of the turn before."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        rows = [msgspec.structs.replace(row, session=None) for row in commit.rows]
+        self.inner.append(bank, replace(commit, rows=rows))
+
+
+# -- banks ---------------------------------------------------------------------------------
+
+
+class OneListing(View):
+    """Lists the first bank, whichever is asked for."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        return iter(self.inner.scan(self.inner.banks()[0], wanted, after=after))
+
+
+class OneSide(View):
+    """Has side values for all banks together."""
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        return dict(self.inner.side(self.inner.banks()[0], prefix))
+
+
+class FindsEverywhere(View):
+    """Finds a record in whichever bank it is."""
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        return [row for every in self.inner.banks() for row in self.inner.get(every, ids)]
+
+
+# -- committing ----------------------------------------------------------------------------
+
+
+class TakesSlotTwice(View):
+    """Lets two current records speak of the same thing."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        rows = commit.rows
+        try:
+            self.inner.append(bank, commit)
+        except SlotTakenError:
+            rows = [msgspec.structs.replace(row, slot=None) for row in rows]
+            self.inner.append(bank, replace(commit, rows=rows, changes=()))
+
+
+class LogsTwice(View):
+    """Logs a record again."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        try:
+            self.inner.append(bank, commit)
+        except SlotTakenError:
+            raise
+        except SatchelError:
+            rows = [msgspec.structs.replace(row, id=f"{row.id[:-1]}?") for row in commit.rows]
+            self.inner.append(bank, replace(commit, rows=rows))
+
+
+class KeepsPart(View):
+    """Of an append that is refused, what came before the refusal stays."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        try:
+            self.inner.append(bank, commit)
+        except SlotTakenError:
+            self.inner.append(bank, replace(commit, rows=(), nodes=(), changes=()))
+            raise
+
+
+class IgnoresChanges(View):
+    """Adds rows, and leaves old ones as they were."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        self.inner.append(bank, replace(commit, changes=()))
+
+
+class EagerSide(Broken):
+    """Sets side values at once, before the transaction is committed."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        with self.inner.writing() as writer:
+            yield _Eager(writer, self)
+
+
+class _Eager(View):
+    def append(self, bank: str, commit: Commit) -> None:
+        self.inner.append(bank, commit)
+        memory = self.store.inner
+        assert isinstance(memory, MemoryStore)
+        values = dict(memory._side.get(bank, {}))
+        values.update({name: value for name, value in commit.side.items() if value is not None})
+        memory._side[bank] = values
+
+
+class Eager(Broken):
+    """Shows what is appended at once, and keeps it when the block fails."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        yield _AtOnce(None, self)
+
+
+class _AtOnce(View):
+    def append(self, bank: str, commit: Commit) -> None:
+        with self.store.inner.writing() as writing:
+            writing.append(bank, commit)
+
+    def __getattr__(self, name: str) -> Any:
+        with self.store.inner.reading() as reader:
+            return getattr(reader, name)
+
+
+class Moving(Broken):
+    """A view shows what is committed while it is open."""
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        yield _Latest(None, self)
+
+
+class _Latest(View):
+    def __getattr__(self, name: str) -> Any:
+        with self.store.inner.reading() as reader:
+            return getattr(reader, name)
+
+
+class Stale(Broken):
+    """A thread sees what it saw when it first looked."""
+
+    def __init__(self, inner: Store, view: type[View] = View) -> None:
+        super().__init__(inner, view)
+        self.local = threading.local()
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        if not hasattr(self.local, "view"):
+            with self.inner.reading() as self.local.view:
+                pass
+        yield self.local.view
+
+
+class Unlocked(MemoryStore):
+    """Two threads write at once, and the later one wins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._met = threading.Barrier(2, timeout=1)
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        with self.reading() as before:
+            banks, side = dict(before._banks), dict(before._side)
+        with MemoryStore().writing() as mine:
+            mine._banks, mine._side = banks, side
+            with _despite(threading.BrokenBarrierError):
+                self._met.wait()
+            yield mine
+            self._banks, self._side = mine._banks, mine._side
+
+
+@contextmanager
+def _despite(error: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except error:
+        return
+
+
+# -- what outlives it ----------------------------------------------------------------------
+
+
+class Forgetful(MemoryStore):
+    """Claims to be durable, and keeps nothing."""
+
+    traits = DURABLE
+
+
+class WholeFile(MemoryStore):
+    """Reads a file when it is opened, and writes all of it anew for each commit.
+
+    Durable; but of two processes the later one writes what the earlier wrote away.
+    """
+
+    traits = DURABLE
+    each_commit = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.name = str(path)
+        if path.exists():
+            self._banks, self._side = pickle.loads(path.read_bytes())  # noqa: S301 - our own
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        with super().writing() as writing:
+            yield writing
+        if self.each_commit:
+            self.save()
+
+    def save(self) -> None:
+        """Write everything there is."""
+        new = self.path.with_suffix(f".{os.getpid()}")
+        new.write_bytes(pickle.dumps((self._banks, self._side)))
+        new.rename(self.path)
+
+
+class SavesLast(WholeFile):
+    """Writes its file when it is closed, and not before."""
+
+    each_commit = False
+
+    def close(self) -> None:
+        if self._banks:
+            self.save()
+        super().close()
+
+
+class CopiesTheNewest(Broken):
+    """Copies what is there now, whatever the view is that it is asked in."""
+
+    def copy_to(self, path: Path, **options: Any) -> None:
+        newest = SqliteStore(Path(self.name))
+        newest.copy_to(path, **options)
+        newest.close()
+
+
+class CopiesOver(Broken):
+    """Makes room for a copy."""
+
+    def copy_to(self, path: Path, **options: Any) -> None:
+        path.unlink(missing_ok=True)
+        super().copy_to(path, **options)
+
+
+class SameStamp(View):
+    """Has the same stamp whatever others write."""
+
+    def stamp(self) -> int:
+        return 0
+
+
+class RestlessStamp(View):
+    """Has a new stamp each time."""
+
+    def stamp(self) -> int:
+        self.store.kept["stamp"] = self.store.kept.get("stamp", 0) + 1
+        return int(self.store.kept["stamp"])

@@ -1,0 +1,307 @@
+"""Each promise fails for a store that breaks it; a promise that cannot fail proves nothing."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import broken_stores as broken
+import pytest
+from broken_stores import Broken, View
+from hypothesis import HealthCheck, Phase, settings
+
+from satchel.conformance import stores as promises
+from satchel.conformance.stores import StoreSubject, beside
+from satchel.ports.store import StoreTraits
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+_Make = Callable[[Path], StoreSubject]
+
+
+def _memory(saboteur: type[View] | type[Broken] | type[MemoryStore]) -> _Make:
+    """Return what gives a store in memory that is broken in one way."""
+
+    def make(_: Path) -> StoreSubject:
+        if issubclass(saboteur, MemoryStore):
+            return StoreSubject("memory", saboteur)
+        if issubclass(saboteur, View):
+            return StoreSubject("memory", lambda: Broken(MemoryStore(), saboteur))
+        return StoreSubject("memory", lambda: saboteur(MemoryStore()))
+
+    return make
+
+
+def _sqlite(view: type[View]) -> _Make:
+    """Return what gives a store on disk that is broken in one way."""
+
+    def make(folder: Path) -> StoreSubject:
+        names = itertools.count()
+        return StoreSubject(
+            "sqlite",
+            lambda: broken.on_disk(view, folder / f"{next(names)}.db"),
+            lambda store: partial(broken.on_disk, view, Path(store.name)),
+            SqliteStore,
+        )
+
+    return make
+
+
+def _file(saboteur: type[broken.WholeFile]) -> _Make:
+    """Return what gives a store that is one pickled file."""
+
+    def make(folder: Path) -> StoreSubject:
+        names = itertools.count()
+        return StoreSubject(
+            "file",
+            lambda: saboteur(folder / str(next(names))),
+            lambda store: partial(saboteur, Path(store.name)),
+        )
+
+    return make
+
+
+def _copying(saboteur: type[Broken]) -> _Make:
+    """Return what gives a store on disk whose copies are broken."""
+
+    def make(folder: Path) -> StoreSubject:
+        names = itertools.count()
+        return StoreSubject(
+            "sqlite",
+            lambda: saboteur(SqliteStore(folder / f"{next(names)}.db")),
+            open_copy=SqliteStore,
+        )
+
+    return make
+
+
+def _forgetful(_: Path) -> StoreSubject:
+    return StoreSubject("forgetful", broken.Forgetful, lambda _: broken.Forgetful)
+
+
+def _unopened(_: Path) -> StoreSubject:
+    return StoreSubject("unopened", broken.Forgetful)
+
+
+_FILTERS = ("types", "kinds", "user", "agent", "run", "app", "session", "since", "until", "as_of")
+_TEXTS = ("slot", "kind", "user", "agent", "run", "app", "body")
+_STATES = {"batch": 0, "retired": None, "hold": False}
+
+_SABOTEURS: dict[str, list[_Make]] = {
+    "test_it_says_what_it_is": [_memory(broken.Nameless)],
+    "test_a_store_that_is_new_is_empty": [
+        _memory(broken.Furnished),
+        _memory(broken.HeadOfNothing),
+    ],
+    "test_what_was_appended_is_there_byte_for_byte": [
+        *(_memory(broken.forgets(name, value)) for name, value in _STATES.items()),
+        _memory(broken.LosesTheLast),
+        _memory(broken.Unordered),
+        _memory(broken.SwapsBodies),
+        _memory(broken.CountsOnce),
+        _memory(broken.NodesOffByOne),
+        _memory(broken.NodesLost),
+        _sqlite(broken.LosesTheLast),
+    ],
+    "test_hostile_texts_come_back_as_they_were": [
+        *(_memory(broken.forgets(name)) for name in _TEXTS),
+        _memory(broken.CutsAtNul),
+        _memory(broken.Composes),
+        _memory(broken.Trims),
+    ],
+    "test_texts_that_only_look_alike_are_different": [
+        _memory(broken.CutsAtNul),
+        _memory(broken.Composes),
+        _memory(broken.IgnoresCase),
+        _memory(broken.Trims),
+    ],
+    "test_the_largest_record_is_kept_whole": [_memory(broken.CutsLong)],
+    "test_an_erased_record_keeps_its_place": [_memory(broken.EmptyForErased)],
+    "test_side_values_are_set_and_removed_with_the_rows": [
+        _memory(broken.AnyPrefix),
+        _memory(broken.KeepsSide),
+    ],
+    "test_banks_know_nothing_of_each_other": [
+        _memory(broken.OneListing),
+        _memory(broken.OneSide),
+        _memory(broken.FindsEverywhere),
+    ],
+    "test_a_bank_that_is_not_here_has_nothing": [
+        _memory(broken.HeadOfNothing),
+        _memory(broken.OneListing),
+        _memory(broken.OneSide),
+        _memory(broken.FindsEverywhere),
+    ],
+    "test_places_and_ids_are_found_whatever_is_asked": [
+        _memory(broken.IgnoresAfter),
+        _memory(broken.FindsTwice),
+        _memory(broken.CountsFromTheEnd),
+        _memory(broken.MissesIds),
+    ],
+    "test_each_member_of_a_filter_counts": [
+        *(_memory(broken.ignores(name)) for name in (*_FILTERS, "retired", "held")),
+        _memory(broken.UntilIncluded),
+        _memory(broken.Unordered),
+        _memory(broken.IgnoresAfter),
+        _memory(broken.IgnoresChanges),
+    ],
+    "test_filters_find_what_the_oracle_finds": [
+        *(_memory(broken.ignores(name)) for name in ("kinds", "session", "since", "as_of")),
+        _memory(broken.IgnoresAfter),
+        _memory(broken.IgnoresChanges),
+    ],
+    "test_a_listing_streams": [_sqlite(broken.Greedy)],
+    "test_links_are_followed_both_ways": [
+        _memory(broken.OneWay),
+        _memory(broken.NoParents),
+        _memory(broken.Unsorted),
+    ],
+    "test_words_nominate_current_rows": [
+        _sqlite(broken.Mute),
+        _sqlite(broken.LatinOnly),
+        _sqlite(broken.RemembersWords),
+    ],
+    "test_words_are_those_of_one_bank": [_sqlite(broken.WordsOfAll)],
+    "test_the_best_match_comes_first_and_no_more_than_are_asked_for": [
+        _sqlite(broken.WorstFirst),
+        _sqlite(broken.Boundless),
+    ],
+    "test_a_turn_is_found_by_the_words_of_the_one_before": [_sqlite(broken.Turnless)],
+    "test_a_slot_has_one_current_row": [
+        _memory(broken.TakesSlotTwice),
+        _memory(broken.IgnoresChanges),
+    ],
+    "test_a_record_is_logged_once": [_memory(broken.LogsTwice)],
+    "test_a_refused_append_leaves_nothing_though_the_block_goes_on": [_memory(broken.KeepsPart)],
+    "test_a_block_that_fails_leaves_nothing": [
+        _memory(broken.EagerSide),
+        _memory(broken.Eager),
+    ],
+    "test_what_is_not_committed_is_not_seen": [
+        _memory(broken.EagerSide),
+        _memory(broken.Eager),
+    ],
+    "test_a_view_does_not_see_what_is_committed_meanwhile": [_memory(broken.Moving)],
+    "test_a_new_view_sees_whatever_was_committed": [_memory(broken.Stale)],
+    "test_writers_of_many_threads_take_turns": [_memory(broken.Unlocked)],
+    "test_it_can_be_closed_twice": [_memory(broken.FailsClosing)],
+    "test_what_is_committed_is_there_after_it_was_opened_again": [_forgetful, _unopened],
+    "test_what_is_committed_is_there_after_its_process_was_killed": [
+        _forgetful,
+        _unopened,
+        _file(broken.SavesLast),
+    ],
+    "test_writers_of_several_processes_take_turns": [
+        _forgetful,
+        _unopened,
+        _file(broken.WholeFile),
+    ],
+    "test_a_copy_is_the_store_at_one_moment": [
+        _copying(broken.CopiesTheNewest),
+        _copying(broken.CopiesOver),
+    ],
+    "test_the_stamp_tells_when_another_wrote": [
+        _unopened,
+        _sqlite(broken.SameStamp),
+        _sqlite(broken.RestlessStamp),
+    ],
+}
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+_THOROUGH, _BRIEF = _settings(500), _settings(10)
+
+
+def _promises() -> dict[str, Callable[..., None]]:
+    """Return all but those of vectors and blobs, whose saboteurs are in tests/contracts."""
+    return {
+        name: found
+        for name, found in vars(promises).items()
+        if name.startswith("test_") and not hasattr(beside, name)
+    }
+
+
+def _outcome(
+    promise: str, subject: StoreSubject, patch: pytest.MonkeyPatch, how: settings = _BRIEF
+) -> str:
+    """Return whether a promise was kept, broken or skipped; a crash is none of these."""
+    check: Any = _promises()[promise]
+    # Not through the decorator, which would change the promise for the other modules too.
+    patch.setattr(check, "_hypothesis_internal_use_settings", how, raising=False)
+    try:
+        with TemporaryDirectory() as folder:
+            more = {"tmp_path": Path(folder)} if "tmp_path" in signature(check).parameters else {}
+            check(store=subject, **more)
+    except AssertionError:
+        return "broken"
+    except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
+        return "broken" if isinstance(outcome, pytest.fail.Exception) else "skipped"
+    return "kept"
+
+
+def test_there_are_promises_and_each_has_a_saboteur() -> None:
+    """A new promise comes with a store that breaks it; a suite without promises is a mistake."""
+    assert _promises()
+    assert set(_promises()) == set(_SABOTEURS)
+    assert set(promises.__all__) >= set(_SABOTEURS)
+    assert all(_SABOTEURS.values())
+
+
+def _pairs() -> Iterator[Any]:
+    for promise, saboteurs in _SABOTEURS.items():
+        for number, make in enumerate(saboteurs):
+            yield pytest.param(promise, make, id=f"{promise}-{number}")
+
+
+@pytest.mark.parametrize(("promise", "make"), [*_pairs()])
+def test_a_broken_promise_is_noticed(
+    promise: str, make: _Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The promise fails for its saboteur, by an assertion; a skip or a crash shows nothing."""
+    assert _outcome(promise, make(tmp_path), monkeypatch, _THOROUGH) == "broken"
+
+
+@pytest.mark.parametrize("promise", sorted(_SABOTEURS))
+def test_an_honest_store_behind_the_same_views_keeps_it(
+    promise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So what is noticed above is what was broken, and not the way it was done."""
+    assert _outcome(promise, _sqlite(View)(tmp_path), monkeypatch) == "kept"
+
+
+def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that claims nothing skips what is about a trait, and nothing else."""
+
+    class Modest(MemoryStore):
+        traits = StoreTraits(durable=False)
+
+    subject = StoreSubject("modest", Modest)
+    outcomes = {name: _outcome(name, subject, monkeypatch) for name in _promises()}
+    skipped = {name for name, outcome in outcomes.items() if outcome == "skipped"}
+
+    assert set(outcomes.values()) == {"kept", "skipped"}
+    assert skipped == {
+        "test_words_nominate_current_rows",
+        "test_words_are_those_of_one_bank",
+        "test_the_best_match_comes_first_and_no_more_than_are_asked_for",
+        "test_a_turn_is_found_by_the_words_of_the_one_before",
+        "test_what_is_committed_is_there_after_it_was_opened_again",
+        "test_what_is_committed_is_there_after_its_process_was_killed",
+        "test_writers_of_several_processes_take_turns",
+        "test_a_copy_is_the_store_at_one_moment",
+        "test_the_stamp_tells_when_another_wrote",
+    }

@@ -1,0 +1,92 @@
+"""What no store is ever given: texts without bytes, records over the bounds, bytes of no record."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_kit import created, listed, memories
+
+from satchel.errors import InputError, LimitError, SatchelError, ValueRefusedError
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.memory.records import Edge, FileVersion, Model, SessionEvent, Status
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.stores.memory import MemoryStore
+
+_MAKERS: dict[str, Callable[[str], Model]] = {
+    "text": lambda text: Semantic(text=text),
+    "user": lambda text: Semantic(text="x", scope=Scope(user=text)),
+    "origin": lambda text: Semantic(text="x", origin=Origin(provider="p", id=text)),
+    "tag": lambda text: Semantic(text="x", tags=(text,)),
+    "metadata": lambda text: Semantic(text="x", metadata={"a": [text]}),
+    "name of metadata": lambda text: Semantic(text="x", metadata={text: 1}),
+    "session": lambda text: SessionEvent(event="message", session=text),
+    "path": lambda text: FileVersion(path=text, text="x"),
+    "edge": lambda text: Edge(source=text, target="b", kind="k"),
+    "reason": lambda text: Status(target="blake3:" + "0" * 64, state="deleted", reason=text),
+}
+
+
+@pytest.mark.parametrize("member", _MAKERS)
+@given(before=st.text(st.characters(exclude_categories=["Cs"]), max_size=3), lone=st.data())
+def test_a_lone_surrogate_is_refused_when_it_is_sealed(
+    member: str, before: str, lone: st.DataObject
+) -> None:
+    """In any text of any record: no UTF-8 has it, so no store could keep it."""
+    surrogate = chr(lone.draw(st.integers(0xD800, 0xDFFF)))
+    with pytest.raises(ValueRefusedError):
+        seal(_MAKERS[member](before + surrogate))
+
+
+def _of_size(size: int, limits: Limits = DEFAULT_LIMITS) -> Sealed:
+    around = len(seal(Semantic(text="")).body)
+    return seal(Semantic(text="x" * (size - around)), limits=limits)
+
+
+def test_a_record_of_a_mebibyte_is_taken_and_one_byte_more_is_refused() -> None:
+    """The bound is on canonical bytes."""
+    ledger = created(MemoryStore())
+    largest = _of_size(DEFAULT_LIMITS.entry_bytes)
+    ledger.append([largest])
+    assert listed(ledger)[2:] == [largest.id]
+    with pytest.raises(LimitError, match=str(DEFAULT_LIMITS.entry_bytes)):
+        _of_size(DEFAULT_LIMITS.entry_bytes + 1)
+
+
+def _too_large() -> Sealed:
+    return _of_size(2 * DEFAULT_LIMITS.entry_bytes, Limits(entry_bytes=2**22))
+
+
+def _wrong_id() -> Sealed:
+    record, other = memories(2, 5)
+    return Sealed(other.id, record.type, record.body)
+
+
+def _wrong_type() -> Sealed:
+    (record,) = memories(1, 5)
+    return Sealed(record.id, "episodic", record.body)
+
+
+def _not_canonical() -> Sealed:
+    (record,) = memories(1, 5)
+    return Sealed(record.id, record.type, record.body.replace(b":", b": ", 1))
+
+
+def _no_record() -> Sealed:
+    (record,) = memories(1, 5)
+    return Sealed(record.id, record.type, b"{}")
+
+
+@pytest.mark.parametrize("make", [_too_large, _wrong_id, _wrong_type, _not_canonical, _no_record])
+def test_a_record_that_could_not_be_read_again_is_not_logged(make: Callable[[], Sealed]) -> None:
+    """Whatever a program hands in: a log that holds it would be refused by every reader."""
+    ledger = created(MemoryStore())
+    (before,) = memories(1)
+    ledger.append([before])
+    with pytest.raises(SatchelError) as refused:
+        ledger.append([make()])
+    assert isinstance(refused.value, InputError)
+    assert listed(ledger)[2:] == [before.id]
