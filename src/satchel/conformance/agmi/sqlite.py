@@ -1,9 +1,4 @@
-"""Adapters for ``agent-memory-integrity`` (agmi 0.6), the third-party suite of edits at rest.
-
-Run it as its users do: ``agmi-check --adapter satchel.conformance.agmi:SatchelSqlite``. The
-attacker has the store's folder and nothing else; the keys and the witness are elsewhere. What is
-asked after each edit is an ordinary open and an ordinary listing, no audit.
-"""
+"""A bank in the SQLite store, read through its ledger."""
 
 import shutil
 import tempfile

@@ -1,0 +1,240 @@
+"""A memory that is kept as one sealed file, verified whole each time it is read."""
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from agmi.adapters.base import MemoryAdapter, Record
+
+from satchel.disk.writing import writing
+from satchel.errors import SatchelError, VerificationError
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Bank
+from satchel.memory.times import now
+from satchel.seal.artifact.opening import Encoding
+from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
+from satchel.seal.log import Head, LeafProof, leaf_of, sign_head
+from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.signing.trust import SeenRecord
+from satchel.seal.tree import audit_path, root_of
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import Outcome
+from satchel.seal.verify.verifying import Request, verify_artifact
+
+_NAMES = ("first", "other")
+_ENTRY = b'"text":"'
+
+
+class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
+    """Two ``.pam.jsonl`` files: the one that is attacked, and that of another bank.
+
+    Each says where its records stand in the log of its bank. What verified before is remembered
+    apart from the files, so an older one is not believed.
+    """
+
+    name = "satchel-artifact"
+    detection_point = "read"
+    supports_replay = True
+    supports_metadata = True
+    supports_snapshot = True
+
+    def setup(self) -> None:
+        """Start with an empty folder and a new key."""
+        self._root = Path(tempfile.mkdtemp(prefix="satchel-agmi-"))
+        self._folder = self._root / "store"
+        self._folder.mkdir()
+        self._owner = SigningKey.generate()
+        self._count = 0
+        self._banks = [
+            seal(Bank(owner_keys=(self._owner.did,), created_at=now(), name=name))
+            for name in _NAMES
+        ]
+
+    def teardown(self) -> None:
+        """Throw everything away."""
+        shutil.rmtree(self._root)
+
+    def seed(self, n: int) -> None:
+        """Write entries, one file after another."""
+        self._write(0, n)
+
+    def seed_other(self, n: int) -> None:
+        """Write entries to the other bank."""
+        self._write(1, n)
+
+    def append_genuine(self) -> None:
+        """Write one more."""
+        self._write(0, 1)
+
+    def reload(self) -> None:
+        """Nothing is held between two readings."""
+
+    def verify(self) -> bool:
+        """Read the file; whether that was refused is the answer."""
+        try:
+            return len(self._read(0)[1]) > 1
+        except SatchelError as error:
+            self.verify_detail = str(error)
+            return False
+
+    # -- the attacker ----------------------------------------------------------------------
+
+    def read_all_raw(self) -> list[Record]:
+        """Read the entries of the first file as they are on the disk."""
+        return self._records(0)
+
+    def read_other_raw(self) -> list[Record]:
+        """Read those of the other file."""
+        return self._records(1)
+
+    def write_raw(self, record: Record) -> None:
+        """Put an entry at a place, whatever was there."""
+        lines = self._lines(0)
+        places = _entries(lines)
+        if record.seq < len(places):
+            lines[places[record.seq]] = record.fields["line"]
+        else:
+            lines.insert(places[-1] + 1, record.fields["line"])
+        self._put(lines)
+
+    def delete_raw(self, seq: int) -> None:
+        """Delete an entry's line."""
+        lines = self._lines(0)
+        del lines[_entries(lines)[seq]]
+        self._put(lines)
+
+    def mutate_payload(self, record: Record) -> Record:
+        """Change what an entry says, and nothing else."""
+        record.fields["line"] = record.fields["line"].replace(b"memory", b"MEMORY")
+        return record
+
+    def forge_record(self, template: Record) -> Record:
+        """Return an entry with a right id, one place further on."""
+        forged = seal(Semantic(text="a forged memory", scope=Scope(user="ada")))
+        return Record(seq=template.seq + 1, fields={**template.fields, "line": forged.body})
+
+    def identity_of(self, record: Record) -> str:
+        """The file an entry is in, and its place there."""
+        return f"{record.fields['file']}/{record.seq}"
+
+    def payload_of(self, record: Record) -> str:
+        """What an entry says."""
+        return str(msgspec.json.decode(record.fields["line"])["text"])
+
+    def owner_of(self, record: Record) -> str | None:
+        """The file an entry is in."""
+        return str(record.fields["file"])
+
+    def replay_onto(self, victim_seq: int, donor: Record) -> None:
+        """Put a genuine entry's line where another entry is."""
+        self.write_raw(Record(seq=victim_seq, fields=dict(donor.fields)))
+
+    def read_meta(self, seq: int) -> dict[str, Any]:
+        """Read what says whose an entry is."""
+        lines = self._lines(0)
+        return {"scope": msgspec.json.decode(lines[_entries(lines)[seq]])["scope"]}
+
+    def write_meta(self, seq: int, meta: dict[str, Any]) -> None:
+        """Give an entry to somebody else."""
+        lines = self._lines(0)
+        place = _entries(lines)[seq]
+        user = f"{meta['scope']['user']}, {meta['agmi_meta_tampered']}".encode()
+        lines[place] = lines[place].replace(b'"user":"ada"', b'"user":"%b"' % user)
+        self._put(lines)
+
+    def snapshot_store(self) -> object:
+        """Copy the folder."""
+        return self._copy_store(self._folder)
+
+    def restore_store(self, token: object) -> None:
+        """Put the copy back in its place."""
+        self._restore_store(token, self._folder)
+
+    # -- both ------------------------------------------------------------------------------
+
+    def _path(self, which: int) -> Path:
+        return self._folder / f"{_NAMES[which]}.pam.jsonl"
+
+    def _lines(self, which: int) -> list[bytes]:
+        return self._path(which).read_bytes().split(b"\n")
+
+    def _put(self, lines: list[bytes]) -> None:
+        self._path(0).write_bytes(b"\n".join(lines))
+
+    def _records(self, which: int) -> list[Record]:
+        lines = self._lines(which)
+        return [
+            Record(seq=seq, fields={"line": lines[place], "file": _NAMES[which]})
+            for seq, place in enumerate(_entries(lines))
+        ]
+
+    def _read(self, which: int) -> tuple[list[Sealed], list[LeafProof]]:
+        """Return the records of a file and where they stand, once all of it was verified."""
+        policy = TrustPolicy(
+            keys=frozenset([self._owner.did]), seen=SeenRecord(self._root / "seen" / "seen.jsonl")
+        )
+        found = verify_artifact(self._path(which), policy, Request(deep=True, require_fresh=True))
+        if found.outcome is not Outcome.GOOD:
+            said = "; ".join(one.message for one in found.findings) or found.outcome
+            raise VerificationError(f"{found.outcome}: {said}")
+        records, proofs = list[Sealed](), list[LeafProof]()
+        for line in self._lines(which)[1:-2]:
+            value = msgspec.json.decode(line)
+            if "nonce" in value:
+                records.append(open_record(line)[0])
+            elif "path" in value:
+                proofs.append(msgspec.convert(value, LeafProof))
+        return records, sorted(proofs, key=lambda proof: proof.seq)
+
+    def _write(self, which: int, count: int) -> None:
+        for _ in range(count):
+            held: tuple[list[Sealed], list[LeafProof]] = ([], [])
+            if self._path(which).exists():
+                held = self._read(which)
+            self._count += 1
+            text = f"memory {self._count} of bank {which}"
+            self._publish(which, *held, seal(Semantic(text=text, scope=Scope(user="ada"))))
+            self._read(which)  # from now on an older one is not believed
+
+    def _publish(
+        self, which: int, records: list[Sealed], proofs: list[LeafProof], new: Sealed
+    ) -> None:
+        """Write the file anew, with one record more."""
+        bank, at = self._banks[which], now()
+        rows = [(proof.type, proof.id, proof.at) for proof in proofs] or [("bank", bank.id, at)]
+        rows.append((new.type, new.id, at))
+        leaves = [leaf_of(bank.id, seq, *row) for seq, row in enumerate(rows)]
+        head = Head(
+            v=1,
+            bank=bank.id,
+            epoch=0,
+            size=len(rows),
+            root=PREFIX + root_of(leaves).hex(),
+            counts=dict(Counter(kind for kind, _, _ in rows)),
+            at=at,
+            key=self._owner.did,
+        )
+        header = Header(extra={"bank": bank.id, "head": sign_head(head, self._owner)})
+        with ArtifactBuilder() as builder:
+            for record in [*(records or [bank]), new]:
+                builder.add(record)
+            for seq, (kind, identity, arrived) in enumerate(rows):
+                path = [part.hex() for part in audit_path(leaves, seq)]
+                proof = {"at": arrived, "id": identity, "path": path, "seq": seq, "type": kind}
+                builder.add_item("proofs", proof)
+            body, totals = builder.finish()
+            statement = header.statement(totals)
+            signatures = sign_statement(statement, [self._owner])
+            with writing(self._path(which), overwrite=True) as sink:
+                write_artifact(sink, Encoding.JSONL, body, statement, signatures)
+
+
+def _entries(lines: list[bytes]) -> list[int]:
+    """Return where entries are among the lines of a file."""
+    return [place for place, line in enumerate(lines) if _ENTRY in line]
