@@ -482,4 +482,4 @@ def test_a_bank_answers_as_the_model_does_whatever_is_done_to_it() -> None:
 @pytest.mark.timeout(1200)
 def test_a_bank_answers_as_the_model_does_for_long() -> None:
     """The same, more often and for longer."""
-    _run(400, 60)
+    _run(100, 40)

@@ -115,7 +115,11 @@ class Witness:
                 with self._locked(bank):
                     if given_up is not None:
                         self._give_up(path, bank, given_up)
-                    return self._advance(path, new, line)
+                    done = self._advance(path, new, line)
+                    if done is Recorded.WRITTEN:
+                        # No stamp, so the file is read again; but the line is known then.
+                        self._held[bank] = _Held(None, line.removesuffix(b"\n"), new)
+                    return done
             except (OSError, TargetError) as error:
                 if not _is_shut(error):
                     raise

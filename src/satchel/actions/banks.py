@@ -1,0 +1,175 @@
+"""The banks of the store: making, listing and naming them, and what an owner decides about one."""
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.wiring import (
+    has_store,
+    open_ledger,
+    opened_store,
+    witness_of,
+    writer_key,
+)
+from satchel.errors import InputError, SatchelError, UnknownBankError, UsageError
+from satchel.ledger import acceptance
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.authority import Decision
+from satchel.ledger.ledger import Ledger
+from satchel.memory.records import Bank
+from satchel.ports.store import Reader, Store
+from satchel.seal.records import open_record
+from satchel.seal.signing.key import SigningKey
+
+_PREFIX = "blake3:"
+_LEAST_DIGITS = 6
+
+
+class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One bank in a listing."""
+
+    id: str
+    name: str | None = None
+    records: int | None = None
+    """Records in its log; None where it could not be read."""
+
+    epoch: int = 0
+    standing: str | None = None
+    """``own`` or ``stranger``."""
+
+    notes: list[str] = []
+    problem: str | None = None
+    """Why it could not be read."""
+
+
+def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
+    """Start a bank that an owner's key speaks for and this machine may add to.
+
+    Raises:
+        UsageError: If the name is empty, or a bank has it already.
+    """
+    if not name.strip():
+        raise UsageError("a bank needs a name", field="name")
+    with opened_store(settings) as store:
+        with store.reading() as reader:
+            if any(_name_of(reader, bank) == name for bank in reader.banks()):
+                raise UsageError(f"there is a bank {name!r} already", field="name")
+        ledger = Ledger.create(
+            store,
+            owner=owner,
+            writer=writer_key(settings),
+            witness=witness_of(settings),
+            name=name,
+        )
+        return _line(settings, store, ledger.bank)
+
+
+def list_banks(settings: Settings) -> list[BankLine]:
+    """Return the banks of the store, by name."""
+    if not has_store(settings):
+        return []
+    with opened_store(settings, read_only=True) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        found = [_line(settings, store, bank) for bank in banks]
+    return sorted(found, key=lambda line: (line.name or "", line.id))
+
+
+def find_bank(store: Store, wanted: str) -> str:
+    """Return the id of the bank that a person means.
+
+    Args:
+        store: Where to look.
+        wanted: Its name, its id, or the first six digits or more of that.
+
+    Raises:
+        UnknownBankError: If there is none.
+        UsageError: If there are several.
+    """
+    with store.reading() as reader:
+        banks = reader.banks()
+        if wanted in banks:
+            return wanted
+        digits = wanted.removeprefix(_PREFIX)
+        found = {bank for bank in banks if _name_of(reader, bank) == wanted}
+        if not found and len(digits) >= _LEAST_DIGITS:
+            found = {bank for bank in banks if bank.startswith(_PREFIX + digits)}
+    if not found:
+        hint = "See: satchel banks list."
+        raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} banks are called {wanted!r}",
+            hint=f"Say which: {', '.join(sorted(found))}",
+        )
+    return found.pop()
+
+
+def adopt_bank(
+    settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
+) -> Decision:
+    """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
+    with opened_store(settings) as store:
+        decider = _decider(settings, store, find_bank(store, wanted), owner)
+        return decider.adopt(reason, with_loss=with_loss)
+
+
+def accept_loss(
+    settings: Settings, wanted: str, owner: SigningKey, reason: str | None
+) -> Decision | None:
+    """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
+    with opened_store(settings) as store:
+        decider = _decider(settings, store, find_bank(store, wanted), owner)
+        return decider.accept_rollback(reason)
+
+
+def admit_writer(settings: Settings, wanted: str, owner: SigningKey, key: str | None = None) -> str:
+    """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
+    admitted = key or writer_key(settings).did
+    with opened_store(settings) as store:
+        _decider(settings, store, find_bank(store, wanted), owner).admit(admitted)
+    return admitted
+
+
+def accept_gone(settings: Settings, bank: str) -> bool:
+    """Accept that a bank is gone from the store; tell whether this machine knew it."""
+    with opened_store(settings) as store:
+        return acceptance.forget(store, bank, witness=witness_of(settings))
+
+
+def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> Decider:
+    return Decider(
+        store=store,
+        bank=bank,
+        owner=owner,
+        writer=writer_key(settings),
+        witness=witness_of(settings),
+    )
+
+
+def _line(settings: Settings, store: Store, bank: str) -> BankLine:
+    with store.reading() as reader:
+        name = _name_of(reader, bank)
+    try:
+        with open_ledger(settings, store, bank).reading() as view:
+            return BankLine(
+                id=bank,
+                name=name,
+                records=view.head.size,
+                epoch=view.head.epoch,
+                standing=str(view.standing),
+                notes=list(view.notes),
+            )
+    except SatchelError as error:
+        return BankLine(id=bank, name=name, problem=error.message)
+
+
+def _name_of(reader: Reader, bank: str) -> str | None:
+    """Return a bank's name, from the record whose hash the bank's id is: it needs no more proof."""
+    for row in reader.at(bank, [0]):
+        try:
+            record, model = open_record(row.body or b"")
+        except InputError:
+            return None
+        if record.id == bank and isinstance(model, Bank):
+            return model.name
+    return None
