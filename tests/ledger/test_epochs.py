@@ -644,7 +644,7 @@ def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Pat
     with pytest.raises(UsageError, match="not gone"):
         forget(one.store, one.bank, witness=one.witness)
     put_back(one.store, MemoryStore())
-    with pytest.raises(RolledBackError, match="forget"):
+    with pytest.raises(RolledBackError, match="accept-gone"):
         one.listed()
     with pytest.raises(RolledBackError, match="gone"):
         one.decider().accept_rollback()

@@ -113,12 +113,12 @@ def require_continues(
         raise RolledBackError(
             f"the store has {head.size} records, {saw.who} saw {seen.size}",
             hint="It was put back to an older state, or is an old copy. Restore the newer one."
-            " Where that is lost, an owner can accept the loss, signing with the owner's key.",
+            " Where that is lost, an owner can accept that: satchel banks accept-loss.",
         )
     raise ForkedError(
         f"the store's first {seen.size} records are not those that {saw.who} saw",
         hint="Somebody wrote another history. Restore a copy that agrees. Where this one is to"
-        " count, an owner can accept it, signing with the owner's key.",
+        " count, an owner can accept it: satchel banks accept-loss.",
     )
 
 

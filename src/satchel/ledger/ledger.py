@@ -217,7 +217,7 @@ class Ledger:
             if found.verdict.standing is BankStanding.STRANGER:
                 raise ReadOnlyStoreError(
                     "this machine knows none of the bank's owners",
-                    hint="Trust the owner's key, or adopt the bank; it can be read as it is.",
+                    hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
                 )
             after = self._commit(writing, found, waiting)
         self._acknowledge(after)
@@ -241,7 +241,7 @@ class Ledger:
         if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
-                hint="An owner has to admit it first.",
+                hint="An owner has to admit it: satchel banks admit.",
             )
         for place, record in enumerate(records, before):
             rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
