@@ -252,3 +252,14 @@ def _records(
         return []
     target = records[step[2] % len(records)].id
     return [(seal(Status(target=target, state=step[3])), sources[step[1]])]
+
+
+def test_a_listing_may_start_before_the_log(store: Store) -> None:
+    """Whoever counts back from a place may land there; nothing is missing for that."""
+    ledger = created(store)
+    ledger.append(memories(3))
+    with ledger.reading() as view:
+        whole = [logged.seq for logged in view.scan()]
+        assert [logged.seq for logged in view.scan(after=-600)] == whole
+        assert [logged.seq for logged in view.scan(CURRENT, after=-600)] == whole
+        assert list(view.scan(after=600)) == []

@@ -76,7 +76,7 @@ class View:
         Raises:
             VerificationError: If one is not what was logged, or is hidden.
         """
-        rows, place = self._reader.scan(self._bank, wanted, after=after), after + 1
+        rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq
