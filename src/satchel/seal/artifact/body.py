@@ -19,7 +19,8 @@ from satchel.seal.records import PREFIX
 
 _HEADER = re.compile(rb'\{"section":"([a-z][a-z0-9_]{0,63})"\}')
 _HEADER_START = b'{"section":"'
-_LINES_CHUNK = 1 << 19  # enough for a worker to be worth the message, few enough to be held
+BATCH_BYTES = 1 << 17
+"""About how much ``batches`` gives at a time: what is made of it stays in the processor's cache."""
 
 
 Progress = Callable[[int, int], None]
@@ -226,8 +227,11 @@ class Body:
             for number, data in enumerate(batch.lines, batch.number):
                 yield Line(batch.section, data, number)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, size: int = BATCH_BYTES) -> Iterator[Batch]:
         """Yield what ``lines`` yields, many records of one section at a time.
+
+        Args:
+            size: About how many bytes of them.
 
         Raises:
             MalformedError: As ``lines``.
@@ -235,7 +239,7 @@ class Body:
         """
         section, held = "", True
         count, number = 0, 1
-        for text in self._whole_lines():
+        for text in self._whole_lines(size):
             for piece, name in _pieces(text):
                 if name is not None:
                     section, held = self._next_section(section, name, held, number), False
@@ -294,10 +298,10 @@ class Body:
             raise self._malformed(f"the section {name!r} is repeated or out of order", number)
         return name
 
-    def _whole_lines(self) -> Iterator[bytes]:
+    def _whole_lines(self, size: int) -> Iterator[bytes]:
         """Yield the bytes again, cut only where lines end."""
         rest, bound, offset = b"", self._limits.line_bytes, 0
-        for chunk in self.chunks(_LINES_CHUNK):
+        for chunk in self.chunks(size):
             text = rest + chunk
             end = text.rfind(b"\n") + 1
             rest, whole = text[end:], text[:end]

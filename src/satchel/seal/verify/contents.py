@@ -61,7 +61,7 @@ class Contents:
         """Read everything; what is wrong is noted, only a broken structure raises."""
         root, together = RootHash(), self._head is None and self._lineage is None
         with closing(Prover(body.size if together else 0)) as prover:
-            for batch in body.batches():
+            for batch in body.batches(prover.batch_bytes):
                 section, text, number, count = batch
                 self.counts[section] = self.counts.get(section, 0) + count
                 if section in COMPONENTS:

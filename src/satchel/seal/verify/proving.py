@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
 from satchel.memory.entries import Semantic
-from satchel.seal.artifact.body import lines_of
+from satchel.seal.artifact.body import BATCH_BYTES, lines_of
 from satchel.seal.batches import sort
 from satchel.seal.graph import Role
 from satchel.seal.limits import Limits
@@ -26,6 +26,7 @@ WORTH_IT = 8 * 2**20
 """Bytes of a body from which more processes gain more than they cost."""
 
 _MOST_WORKERS = 8
+_MESSAGE_BYTES = 1 << 19
 _AHEAD = 4  # batches waiting for each worker
 _pack_row = struct.Struct(">32sBQ").pack
 
@@ -96,6 +97,11 @@ class Prover:
                 mp_context=multiprocessing.get_context("fork"),
                 initializer=_start_worker,
             )
+
+    @property
+    def batch_bytes(self) -> int:
+        """How much is best handed out at a time: enough to be worth a message to a process."""
+        return BATCH_BYTES if self._pool is None else _MESSAGE_BYTES
 
     def add(self, task: Task) -> Iterator[tuple[Task, Proof]]:
         """Take one task, and yield what is ready before more would pile up."""
