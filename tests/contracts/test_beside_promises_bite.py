@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from satchel.conformance.stores import beside as promises
 from satchel.conformance.stores.bench import StoreSubject
 from satchel.errors import SatchelError
+from satchel.ports.rows import Standing
 from satchel.ports.store import StoreTraits
 from satchel.ports.vectors import Generation, Given
 from satchel.stores.memory import MemoryStore
@@ -196,7 +197,7 @@ class _Late(_Vectors):
     def near(self, bank: str, generation: Generation, vector: Given, *, limit: int) -> Any:
         found = self._inner._banks[bank]
         rows = found.rows
-        found.rows = [row.changed(retired=None, hold=False) for row in rows]
+        found.rows = [row.changed(Standing(None, hold=False)) for row in rows]
         try:
             best = self._inner.near(bank, generation, vector, limit=limit)
         finally:
