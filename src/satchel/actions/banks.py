@@ -3,6 +3,7 @@
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.opened import find_bank, name_of
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -10,18 +11,13 @@ from satchel.actions.wiring import (
     witness_of,
     writer_key,
 )
-from satchel.errors import InputError, SatchelError, UnknownBankError, UsageError
+from satchel.errors import SatchelError, UsageError
 from satchel.ledger import acceptance
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import Decision
 from satchel.ledger.ledger import Ledger
-from satchel.memory.records import Bank
-from satchel.ports.store import Reader, Store
-from satchel.seal.records import open_record
+from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
-
-_PREFIX = "blake3:"
-_LEAST_DIGITS = 6
 
 
 class BankLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +47,7 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
         raise UsageError("a bank needs a name", field="name")
     with opened_store(settings) as store:
         with store.reading() as reader:
-            if any(_name_of(reader, bank) == name for bank in reader.banks()):
+            if any(name_of(reader, bank) == name for bank in reader.banks()):
                 raise UsageError(f"there is a bank {name!r} already", field="name")
         ledger = Ledger.create(
             store,
@@ -72,36 +68,6 @@ def list_banks(settings: Settings) -> list[BankLine]:
             banks = reader.banks()
         found = [_line(settings, store, bank) for bank in banks]
     return sorted(found, key=lambda line: (line.name or "", line.id))
-
-
-def find_bank(store: Store, wanted: str) -> str:
-    """Return the id of the bank that a person means.
-
-    Args:
-        store: Where to look.
-        wanted: Its name, its id, or the first six digits or more of that.
-
-    Raises:
-        UnknownBankError: If there is none.
-        UsageError: If there are several.
-    """
-    with store.reading() as reader:
-        banks = reader.banks()
-        if wanted in banks:
-            return wanted
-        digits = wanted.removeprefix(_PREFIX)
-        found = {bank for bank in banks if _name_of(reader, bank) == wanted}
-        if not found and len(digits) >= _LEAST_DIGITS:
-            found = {bank for bank in banks if bank.startswith(_PREFIX + digits)}
-    if not found:
-        hint = "See: satchel banks list."
-        raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
-    if len(found) > 1:
-        raise UsageError(
-            f"{len(found)} banks are called {wanted!r}",
-            hint=f"Say which: {', '.join(sorted(found))}",
-        )
-    return found.pop()
 
 
 def adopt_bank(
@@ -148,7 +114,7 @@ def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> 
 
 def _line(settings: Settings, store: Store, bank: str) -> BankLine:
     with store.reading() as reader:
-        name = _name_of(reader, bank)
+        name = name_of(reader, bank)
     try:
         with open_ledger(settings, store, bank).reading() as view:
             return BankLine(
@@ -161,15 +127,3 @@ def _line(settings: Settings, store: Store, bank: str) -> BankLine:
             )
     except SatchelError as error:
         return BankLine(id=bank, name=name, problem=error.message)
-
-
-def _name_of(reader: Reader, bank: str) -> str | None:
-    """Return a bank's name, from the record whose hash the bank's id is: it needs no more proof."""
-    for row in reader.at(bank, [0]):
-        try:
-            record, model = open_record(row.body or b"")
-        except InputError:
-            return None
-        if record.id == bank and isinstance(model, Bank):
-            return model.name
-    return None

@@ -19,7 +19,7 @@ from satchel.seal.verify.policy import TrustPolicy
 FILE_NAME = "satchel.toml"
 _APP = "satchel"
 _MAX_FILE = 2**20
-_SHORT = {("store", "address"): "SATCHEL_STORE"}
+_SHORT = {("store", "address"): "SATCHEL_STORE", ("store", "bank"): "SATCHEL_BANK"}
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +44,9 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     address: str = ""
     """Where banks are, such as ``sqlite:///path.db``; empty for ``satchel.db`` in the home."""
+
+    bank: str = ""
+    """Which bank is meant when none is named; empty for the only one there is."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

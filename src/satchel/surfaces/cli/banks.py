@@ -5,17 +5,11 @@ from typing import Annotated
 import typer
 
 from satchel.actions import banks as actions
-from satchel.actions.signing import signing_key
 from satchel.ledger.authority import Decision
-from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import count, line, message, print_json, state, table
+from satchel.surfaces.cli._options import Json, Owner, owner_key
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
-Owner = Annotated[
-    str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
-]
 Reason = Annotated[str | None, typer.Option("--reason", help="For whoever reads the log.")]
 
 banks = typer.Typer(no_args_is_help=True, help="Banks: each the memory of one agent.")
@@ -26,18 +20,6 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(banks, name="banks")
 
 
-def _owner(name: str | None) -> SigningKey:
-    settings = state.settings
-    wanted = name or settings.options.keys.name
-    there = wanted in settings.keyring.names()
-    needed = there and settings.keyring.read(wanted).protected
-    passphrase = _passphrase.existing(needed=needed) if needed else None
-    key, made = signing_key(settings, name, passphrase=passphrase)
-    if made:
-        message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
-    return key
-
-
 @banks.command("create")
 def create_command(
     name: Annotated[str, typer.Argument(help="Any text.")], key: Owner = None, as_json: Json = False
@@ -46,7 +28,7 @@ def create_command(
 
     Example: `satchel banks create assistant`
     """
-    found = actions.create_bank(state.settings, name, _owner(key))
+    found = actions.create_bank(state.settings, name, owner_key(key))
     if as_json:
         print_json(found)
     else:
@@ -96,7 +78,7 @@ def admit_command(
 
     Example: `satchel banks admit assistant --writer did:key:z6Mk...`
     """
-    admitted = actions.admit_writer(state.settings, bank, _owner(key), writer)
+    admitted = actions.admit_writer(state.settings, bank, owner_key(key), writer)
     if as_json:
         print_json({"admitted": admitted})
     else:
@@ -119,7 +101,7 @@ def adopt_command(
 
     Example: `satchel banks adopt assistant --reason "the laptop is gone"`
     """
-    decision = actions.adopt_bank(state.settings, bank, _owner(key), reason, with_loss=with_loss)
+    decision = actions.adopt_bank(state.settings, bank, owner_key(key), reason, with_loss=with_loss)
     _decided(decision, as_json=as_json)
 
 
@@ -133,7 +115,7 @@ def accept_loss_command(
 
     Example: `satchel banks accept-loss assistant --reason "restored from Monday's backup"`
     """
-    _decided(actions.accept_loss(state.settings, bank, _owner(key), reason), as_json=as_json)
+    _decided(actions.accept_loss(state.settings, bank, owner_key(key), reason), as_json=as_json)
 
 
 @banks.command("accept-gone")

@@ -1,0 +1,125 @@
+"""An open bank: which one a person means, and what the actions on it work with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from satchel.actions.config import Settings
+from satchel.actions.wiring import has_store, open_ledger, opened_store
+from satchel.errors import InputError, UnknownBankError, UsageError
+from satchel.ledger.ledger import Ledger
+from satchel.memory.records import Bank
+from satchel.ports.store import Reader, Store
+from satchel.seal.records import open_record
+
+_PREFIX = "blake3:"
+_LEAST_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenBank:
+    """One bank of an open store."""
+
+    settings: Settings
+    store: Store
+    ledger: Ledger
+    name: str | None
+
+    @property
+    def id(self) -> str:
+        """The bank's id."""
+        return self.ledger.bank
+
+
+@contextmanager
+def opened_bank(
+    settings: Settings, wanted: str | None = None, *, writes: bool = False
+) -> Iterator[OpenBank]:
+    """Open the configured store and one of its banks, and close it again.
+
+    Args:
+        settings: Where the store and the keys are.
+        wanted: The bank, as ``find_bank`` takes it; None for the one that ``store.bank`` names, or
+            else the only one.
+        writes: Whether something is going to be added.
+
+    Raises:
+        UnknownBankError: If there is none.
+        UsageError: If there are several, and none is named.
+        StoreError: If the store cannot be opened.
+    """
+    if not has_store(settings):
+        raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
+    with opened_store(settings, read_only=not writes) as store:
+        yield open_bank_in(settings, store, wanted, writes=writes)
+
+
+def open_bank_in(
+    settings: Settings, store: Store, wanted: str | None = None, *, writes: bool = False
+) -> OpenBank:
+    """Return one bank of a store that is open; see ``opened_bank``."""
+    bank = _chosen(settings, store, wanted)
+    ledger = open_ledger(settings, store, bank, writes=writes)
+    with store.reading() as reader:
+        name = name_of(reader, bank)
+    return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
+
+
+def _chosen(settings: Settings, store: Store, wanted: str | None) -> str:
+    wanted = wanted or settings.options.store.bank or None
+    if wanted is not None:
+        return find_bank(store, wanted)
+    with store.reading() as reader:
+        banks = reader.banks()
+    if not banks:
+        raise UnknownBankError(
+            "there is no bank yet", file=store.name, hint="Make one: satchel init"
+        )
+    if len(banks) > 1:
+        raise UsageError(
+            f"there are {len(banks)} banks; which one is meant?",
+            hint="Say --bank NAME, or set SATCHEL_BANK. See: satchel banks list.",
+        )
+    return banks[0]
+
+
+def find_bank(store: Store, wanted: str) -> str:
+    """Return the id of the bank that a person means.
+
+    Args:
+        store: Where to look.
+        wanted: Its name, its id, or the first six digits or more of that.
+
+    Raises:
+        UnknownBankError: If there is none.
+        UsageError: If there are several.
+    """
+    with store.reading() as reader:
+        banks = reader.banks()
+        if wanted in banks:
+            return wanted
+        digits = wanted.removeprefix(_PREFIX)
+        found = {bank for bank in banks if name_of(reader, bank) == wanted}
+        if not found and len(digits) >= _LEAST_DIGITS:
+            found = {bank for bank in banks if bank.startswith(_PREFIX + digits)}
+    if not found:
+        hint = "See: satchel banks list."
+        raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} banks are called {wanted!r}",
+            hint=f"Say which: {', '.join(sorted(found))}",
+        )
+    return found.pop()
+
+
+def name_of(reader: Reader, bank: str) -> str | None:
+    """Return a bank's name, from the record whose hash the bank's id is: it needs no more proof."""
+    for row in reader.at(bank, [0]):
+        try:
+            record, model = open_record(row.body or b"")
+        except InputError:
+            return None
+        if record.id == bank and isinstance(model, Bank):
+            return model.name
+    return None

@@ -1,0 +1,34 @@
+"""Options that several commands share, and the owner's key that some of them need."""
+
+from typing import Annotated
+
+import typer
+
+from satchel.actions.signing import signing_key
+from satchel.seal.signing.key import SigningKey
+from satchel.surfaces.cli import _passphrase
+from satchel.surfaces.cli._console import message, state
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InBank = Annotated[
+    str | None,
+    typer.Option(
+        "--bank", help="Name of the bank, its id, or the start of that; else the only one."
+    ),
+]
+Owner = Annotated[
+    str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
+]
+
+
+def owner_key(name: str | None) -> SigningKey:
+    """Return an owner's key, which is asked for its passphrase, or made on first use."""
+    settings = state.settings
+    wanted = name or settings.options.keys.name
+    there = wanted in settings.keyring.names()
+    needed = there and settings.keyring.read(wanted).protected
+    passphrase = _passphrase.existing(needed=needed) if needed else None
+    key, made = signing_key(settings, name, passphrase=passphrase)
+    if made:
+        message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
+    return key
