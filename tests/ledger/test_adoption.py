@@ -130,9 +130,8 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
     bank = seal(Bank(owner_keys=(OWNER.did, THIEF.did), created_at=_AT))
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
-        made._commit(
-            writing, None, [_Ticket([bank, admission(bank.id, WRITER.did, THIEF, _AT)], None)]
-        )
+        records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
+        made._commit(writing, None, [_Ticket([(one, one.model) for one in records], None)])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "stranger"
     with pytest.raises(ReadOnlyStoreError):

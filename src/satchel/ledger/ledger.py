@@ -19,14 +19,15 @@ from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, re
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Config
+from satchel.memory.records import Bank, Config, Model
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
+from satchel.seal.batches import open_many
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
-from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
@@ -37,11 +38,15 @@ Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""
 
 
+Logging = tuple[Sealed, Model]
+"""A record on its way into the log, and its typed value."""
+
+
 @dataclass(slots=True)
 class _Ticket:
     """One append that waits for its commit."""
 
-    records: Sequence[Sealed]
+    records: Sequence[Logging]
     batch: str | None
     places: list[int] = field(default_factory=list)
     error: SatchelError | None = None
@@ -101,7 +106,9 @@ class Ledger:
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
-            found = ledger._commit(writing, None, [_Ticket(records, None)])
+            found = ledger._commit(
+                writing, None, [_Ticket([(record, record.model) for record in records], None)]
+            )
         ledger._acknowledge(found)
         return ledger
 
@@ -135,7 +142,7 @@ class Ledger:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
         if any(_starts_epoch(record) for record in records):
             raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket([_looked_at(record) for record in records], batch)
+        ticket = _Ticket(_looked_at(records), batch)
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -183,7 +190,9 @@ class Ledger:
             records, given_up = draw(found, self._tree(writing, found))
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
-                after = self._commit(writing, after, [_Ticket(records, None)])
+                after = self._commit(
+                    writing, after, [_Ticket([(record, record.model) for record in records], None)]
+                )
         self._acknowledge(after)
         return after
 
@@ -229,24 +238,25 @@ class Ledger:
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
-        records, rows = list[Sealed](), list[Row]()
+        records, rows = list[Logging](), list[Row]()
         for ticket in waiting:
             if ticket.batch is not None:
-                records.append(group_of(fold, ticket.batch, len(ticket.records), at))
+                group = group_of(fold, ticket.batch, len(ticket.records), at)
+                records.append((group, group.model))
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
-        authority = self._authority_after(found, records)
+        authority = self._authority_after(found, [record for record, _ in records])
         writer = self._writer
         if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it: satchel banks admit.",
             )
-        for place, record in enumerate(records, before):
-            rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
+        for place, (record, model) in enumerate(records, before):
+            rows.append(derive_row(model, seq=place, at=at, body=record.body))
         try:
-            changes, sweeps = self._folded(writing, fold, rows, records)
+            changes, sweeps = self._folded(writing, fold, rows, [model for _, model in records])
             leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
             nodes = grown(frontier, leaves)
             counts = Counter(found.head.counts if found else {})
@@ -284,12 +294,12 @@ class Ledger:
         )
 
     def _folded(
-        self, reader: Reader, fold: Fold, rows: list[Row], records: Sequence[Sealed]
+        self, reader: Reader, fold: Fold, rows: list[Row], models: Sequence[Model]
     ) -> tuple[list[Change], list[Sweep]]:
         """Set the columns of new rows that depend on the log; return what changes in others."""
         facts = [
-            Fact(row.seq, row.id, record.model)
-            for row, record in zip(rows, records, strict=True)
+            Fact(row.seq, row.id, model)
+            for row, model in zip(rows, models, strict=True)
             if row.type in FOLDED
         ]
         before = fold.size
@@ -362,10 +372,10 @@ def _starts_epoch(record: Sealed) -> bool:
     return isinstance(model, Config) and model.action in DECISIONS
 
 
-def _looked_at(record: Sealed) -> Sealed:
-    """Return a record as its own bytes have it: what is logged once cannot be taken back."""
-    opened, model = open_record(record.body)
-    if (opened.id, opened.type) != (record.id, record.type):
-        raise MalformedError("the bytes are those of another record", field="id")
-    opened.model = model
+def _looked_at(records: Sequence[Sealed]) -> list[Logging]:
+    """Return records as their own bytes have them: what is logged once cannot be taken back."""
+    opened = open_many(records)
+    for (found, _), record in zip(opened, records, strict=True):
+        if found.id != record.id or found.type != record.type:
+            raise MalformedError("the bytes are those of another record", field="id")
     return opened

@@ -10,7 +10,7 @@ from satchel.stores.sqlite.blobs import BlobsWriting
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.reading import View, is_searched, thread_of, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
-from satchel.stores.sqlite.statements import NODE_BITS, raw_id
+from satchel.stores.sqlite.statements import NODE_BITS, raw_id, raw_slot
 from satchel.stores.sqlite.vectors import VectorsWriting
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
@@ -166,6 +166,6 @@ class Transaction(View):
 def _values(row: Row, number: int, place: int) -> tuple[Any, ...]:
     return (
         *(place, number, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
-        *(int(row.hold), row.slot, row.kind, row.user, row.agent, row.run, row.app),
+        *(int(row.hold), raw_slot(row.slot), row.kind, row.user, row.agent, row.run, row.app),
         *(row.session, row.moment, row.expires_at),
     )
