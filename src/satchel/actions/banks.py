@@ -3,7 +3,7 @@
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.opened import find_bank, name_of
+from satchel.actions.opened import find_bank, name_of, named_banks
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -46,17 +46,20 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
     with opened_store(settings) as store:
-        with store.reading() as reader:
-            if any(name_of(reader, bank) == name for bank in reader.banks()):
-                raise UsageError(f"there is a bank {name!r} already", field="name")
-        ledger = Ledger.create(
-            store,
-            owner=owner,
-            writer=writer_key(settings),
-            witness=witness_of(settings),
-            name=name,
-        )
-        return _line(settings, store, ledger.bank)
+        if name in named_banks(store):
+            raise UsageError(f"there is a bank {name!r} already", field="name")
+        return _line(settings, store, made_bank(settings, store, name, owner).bank)
+
+
+def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) -> Ledger:
+    """Start a bank in an open store, whatever others are called."""
+    return Ledger.create(
+        store,
+        owner=owner,
+        writer=writer_key(settings),
+        witness=witness_of(settings),
+        name=name,
+    )
 
 
 def list_banks(settings: Settings) -> list[BankLine]:

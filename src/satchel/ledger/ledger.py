@@ -2,10 +2,11 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -48,6 +49,7 @@ class _Ticket:
 
     records: Sequence[Logging]
     batch: str | None
+    side: Mapping[str, bytes | None] = field(default_factory=dict)
     places: list[int] = field(default_factory=list)
     error: SatchelError | None = None
     done: bool = False
@@ -118,13 +120,20 @@ class Ledger:
         self._queue: list[_Ticket] = []
         self._local = threading.local()
 
-    def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
+    def append(
+        self,
+        records: Sequence[Sealed],
+        *,
+        batch: str | None = None,
+        side: Mapping[str, bytes | None] | None = None,
+    ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
         Args:
             records: The records.
             batch: Id of the source record of the import that they belong to, which is in the log;
                 they stay invisible until ``batches.closing`` of it is appended.
+            side: Unlogged values to set in the same moment, or to remove.
 
         Raises:
             MalformedError: If a record is not what a reader would accept.
@@ -142,7 +151,7 @@ class Ledger:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
         if any(_starts_epoch(record) for record in records):
             raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket(_looked_at(records), batch)
+        ticket = _Ticket(_looked_at(records), batch, side or {})
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -274,7 +283,10 @@ class Ledger:
             stored = StoredHead(
                 canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
             )
-            commit = Commit(rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps)
+            side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
+            commit = Commit(
+                rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps, side=side
+            )
             writing.append(self.bank, commit)
         except BaseException:
             fold.forget_from(before)

@@ -210,7 +210,7 @@ def _entry_row(  # noqa: PLR0913 - what a record's row is given, spelled out for
     kind, scope, occurred, created, expires, origin, parents = _entry_members(model)
     slot = None
     if origin is not None and origin.id is not None:
-        slot = _origin_slot(kind, scope, origin)
+        slot = origin_slot(kind, scope, origin)
     links = tuple(Link(identity, parent, DERIVES_FROM) for parent in parents) if parents else ()
     return _row(
         *(seq, identity, tag, at, body, batch, slot, kind, scope, None, occurred or created),
@@ -278,10 +278,11 @@ def slot_of(model: Model) -> str | None:
     origin = getattr(model, "origin", None)
     if origin is None or origin.id is None:
         return None
-    return _origin_slot(getattr(model, "kind", None), getattr(model, "scope", None), origin)
+    return origin_slot(getattr(model, "kind", None), getattr(model, "scope", None), origin)
 
 
-def _origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
+def origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
+    """Return the slot of a record with these members; its origin must have an id."""
     owner: list[Any] = [] if scope is None else [*_scope_members(scope), list(scope.namespace)]
     return _slot(["origin", kind, origin.provider, origin.source, owner, origin.id])
 

@@ -99,10 +99,11 @@ class Commit:
 
     head: StoredHead
     changes: Sequence[Change] = ()
-    """Applied first; rows that are no longer current before those that are again."""
+    """Applied first but for sweeps that retire, which come before them: rows that are no longer
+    current before those that are again."""
 
     sweeps: Sequence[Sweep] = ()
-    """Applied then, in order, before the rows are added."""
+    """Applied then, all of them in order, before the rows are added."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     """Unlogged values to set in the same transaction, or to remove."""

@@ -33,6 +33,9 @@ class Transaction(View):
         with self._whole():
             number = self._bank(bank, commit)
             # Who leaves a slot first, so that who takes it over finds it free.
+            for sweep in commit.sweeps:
+                if sweep.retired is not None:
+                    self._sweep(number, sweep)
             last = {change.seq: change for change in commit.changes}
             for change in sorted(last.values(), key=lambda change: change.retired is None):
                 self._change(number, change)

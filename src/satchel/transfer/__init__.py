@@ -1,0 +1,1 @@
+"""Moving memory into and out of banks."""
