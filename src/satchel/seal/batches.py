@@ -119,13 +119,13 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
         lines = [lines[place] for place in places]
     hashes = list(map(_hash_of_the_rest, lines))
     proved = list(zip(models, hashes, places, strict=True))
+    ordinary = is_ordinary(batch)
     if not (
         _have_own_ids(models, hashes)
         and None not in map(_nonce_of, models)
-        and hold_no_free_json(models, batch)
-        and max(map(len, lines), default=0) <= room(limits)
+        and (hold_no_free_json(models, batch) or (ordinary and are_shallow(lines)))
+        and not any(over_bounds(*one, limits) for one in _large(models, lines, limits))
     ):
-        ordinary = is_ordinary(batch)
         proved = [
             found
             for found, line in zip(proved, lines, strict=True)
@@ -222,6 +222,20 @@ def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: b
         )
         and not over_bounds(model, len(line), limits)
     )
+
+
+def are_shallow(lines: Sequence[bytes]) -> bool:
+    """Tell whether no line can be nested too deep."""
+    return all(line.count(b"{") + line.count(b"[") <= MAX_DEPTH for line in lines)
+
+
+def _large(
+    models: Sequence[Entry], lines: Sequence[bytes], limits: Limits
+) -> Iterator[tuple[Entry, int]]:
+    """Yield the entries that may be over a bound, with their sizes."""
+    sizes, bound = list(map(len, lines)), room(limits)
+    if max(sizes, default=0) > bound:
+        yield from (one for one in zip(models, sizes, strict=True) if one[1] > bound)
 
 
 def room(limits: Limits) -> int:

@@ -25,6 +25,7 @@ from satchel.memory.parts import is_hex
 from satchel.memory.records import Model
 from satchel.seal.batches import (
     UNREADABLE,
+    are_shallow,
     codec,
     hold_no_free_json,
     is_ordinary,
@@ -152,17 +153,16 @@ def _odd(
 ) -> Iterator[int]:
     """Yield the places of entries that may be over a bound, or not in canonical form."""
     bound = room(limits)
-    if max(map(len, lines)) > bound:
-        yield from (
-            place
-            for place, (line, model) in enumerate(zip(lines, models, strict=True))
-            if len(line) > bound and over_bounds(model, len(line), limits)
-        )
+    for place, (line, model) in enumerate(zip(lines, models, strict=True)):
+        if len(line) > bound and over_bounds(model, len(line), limits):
+            yield place
     if hold_no_free_json(models, batch):
         return
     ordinary = is_ordinary(batch)
     # What is empty is left out, at some levels.
     empty = any(sign in batch for sign in _EMPTY)
+    if ordinary and not empty and are_shallow(lines):
+        return
     for place, line in enumerate(lines):
         if (
             line.count(b"{") + line.count(b"[") > MAX_DEPTH

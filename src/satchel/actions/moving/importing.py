@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -31,7 +31,14 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.batch import Batch, Journal, journals, new_journal, take_back
+from satchel.transfer.incoming.batch import (
+    Batch,
+    Journal,
+    journals,
+    logged_part,
+    new_journal,
+    take_back,
+)
 from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules, owner_of
 
 _TOGETHER = 256
@@ -194,18 +201,39 @@ class _Work:
         self._begun: dict[str, Journal] = {}
 
     def plan(self) -> None:
-        """Read everything and decide what becomes of it; nothing is changed."""
+        """Read everything and decide what becomes of it; nothing is changed.
+
+        Except that an earlier attempt at the same thing is given up where the bank has changed
+        since, and so has the plan.
+        """
         self._find_begun()
-        nonces = seeded_nonces(self._journal.seed)
-        records = self._arriving.records(nonces)
+        self._read()
+        if not self._asked.dry_run and not self._goes_on():
+            for name, journal in self._begun.items():
+                take_back(self._open[name].ledger, journal.source, "begun anew")
+            self._begun, self._journal = {}, new_journal(self._words)
+            self._read()
+        if not self._plans:
+            raise EmptyInputError("there is no memory in this file", file=self._arriving.name)
+
+    def _read(self) -> None:
+        self._plans.clear()
+        self.banks.clear()
+        records = self._arriving.records(seeded_nonces(self._journal.seed))
         with ExitStack() as views:
             while some := list(islice(records, _TOGETHER)):
                 for name, part in self._routed(some).items():
                     self._plan_of(name, views).take(part)
             for plan in self._plans.values():
                 plan.finish()
-        if not self._plans:
-            raise EmptyInputError("there is no memory in this file", file=self._arriving.name)
+
+    def _goes_on(self) -> bool:
+        """Tell whether what an earlier attempt logged is the beginning of what is planned."""
+        return all(
+            name in self._plans
+            and logged_part(self._open[name].ledger, self._plans[name], one.source) is not None
+            for name, one in self._begun.items()
+        )
 
     def log(self, owner: Owners) -> None:
         """Log what was planned; visible in each bank once all banks have all of it."""
@@ -215,7 +243,7 @@ class _Work:
             if plan.is_empty and name not in self._begun:
                 continue
             opened = self._for_writing(name, owner)
-            journal = self._begun.get(name, self._journal)
+            journal = self._begun.get(name) or msgspec.structs.replace(self._journal, source="")
             batch = Batch(opened.ledger, plan, journal, self._rules.mode)
             batch.log(source, self._asked.on_logging)
             batches[name] = batch
@@ -231,11 +259,14 @@ class _Work:
         with self._store.reading() as reader:
             banks = reader.banks() if self._wanted is None else self._chosen()
         for bank in banks:
-            opened = open_bank_in(self._settings, self._store, bank)
+            writes = not self._asked.dry_run
+            opened = open_bank_in(self._settings, self._store, bank, writes=writes)
             with opened.ledger.reading() as view:
                 for journal in journals(view):
                     if journal.asked == self._words:
-                        self._journal = self._begun[opened.name or bank] = journal
+                        name = self._wanted or opened.name or bank
+                        self._journal = self._begun[name] = journal
+                        self._open[name] = opened
 
     def _chosen(self) -> list[str]:
         try:
@@ -275,7 +306,9 @@ class _Work:
                 view = views.enter_context(opened.ledger.reading())
             nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
             at = self._journal.at
-            plan = Plan(view, self._rules, self.strands, nonces=nonces, at=at)
+            begun = self._begun.get(name)
+            rules = replace(self._rules, going_on=begun.source if begun else "")
+            plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
             told.done = plan.done
             self._plans[name], self.banks[name] = plan, told
         return plan

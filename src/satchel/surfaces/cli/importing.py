@@ -39,6 +39,7 @@ _WORDS = {
     "skipped": "other versions, left out (--on-conflict overwrite takes them)",
     "overwritten": "took the place of others",
     "renamed": "kept beside others, renamed",
+    "restored": "current again",
     "vanished": "no longer at the source, deleted",
     "others": "edges, nodes, sessions and sources",
 }

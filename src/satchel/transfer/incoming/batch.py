@@ -6,7 +6,7 @@ so the same input gives the same records again, and those that are logged are le
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -76,18 +76,16 @@ class Batch:
         self._plan = plan
         self._journal = journal
         self._mode = on_conflict
-        self.source = journal.source
+        self.source: str = journal.source
         """Id of the source record; empty until ``log``."""
 
-        self.resumed = 0
+        self.resumed = (logged_part(ledger, plan, journal.source) or 0) if journal.source else 0
         """Records that were logged by an earlier attempt."""
 
     def log(self, source: Source, told: Progress | None = None) -> None:
         """Log everything that was planned; it is not visible yet."""
         stage = self._plan.stage
         total = stage.records + stage.statuses
-        if self.source:
-            self._go_on()
         if not self.source:
             self._begin(source)
         done = self.resumed
@@ -126,22 +124,6 @@ class Batch:
         self._ledger.append([record], side=side)
         self.source, self._journal = record.id, journal
 
-    def _go_on(self) -> None:
-        """Leave out what is logged already; begin anew where that is something else."""
-        with self._ledger.reading() as view:
-            logged = (one.record for one in view.pending(self.source))
-            planned = chain.from_iterable(self._plan.stage.groups())
-            for there, record in zip_longest(logged, planned):
-                if there is None:
-                    break
-                if record is None or there.id != record.id:
-                    self.resumed = -1
-                    break
-                self.resumed += 1
-        if self.resumed < 0:  # the bank has changed since, and so has the plan
-            take_back(self._ledger, self.source, "begun anew")
-            self.source, self.resumed = "", 0
-
     def _settle(self) -> None:
         """Decide between records of this import and what others logged meanwhile."""
         at, statuses = now(), list[Sealed]()
@@ -164,6 +146,19 @@ class Batch:
             )
         for start in range(0, len(statuses), 1000):
             self._ledger.append(statuses[start : start + 1000], batch=self.source)
+
+
+def logged_part(ledger: Ledger, plan: Plan, source: str) -> int | None:
+    """Return how much of a plan an earlier attempt logged; None where that was another plan."""
+    count = 0
+    with ledger.reading() as view:
+        planned = chain.from_iterable(plan.stage.groups())
+        for there in view.pending(source):
+            record = next(planned, None)
+            if record is None or there.record.id != record.id:
+                return None
+            count += 1
+    return count
 
 
 def take_back(ledger: Ledger, source: str, reason: str | None) -> list[str]:

@@ -11,7 +11,8 @@ from satchel.disk.spool import Strands
 from satchel.errors import ConflictError
 from satchel.ledger.view import Logged, View
 from satchel.memory.parts import Component, Origin, Scope
-from satchel.ports.rows import Filter, origin_slot
+from satchel.memory.records import State
+from satchel.ports.rows import Filter, Row, origin_slot
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.known import Known, fingerprint, packed, repeated
@@ -54,6 +55,9 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     renamed: int = 0
     """Other versions that are kept beside those of the bank, under an id of their own."""
 
+    restored: int = 0
+    """Memories that had been retired here and are current again."""
+
     vanished: int = 0
     """Memories that the source has no longer, deleted here too."""
 
@@ -87,6 +91,9 @@ class Rules:
     sealed: bool = False
     """Whether the records come with their ids, so that they may be here already."""
 
+    going_on: str = ""
+    """Id of the source record of the import that is gone on with."""
+
     @property
     def mode(self) -> OnConflict:
         """What to do with other versions."""
@@ -118,9 +125,13 @@ class Plan:
         self._at = at
         self._keys = set[bytes]()
         self._times = dict[bytes, int]()
-        self._slots = dict[bytes, str]()
+        self._slots = dict[bytes, str | None]()
+        """What the file spoke of, and where it may be replaced, the last record of it."""
         self._owners = set[Owner]()
         self._accounts = set[tuple[str | None, str | None]]()
+        imports = view.imports() if view is not None else []
+        self._undone = {one.place for one in imports if one.undone}
+        self._pending = frozenset(_pending(view, rules)) if view is not None else frozenset[str]()
         counts = view.head.counts if view is not None else {}
         self._empty = not any(counts.get(name) for name in _ENTRIES)
 
@@ -134,7 +145,12 @@ class Plan:
         for record in records:
             self.done.read += 1
             if record.id in here:
-                self._know(record)
+                self._know(record, here[record.id])
+            elif record.id in self._pending:
+                raise ConflictError(
+                    f"{record.id} came with an import that is not complete",
+                    hint="Go on with that one (import its file again), or: satchel undo",
+                )
             elif record.type in _ENTRIES:
                 self._take_entry(record)
             elif record.type in _CARRIED:
@@ -147,8 +163,7 @@ class Plan:
         """Decide what becomes of the memories that did not arrive."""
         if self._mirror:
             for logged in self._vanished():
-                gone = logged.record.id
-                self.stage.say(gone, "deleted", by=None, at=self._at, nonces=self._nonces)
+                self._say(logged.record.id, "deleted", None)
                 self.done.vanished += 1
 
     @property
@@ -161,15 +176,31 @@ class Plan:
         """Whether nothing is going to change."""
         return self.stage.records + self.stage.statuses == 0
 
-    def _know(self, record: Sealed) -> None:
-        """Leave a record as it is here, and remember that the file has it."""
-        self.done.known += 1
-        if record.type in _ENTRIES:
-            said = _decode(record.body)
-            slot = _slot(said)
-            if slot is not None:
-                self._slots.setdefault(slot, record.id)
-            self._remember_owner(said)
+    def _know(self, record: Sealed, there: Row) -> None:
+        """Leave a record that is here, or let it be current again."""
+        said = _decode(record.body)
+        slot = _slot(said) if record.type in _ENTRIES else None
+        self._remember_owner(said)
+        if slot is not None:
+            self._slots.setdefault(slot, self._last(record))
+        gone = there.retired is not None and (
+            self._mode is OnConflict.OVERWRITE or there.batch in self._undone
+        )
+        if not gone:
+            self.done.known += 1
+            return
+        current = self._current(slot)
+        if current is not None and self._mode is not OnConflict.OVERWRITE:
+            self.done.skipped += 1
+            return
+        if current is not None:
+            self.done.overwritten += 1
+            self._say(current.id, "superseded", record.id)
+        self.done.restored += 1
+        self._say(record.id, "restored", None)
+
+    def _say(self, target: str, state: State, by: str | None) -> None:
+        self.stage.say(target, state, by=by, at=self._at, nonces=self._nonces)
 
     def _take_entry(self, record: Sealed) -> None:
         said = _decode(record.body)
@@ -182,7 +213,7 @@ class Plan:
             self._take_again(record, said, slot, key)
             return
         else:
-            self._slots[slot] = record.id
+            self._slots[slot] = self._last(record)
         self._keys.add(key)
         if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
             self.done.known += 1
@@ -201,11 +232,7 @@ class Plan:
             self.done.twice += 1
             return
         self._keys.add(key)
-        current = self._current(slot)
-        earlier = self._slots[slot]
-        # What was left out before does not become current by being named.
-        there = current.id if current is not None and self._mode is OnConflict.SKIP else earlier
-        self._settle(record, said, slot, there)
+        self._settle(record, said, slot, self._slots[slot] or "")
 
     def _settle(self, record: Sealed, said: _Spoken, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
@@ -222,10 +249,13 @@ class Plan:
                 self._add(self._renamed(record, said))
             case OnConflict.OVERWRITE:
                 self.done.overwritten += 1
-                self.stage.say(there, "superseded", by=record.id, at=self._at, nonces=self._nonces)
+                self._say(there, "superseded", record.id)
                 self._add(record)
                 if slot is not None:
                     self._slots[slot] = record.id
+
+    def _last(self, record: Sealed) -> str | None:
+        return record.id if self._mode is OnConflict.OVERWRITE else None
 
     def _add(self, record: Sealed) -> None:
         self.done.added += 1
@@ -245,7 +275,7 @@ class Plan:
         value["origin"]["id"] = name
         del value["id"], value["nonce"]
         again = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
-        self._slots[slot] = again.id
+        self._slots[slot] = None
         return again
 
     def _free_name(self, said: _Spoken) -> tuple[str, bytes]:
@@ -258,11 +288,11 @@ class Plan:
             if slot is not None and slot not in self._slots and self._current(slot) is None:
                 return name, slot
 
-    def _here(self, ids: list[str]) -> frozenset[str]:
-        """Return which ids the bank has."""
+    def _here(self, ids: list[str]) -> dict[str, Row]:
+        """Return the rows that the bank has of some ids."""
         if not self._sealed or self._view is None:
-            return frozenset()
-        return frozenset(self._view.get(ids))
+            return {}
+        return {name: logged.row for name, logged in self._view.get(ids).items()}
 
     def _remember_owner(self, said: _Spoken) -> None:
         if self._mirror:
@@ -298,6 +328,13 @@ def owner_of(scope: Scope | None) -> Owner:
     if scope is not None and scope.run is not None:
         return "run", scope.run
     return "", ""
+
+
+def _pending(view: View, rules: Rules) -> Iterator[str]:
+    """Yield the ids that other imports brought and that are not visible yet."""
+    for one in view.imports() if rules.sealed else ():
+        if not one.complete and not one.undone and one.source != rules.going_on:
+            yield from (logged.record.id for logged in view.pending(one.source))
 
 
 def _slot(said: _Spoken) -> bytes | None:

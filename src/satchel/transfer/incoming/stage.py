@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from satchel.disk.spool import Strands
-from satchel.memory.records import Status
+from satchel.memory.records import State, Status
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces, seal
 
-GROUP = 4096
+GROUP = 2048
 """Records that are logged together: one transaction, one head."""
 
 
@@ -30,9 +30,9 @@ class Stage:
         self._records.write(_line(record))
         self.records += 1
 
-    def say(self, target: str, state: str, *, by: str | None, at: str, nonces: Nonces) -> None:
+    def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
         """Hold a status of a record that is in the bank, or in here."""
-        status = Status(target=target, state=state, by=by, reason="import", at=at)  # type: ignore[arg-type]
+        status = Status(target=target, state=state, by=by, reason="import", at=at)
         self._statuses.write(_line(seal(status, nonces=nonces)))
         self.statuses += 1
 
