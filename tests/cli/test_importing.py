@@ -13,6 +13,7 @@ import pytest
 from satchel.actions.config import load_settings
 from satchel.actions.opened import opened_bank
 from satchel.memory.entries import Entry
+from satchel.ports.rows import Filter
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -22,7 +23,7 @@ Process = Callable[..., "subprocess.Popen[bytes]"]
 
 def _ids(bank: str) -> list[str]:
     with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
-        return [one.record.id for one in view.scan() if isinstance(one.model, Entry)]
+        return [one.record.id for one in view.scan(Filter()) if isinstance(one.model, Entry)]
 
 
 def test_an_import_says_what_it_did_and_how_to_take_it_back(satchel: Run, mem0: Path) -> None:

@@ -12,9 +12,8 @@ from satchel.actions.moving.importing import (
     Imported,
     ImportOptions,
     import_file,
-    list_imports,
-    undo_import,
 )
+from satchel.actions.moving.undoing import list_imports, undo_import
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import opened_store
