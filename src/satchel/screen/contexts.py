@@ -13,11 +13,11 @@ from functools import lru_cache
 from satchel.screen.sieve import has_name
 from satchel.screen.vendors import Found, is_stand_in, looks_random
 
-_PASSWORD = (  # noqa: S105 - words for one
+_FOR_PASSWORDS = (
     r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|mot de passe|contraseña|senha|пароль"
     r"|密码|密碼|パスワード|비밀번호"
 )
-_KEY = (
+_FOR_KEYS = (
     r"secret|token"
     r"|(?:api|access|auth|private|secret|signing|encryption|master|account|service|client|app)"
     r"[ _-]?key"
@@ -28,7 +28,7 @@ _REST = (
     r"|field|limits?|size|version|arn|ref|index|min|max|usage|format|at|in)(?![a-z]))"
     r"(?:[_-][a-z0-9]{1,16}){0,3}(?![a-z0-9_])"
 )
-_NAME = rf"(?:(?P<password>{_PASSWORD})|(?P<key>{_KEY})){_REST}"
+_NAME = rf"(?:(?P<password>{_FOR_PASSWORDS})|(?P<key>{_FOR_KEYS})){_REST}"
 _name = re.compile(f"(?i){_NAME}")
 _whole_name = re.compile(rf"(?i)(?P<before>[\w. -]{{0,40}}?){_NAME}").fullmatch
 _LOOSE = r"(?:\s(?:for|to|of|on|at|in)(?:\s[^\s:=\0]{1,30}){1,5}?)?"
@@ -37,11 +37,14 @@ _joint = re.compile(
     rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|set\sto))?))"
     r"\s{0,2}:?\s{1,4})"
 )
+# What ends a value without quotes; writing that needs no spaces does.
+_ENDS = r"^\s\"'`\\<>,;&\0\u3001-\u9fff\uac00-\ud7af"
 _value = re.compile(
     r"\\?(?:\"(?P<double>[^\"\n\\\0]{1,512})\"|'(?P<single>[^'\n\\\0]{1,512})'"
-    r"|`(?P<ticks>[^`\n\\\0]{1,512})`|[\"'`]?(?P<bare>(?:[^\s\"'`\\<>,;&\0]++|&(?!\w{1,32}=))++))"
+    r"|`(?P<ticks>[^`\n\\\0]{1,512})`"
+    rf"|[\"'`]?(?P<bare>(?:[{_ENDS}]++|&(?!\w{{1,32}}=))++))"
 )
-_bare = re.compile(r"(?:[^\s\"'`\\<>,;&\0]++|&(?!\w{1,32}=))*+")
+_bare = re.compile(rf"(?:[{_ENDS}]++|&(?!\w{{1,32}}=))*+")
 _LONGEST = 520  # one in quotes; one without is followed to its end, if its beginning is a secret
 _TRAILING = ".:)]}*_"
 _names_something_else = re.compile(
@@ -107,15 +110,15 @@ def named_secrets(text: str) -> Iterator[Found]:
         value = joint and _value.match(text, joint.end(), joint.end() + _LONGEST)
         if joint is None or value is None:
             continue
-        before = text[max(0, name.start() - _BEFORE) : name.start()]
         is_key = name["key"] is not None
-        if is_key and _names_something_else(before):
-            continue
         group = value.lastgroup or "bare"
         judged = value[group][:_JUDGED]
         if group == "bare":
             judged = judged.rstrip(_TRAILING)
         if _is_secret(judged, key=is_key, loose=joint["loose"] is not None):
+            before = text[max(0, name.start() - _BEFORE) : name.start()]
+            if is_key and _names_something_else(before):
+                continue
             start, at = value.span(group)
             if group == "bare":
                 at = _end_of_bare(text, start)

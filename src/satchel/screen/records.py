@@ -131,8 +131,10 @@ def _gather(value: Any, name: str | None, depth: int, into: list[_Named]) -> Non
         for part in value:
             _gather(part, name, depth, into)
     elif isinstance(value, msgspec.Struct):
-        for part in _getter(type(value))(value):
-            if part:  # most members of most records are not there
+        for part in _getter(value.__class__)(value):
+            if type(part) is str:
+                into.append((part, None))
+            elif part:  # most members of most records are not there
                 _gather(part, None, depth + 1, into)
     elif type(value) is int and value >= _SMALLEST_CARD:
         into.append((str(value), name))
@@ -142,7 +144,9 @@ def _gather_members(value: dict[str, Any], depth: int, into: list[_Named]) -> No
     carried = _is_carried(value)
     for key, part in value.items():
         into.append((key, None))
-        if not carried:
+        if type(part) is str and key != "value" and not carried:
+            into.append((part, key))
+        elif not carried:
             _gather(part, _name_of(key, value), depth, into)
 
 
@@ -188,7 +192,7 @@ class _Walk:
 
     def struct(self, value: Any, at: str, *, kept: bool) -> Any:
         changes = {}
-        for member in _members(type(value)):
+        for member in _members(value.__class__):
             before = getattr(value, member)
             held = kept or _identifies(value, member)
             after = self._value(before, f"{at}/{member}", None, kept=held)
