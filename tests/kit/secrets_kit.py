@@ -47,7 +47,9 @@ def _plain(*parts: str | Callable[[Maker], str]) -> Callable[[Maker], tuple[str,
     return make
 
 
-def _after(before: str, after: str, *parts: str | Callable[[Maker], str]) -> Callable[..., tuple[str, str, str]]:
+def _after(
+    before: str, after: str, *parts: str | Callable[[Maker], str]
+) -> Callable[..., tuple[str, str, str]]:
     def make(maker: Maker) -> tuple[str, str, str]:
         return before, _plain(*parts)(maker)[1], after
 
@@ -70,7 +72,7 @@ def _bot(maker: Maker) -> str:
 
 
 def card(start: str = "4539", length: int = 16, separator: str = "") -> str:
-    """Return a card number with a right check digit, in groups of four where there is a separator."""
+    """Return a card number with a right check digit, in groups of four."""
     digits = (start + "71938264507182736")[: length - 1]
     total = sum(
         int(digit) if place % 2 else sum(divmod(2 * int(digit), 10))
@@ -114,7 +116,14 @@ _MAKE: dict[str, Callable[[Maker], tuple[str, str, str]]] = {
     "tavily-key": _plain("tv", "ly-", _some(32)),
     "slack-token": _plain("xo", "xb-", "739281734650-", "839201928374-", _some(24)),
     "slack-webhook": _after(
-        "https://hooks.slack" + ".com/services/", " posts it", "T", _some(9), "/B", _some(9), "/", _some(24)
+        "https://hooks.slack" + ".com/services/",
+        " posts it",
+        "T",
+        _some(9),
+        "/B",
+        _some(9),
+        "/",
+        _some(24),
     ),
     "discord-token": _plain(_bot),
     "discord-webhook": _after(
@@ -141,7 +150,9 @@ _MAKE: dict[str, Callable[[Maker], tuple[str, str, str]]] = {
     "card-number": _plain(lambda _: card(separator=" ")),
     "url-password": _after("postgres://ada:", "@db.test/x", _some(12)),
     "basic-auth": _after(
-        "Authorization: Ba" + "sic ", "\n", lambda maker: base64.b64encode(f"ada:{maker.body(9)}".encode()).decode()
+        "Authorization: Ba" + "sic ",
+        "\n",
+        lambda maker: base64.b64encode(f"ada:{maker.body(9)}".encode()).decode(),
     ),
     "bearer-token": _after("curl -H 'Authorization: Bea" + "rer ", "'", _some(32)),
     "assigned-secret": _after("pass" + 'word = "', '"', _some(12)),

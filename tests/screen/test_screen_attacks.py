@@ -4,11 +4,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from secrets_kit import Maker, card
 
 from satchel.screen import cards, contexts, vendors
 from satchel.screen.secrets import KINDS, find_secrets, scrub
 from satchel.screen.sieve import may_hold_secret
-from secrets_kit import Maker, card
 
 _FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
@@ -25,7 +25,7 @@ def test_attack_a_secret_with_invisible_characters_in_it(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_attack_a_secret_in_full_width_letters(kind: str) -> None:
     """As an input method may write it: the same secret, with the same number as its plain form."""
-    text, secret = Maker(2).make(kind)
+    text, _ = Maker(2).make(kind)
     clean, found = scrub(text.translate(_FULL_WIDTH))
 
     assert [secret.kind for secret in found] == [kind]
@@ -49,9 +49,11 @@ def test_attack_a_token_that_pretends_to_be_scrubbed() -> None:
         assert secret not in scrub(wrapped)[0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in {"card-number", "url-password"}])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind not in {"card-number", "url-password"}]
+)
 def test_attack_a_secret_glued_to_escapes_and_marks(kind: str) -> None:
-    """A line break written as two characters, a percent escape, quotes, brackets: all end a word."""
+    """A line break written as two characters, a percent escape, quotes, brackets: a word ends."""
     text, secret = Maker(5).make(kind)
     for before, after in (("\\n", "\\n"), ("%20", "%20"), ("(", ")"), ("**", "**"), ("<", ">")):
         glued = text.replace(secret, f"{before}{secret}{after}")
@@ -65,14 +67,27 @@ def _repeated(part: str, size: int) -> str:
 
 _REPEATED = (
     *("a", "A1", "4", "4111 ", " 4539719382645071", " \u200b", "-----BEGIN ", "eyJ", "AKIA", "\\n"),
-    *("password=", "password is a ", "password for a b c d e ", "api_key=s" + "k-ant-", "token:a1 "),
-    *("://a:", "a.b@c://x:y@", "ghp" + "_", "eyJaaaaaaaaaaaaaaaaaaaaa.", "s" + "k-let-/", "xoxb" + "-"),
+    *(
+        "password=",
+        "password is a ",
+        "password for a b c d e ",
+        "api_key=s" + "k-ant-",
+        "token:a1 ",
+    ),
+    *(
+        "://a:",
+        "a.b@c://x:y@",
+        "ghp" + "_",
+        "eyJaaaaaaaaaaaaaaaaaaaaa.",
+        "s" + "k-let-/",
+        "xoxb" + "-",
+    ),
     *("[REDACTED:x:1]", "Bearer ", "password=a1b2c3d4 ", "glpat" + "-", ".eyJ", "0" * 13 + " "),
     "-----BEGIN PRIVATE " + "KEY-----",
     "-----BEGIN PRIVATE " + "KEY----- AAAAAAAAAAAAAAAAAAAAAAAA ",
     "PuTTY-User-Key-File-2 Private-Lines: 9 AAAAAAAAAAAAAAAAAAAA",
     "password='",
-    "password: \\\"",
+    'password: \\"',
     "secret-" * 3 + "=",
     "Authorization: Basic ",
     "token=abc123def456ghi7://u:example1@h ",
@@ -96,7 +111,7 @@ def _steps(act: Callable[[], object]) -> int:
     """Return how many lines of Python an act runs."""
     count = 0
 
-    def trace(*_: object) -> Callable[..., object]:
+    def trace(_frame: object, _event: str, _value: object) -> object:
         nonlocal count
         count += 1
         return trace

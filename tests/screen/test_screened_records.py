@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from secrets_kit import Maker, card
 
 from satchel.conformance.strategies import records
 from satchel.errors import LimitError
@@ -26,7 +27,6 @@ from satchel.memory.records import (
 )
 from satchel.screen.records import Finding, screened, scrubbed
 from satchel.seal.sealing import seal
-from secrets_kit import Maker, card
 
 _ID = "blake3:" + "0" * 64
 _KEY = Maker(1).make("github-token")[1]
@@ -82,7 +82,6 @@ def test_the_text_of_a_memory_and_its_copy_as_written_are_both_scrubbed() -> Non
         Status(target=_ID, state="deleted", reason=f"it held {_KEY}"),
         Status(target=_ID, state="deleted", metadata={"note": _KEY}),
     ],
-    ids=lambda draft: type(draft).__name__,
 )
 def test_a_secret_is_found_wherever_a_record_can_hold_text(draft: Model) -> None:
     """Keys, items and values, however deep; the clean record holds it nowhere."""
@@ -109,7 +108,6 @@ def test_a_secret_is_found_wherever_a_record_can_hold_text(draft: Model) -> None
         Token(payload={"about": _KEY}),
         Config(action="x", payload={"about": [_KEY]}),
     ],
-    ids=lambda draft: type(draft).__name__,
 )
 def test_what_identifies_or_is_signed_is_reported_and_left(draft: Model) -> None:
     """Another text there would be another identity, or break a signature."""
