@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 from secrets_kit import Maker, card
@@ -111,7 +113,7 @@ def _steps(act: Callable[[], object]) -> int:
     """Return how many lines of Python an act runs."""
     count = 0
 
-    def trace(_frame: object, _event: str, _value: object) -> object:
+    def trace(_frame: FrameType, _event: str, _value: Any) -> Any:
         nonlocal count
         count += 1
         return trace

@@ -54,6 +54,8 @@ def test_a_secret_of_each_kind_is_recognised_and_replaced(kind: str) -> None:
         "密码\uff1a{}",
         "contraseña: {}",
         "passphrase -> {}",
+        "pw={}",
+        "My Netflix password was changed to {}.",
     ],
 )
 def test_a_password_is_known_by_its_name(text: str) -> None:

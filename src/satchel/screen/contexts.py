@@ -14,8 +14,8 @@ from satchel.screen.sieve import has_name
 from satchel.screen.vendors import Found, is_stand_in, looks_random
 
 _FOR_PASSWORDS = (
-    r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|mot de passe|contraseña|senha|пароль"
-    r"|密码|密碼|パスワード|비밀번호"
+    r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
+    r"|пароль|密码|密碼|パスワード|비밀번호"
 )
 _FOR_KEYS = (
     r"secret|token"
@@ -34,7 +34,7 @@ _whole_name = re.compile(rf"(?i)(?P<before>[\w. -]{{0,40}}?){_NAME}").fullmatch
 _LOOSE = r"(?:\s(?:for|to|of|on|at|in)(?:\s[^\s:=\0]{1,30}){1,5}?)?"
 _joint = re.compile(
     r"[\"'`\\]{0,2}\s{0,4}(?:(?::=|=>|->|={1,3}|:)\s{0,4}|は\s{0,2}:?\s{0,2}|은\s{0,2}|는\s{0,2}"
-    rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|set\sto))?))"
+    rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|(?:set|reset|changed)\sto))?))"
     r"\s{0,2}:?\s{1,4})"
 )
 # What ends a value without quotes; writing that needs no spaces does.

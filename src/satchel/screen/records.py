@@ -100,7 +100,7 @@ def _worth_a_look(draft: Model) -> bool:
     texts = [
         text
         for text, _ in _texts(draft)
-        if not (_SHORT <= len(text) <= _LONG and is_identifier(text))
+        if len(text) < _SHORT or len(text) > _LONG or not is_identifier(text)
     ]
     return may_hold_secret(seen("\n".join(texts)).text)
 
@@ -122,32 +122,28 @@ def _texts(draft: Model) -> list[_Named]:
 
 
 def _gather(value: Any, name: str | None, depth: int, into: list[_Named]) -> None:
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         into.append((value, name))
-    elif isinstance(value, dict):
+    elif kind is dict:
         _gather_members(value, _deeper(depth), into)
-    elif isinstance(value, list | tuple):
+    elif kind is list or kind is tuple:
         depth = _deeper(depth)
         for part in value:
             _gather(part, name, depth, into)
     elif isinstance(value, msgspec.Struct):
-        for part in _getter(value.__class__)(value):
-            if type(part) is str:
-                into.append((part, None))
-            elif part:  # most members of most records are not there
-                _gather(part, None, depth + 1, into)
-    elif type(value) is int and value >= _SMALLEST_CARD:
+        for part in filter(None, _getter(value.__class__)(value)):
+            _gather(part, None, depth + 1, into)
+    elif kind is int and value >= _SMALLEST_CARD:
         into.append((str(value), name))
 
 
 def _gather_members(value: dict[str, Any], depth: int, into: list[_Named]) -> None:
-    carried = _is_carried(value)
+    if _is_carried(value):
+        return
     for key, part in value.items():
         into.append((key, None))
-        if type(part) is str and key != "value" and not carried:
-            into.append((part, key))
-        elif not carried:
-            _gather(part, _name_of(key, value), depth, into)
+        _gather(part, _name_of(key, value), depth, into)
 
 
 @cache
@@ -201,7 +197,7 @@ class _Walk:
         return msgspec.structs.replace(value, **changes) if changes else value
 
     def _value(self, value: Any, at: str, name: str | None, *, kept: bool) -> Any:
-        if isinstance(value, str):
+        if type(value) is str:
             return self._text(value, at, name, kept=kept)
         if isinstance(value, dict):
             return value if _is_carried(value) else self._object(value, at, kept=kept)

@@ -14,7 +14,7 @@ _RUN = b"a" * 20
 """So many letters, digits, ``_`` or ``-`` stand in a row in every token that has a shape."""
 
 _CARD = b"0" * 14
-_WORDS = ("key", "pass", "oken", "ecret", "pwd", "authoriz")
+_WORDS = ("key", "pass", "oken", "ecret", "pw", "authoriz")
 _FOREIGN_WORDS = ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
 
 _runs = bytes(97 if code in _TOKEN else 32 for code in range(256))
