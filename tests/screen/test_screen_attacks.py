@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from secrets_kit import Maker, card
 
-from satchel.screen import cards, contexts, vendors
+from satchel.screen import cards, contexts, secrets, vendors
 from satchel.screen.secrets import KINDS, find_secrets, scrub
 from satchel.screen.sieve import may_hold_secret
 
@@ -160,6 +160,16 @@ def test_attack_secrets_nested_without_end() -> None:
         text = part * depth + secret + "://u:" * depth + secret + "@h" * depth
         assert secret not in scrub(text)[0]
         assert find_secrets(scrub(text)[0]) == []
+
+
+def test_attack_a_text_that_never_settles_is_replaced_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the rounds run out, more goes than has to, never less."""
+    monkeypatch.setattr(secrets, "_ROUNDS", 1)
+    text, _ = Maker(8).make("jwt")
+
+    assert scrub(text) == ("[REDACTED:jwt:1]", [secrets.Secret("jwt", 0, len(text))])
 
 
 def test_attack_lookalikes_of_other_scripts_are_not_undone() -> None:

@@ -44,7 +44,7 @@ def test_the_text_of_a_memory_and_its_copy_as_written_are_both_scrubbed() -> Non
     text = f"her key is {_KEY}, her password is {_WORD}"
     draft = Semantic(
         text=text,
-        origin=Origin(provider="mem0", id="7", as_written={"memory": text, "pw": _WORD}),
+        origin=Origin(provider="mem0", id="7", as_written={"memory": text, "was": _WORD}),
     )
     clean, found = scrubbed(draft)
 
@@ -52,14 +52,14 @@ def test_the_text_of_a_memory_and_its_copy_as_written_are_both_scrubbed() -> Non
     assert isinstance(clean, Semantic)
     assert clean.text == said
     assert clean.origin == Origin(
-        provider="mem0", id="7", as_written={"memory": said, "pw": _WORD_TOKEN}
+        provider="mem0", id="7", as_written={"memory": said, "was": _WORD_TOKEN}
     )
     assert _fields(found) == [
         "/text",
         "/text",
         "/origin/as_written/memory",
         "/origin/as_written/memory",
-        "/origin/as_written/pw",
+        "/origin/as_written/was",
     ]
     assert found == screened(draft)
 

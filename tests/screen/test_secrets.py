@@ -165,6 +165,17 @@ def test_numbers_of_an_earlier_scrubbing_are_not_given_again() -> None:
     assert scrub(f"[REDACTED:jwt:999999999] {secret}")[0].endswith("[REDACTED:jwt:1]")
 
 
+def test_a_token_is_no_secret_whatever_stands_around_it() -> None:
+    """Neither as a password in an address, nor as the value of a name."""
+    for text in (
+        "://u:[REDACTED:url-password:1]@h.example9",
+        "password=[REDACTED:assigned-secret:12]abc123",
+        '{"token": "[REDACTED:stripe-key:123456789]"}',
+    ):
+        assert find_secrets(text) == []
+        assert find_secrets("[REDACTED:assigned-secret:1]", "password") == []
+
+
 @given(hostile_texts())
 def test_after_scrubbing_nothing_is_found(text: str) -> None:
     """So scrubbing twice is scrubbing once."""
