@@ -10,16 +10,22 @@ from functools import partial
 import msgspec
 
 from satchel.disk.forks import in_child
-from satchel.errors import MalformedError, ReadOnlyStoreError, SatchelError, UsageError
+from satchel.errors import (
+    ChangedError,
+    MalformedError,
+    ReadOnlyStoreError,
+    SatchelError,
+    UsageError,
+)
 from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.folding import FOLDED, Fact, Fold
+from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Config
+from satchel.memory.records import Bank, Config, Status
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
@@ -43,6 +49,7 @@ class _Ticket:
 
     records: Sequence[Sealed]
     batch: str | None
+    given: Unchanged | None = None
     places: list[int] = field(default_factory=list)
     error: SatchelError | None = None
     done: bool = False
@@ -111,15 +118,23 @@ class Ledger:
         self._queue: list[_Ticket] = []
         self._local = threading.local()
 
-    def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
+    def append(
+        self,
+        records: Sequence[Sealed],
+        *,
+        batch: str | None = None,
+        given: Unchanged | None = None,
+    ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
         Args:
             records: The records.
             batch: Id of the source record of the import that they belong to, which is in the log;
                 they stay invisible until ``batches.closing`` of it is appended.
+            given: What the records build on; nothing is appended when it is so no more.
 
         Raises:
+            ChangedError: If what was given is not so any more.
             MalformedError: If a record is not what a reader would accept.
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
@@ -135,7 +150,7 @@ class Ledger:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
         if any(_starts_epoch(record) for record in records):
             raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket([_looked_at(record) for record in records], batch)
+        ticket = _Ticket([_looked_at(record) for record in records], batch, given)
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -219,6 +234,7 @@ class Ledger:
                     "this machine knows none of the bank's owners",
                     hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
                 )
+            _require_given(found, waiting)
             after = self._commit(writing, found, waiting)
         self._acknowledge(after)
 
@@ -355,6 +371,17 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
+
+
+def _require_given(found: TrustedHead, waiting: Sequence[_Ticket]) -> None:
+    """Refuse an append that builds on what changed, also by one that is committed with it."""
+    changing = set[str]()
+    for ticket in waiting:
+        given = ticket.given
+        if given is not None and not found.fold.is_same(given, found.head.size, changing):
+            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+        models = [record.model for record in ticket.records if record.type == "status"]
+        changing.update(model.target for model in models if isinstance(model, Status))
 
 
 def _starts_epoch(record: Sealed) -> bool:

@@ -115,6 +115,7 @@ class Filter:
     run: str | None = None
     app: str | None = None
     session: str | None = None
+    slot: str | None = None
     since: str | None = None
     """First moment, included."""
 
@@ -159,6 +160,7 @@ class Filter:
     def is_plain(self) -> bool:
         """Whether it wants rows of all sorts, so that each one that is left out has a reason."""
         own = (self.types, self.kinds, self.user, self.agent, self.run, self.app, self.session)
+        own += (self.slot,)
         return all(one is None for one in (*own, self.since, self.until))
 
     def _speaks_of(self, row: Row) -> bool:
@@ -166,7 +168,7 @@ class Filter:
             return False
         if self.kinds is not None and row.kind not in self.kinds:
             return False
-        for name in ("user", "agent", "run", "app", "session"):
+        for name in ("user", "agent", "run", "app", "session", "slot"):
             wanted = getattr(self, name)
             if wanted is not None and getattr(row, name) != wanted:
                 return False
