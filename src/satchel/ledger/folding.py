@@ -11,7 +11,8 @@ and its status records without effect. Source: docs/spec/5-log.md, 5.8.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -114,7 +115,7 @@ class Fold:
 
         self._lock = threading.Lock()
         self._events: dict[str, tuple[_Event, ...]] = {}
-        self._replaced: dict[str, tuple[str, ...]] = {}  # by what took their place
+        self._replaced: dict[str, list[str]] = {}  # by what took their place
         self._batches: dict[str, Batch] = {}
         self._starts: list[int] = []
         self._spans: list[tuple[int, Batch]] = []
@@ -201,7 +202,7 @@ class Fold:
         counted = {seq for _, seq, _ in _counted(events, size)}
         return {event.by for event in events if event.by is not None and event.seq in counted}
 
-    def is_same(self, was: Unchanged, size: int, changing: Set[str] = frozenset()) -> bool:
+    def is_same(self, was: Unchanged, size: int, changing: AbstractSet[str] = frozenset()) -> bool:
         """Tell whether nothing was said since of what somebody builds on.
 
         Args:
@@ -250,7 +251,7 @@ class Fold:
             event = _Event(seq, model.state, batch, model.by)
             self._events[model.target] = (*self._events.get(model.target, ()), event)
             if model.by is not None:
-                self._replaced[model.by] = (*self._replaced.get(model.by, ()), model.target)
+                self._replaced.setdefault(model.by, []).append(model.target)
             if batch is None:
                 effect.targets.append(model.target)
                 self._sweep(model.target, event, effect)

@@ -17,7 +17,7 @@ from satchel.errors import (
     SatchelError,
     UsageError,
 )
-from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
+from satchel.ledger.authority import Authority, admission, founding, starts_epoch, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
@@ -25,7 +25,7 @@ from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, re
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Config, Status
+from satchel.memory.records import Bank, Status
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
@@ -148,7 +148,7 @@ class Ledger:
         wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
         if wrong is not None:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-        if any(_starts_epoch(record) for record in records):
+        if any(map(starts_epoch, records)):
             raise UsageError("a decision about the whole bank is not appended like a record")
         ticket = _Ticket([_looked_at(record) for record in records], batch, given)
         self._queue.append(ticket)
@@ -382,11 +382,6 @@ def _require_given(found: TrustedHead, waiting: Sequence[_Ticket]) -> None:
             raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
         models = [record.model for record in ticket.records if record.type == "status"]
         changing.update(model.target for model in models if isinstance(model, Status))
-
-
-def _starts_epoch(record: Sealed) -> bool:
-    model = record.model if record.type == "config" else None
-    return isinstance(model, Config) and model.action in DECISIONS
 
 
 def _looked_at(record: Sealed) -> Sealed:

@@ -159,9 +159,9 @@ class Filter:
     @property
     def is_plain(self) -> bool:
         """Whether it wants rows of all sorts, so that each one that is left out has a reason."""
-        own = (self.types, self.kinds, self.user, self.agent, self.run, self.app, self.session)
-        own += (self.slot,)
-        return all(one is None for one in (*own, self.since, self.until))
+        whose = (self.user, self.agent, self.run, self.app, self.session)
+        own = (self.types, self.kinds, *whose, self.slot, self.since, self.until)
+        return all(one is None for one in own)
 
     def _speaks_of(self, row: Row) -> bool:
         if self.types is not None and row.type not in self.types:
