@@ -180,7 +180,7 @@ class Bank:
         """
         options = _known("list", wanted, ListArguments)
         types, tags = options.pop("type", None), options.pop("tag", None)
-        asked = Wanted(types=_texts(types), tags=_texts(tags), **options)  # type: ignore[arg-type]
+        asked = Wanted(types=_texts(types), tags=_texts(tags), **options)
         with self._lifetime.use():
             return lists.list_memories(self._opened, asked)
 

@@ -6,7 +6,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
 
 _PREFIX = "blake3:"
-_LEAST_DIGITS = 6
+_LEAST_DIGITS, _ID_LENGTH = 6, 71
 _MOST_SHOWN = 5
 _DIGITS = frozenset("0123456789abcdef")
 
@@ -23,7 +23,7 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
         UnknownMemoryError: If there is none.
         UsageError: If there are several, or it is no id.
     """
-    if is_id(wanted):
+    if len(wanted) == _ID_LENGTH and is_id(wanted):
         found = list(view.get([wanted]).values())
     else:
         digits = wanted.removeprefix(_PREFIX).lower()
@@ -118,4 +118,4 @@ def newest_of(view: View, logged: Logged) -> Logged | None:
 
 
 def _shown(wanted: str) -> str:
-    return wanted if len(wanted) <= len(_PREFIX) + 64 else wanted[:32] + "…"
+    return wanted if len(wanted) <= _ID_LENGTH else wanted[:32] + "…"

@@ -10,6 +10,7 @@ from satchel.actions.memories.changing import CORRECTION, differing
 from satchel.actions.memories.naming import find_memory, find_record, versions_of
 from satchel.actions.memories.values import Memory, memory_of, state_of
 from satchel.actions.opened import OpenBank
+from satchel.errors import UsageError
 from satchel.ledger.view import Logged, View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import JsonObject
@@ -159,7 +160,10 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
 
     Raises:
         UnknownMemoryError: If there is no such memory.
+        UsageError: If the limit is below 1.
     """
+    if limit < 1:
+        raise UsageError("a history has at least 1 version", field="limit")
     with bank.ledger.reading() as view:
         found = find_memory(view, wanted)
         seen, ids = set[int](), sorted(view.versions(found.record.id))
