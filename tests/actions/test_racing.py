@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import pytest
@@ -101,12 +102,8 @@ def test_of_updates_at_once_one_is_made_and_the_others_are_told(bank: OpenBank) 
     """Without a key there is nothing else that would keep two from being current."""
     for turn in range(5):
         old = keep(bank, f"old {turn}")
-        done = together(
-            *(
-                lambda number=number: update(bank, old, Edit(members={"text": str(number)}))
-                for number in range(4)
-            )
-        )
+        edits = [Edit(members={"text": str(number)}) for number in range(4)]
+        done = together(*(partial(update, bank, old, edit) for edit in edits))
         refused = [each for each in done if isinstance(each, RetiredMemoryError)]
         assert len(refused) == 3
         (current,) = list_memories(bank, Wanted(limit=1))
@@ -118,10 +115,8 @@ def test_of_a_change_and_forgetting_at_once_one_wins(bank: OpenBank) -> None:
     """What somebody was told is forgotten does not go on in a new version."""
     for turn in range(8):
         old = keep(bank, f"old {turn}")
-        changed, gone = together(
-            lambda old=old: update(bank, old, Edit(members={"text": "new"})),
-            lambda old=old: forget(bank, [old]),
-        )
+        edit = Edit(members={"text": "new"})
+        changed, gone = together(partial(update, bank, old, edit), partial(forget, bank, [old]))
         assert isinstance(changed, RetiredMemoryError) != isinstance(gone, RetiredMemoryError)
         shown = texts(bank)
         assert shown == ([] if isinstance(changed, RetiredMemoryError) else ["new"])
@@ -132,7 +127,7 @@ def test_of_a_change_and_forgetting_at_once_one_wins(bank: OpenBank) -> None:
 def test_threads_of_one_bank_that_remember_under_one_key_lose_nothing(bank: OpenBank) -> None:
     """Also where their appends are committed together."""
     done = together(
-        *(lambda n=n: remember(bank, {"text": str(n)}, key="k") for n in range(8)),
+        *(partial(remember, bank, {"text": str(n)}, key="k") for n in range(8)),
     )
     assert not [each for each in done if isinstance(each, Exception)]
     (current,) = list_memories(bank, Wanted(key="k"))
@@ -151,7 +146,7 @@ def test_another_program_that_changed_it_is_seen(bank: OpenBank) -> None:
                 newer[0] = update(other, old, Edit(members={"text": "theirs"})).id
         return append(*arguments, **options)  # type: ignore[arg-type]
 
-    bank.ledger.append = late  # type: ignore[assignment]
+    bank.ledger.append = late  # type: ignore[method-assign]
     with pytest.raises(RetiredMemoryError) as raised:
         update(bank, old, Edit(members={"text": "ours"}))
     assert raised.value.current == newer[0]

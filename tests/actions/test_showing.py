@@ -5,6 +5,7 @@ import json
 import pytest
 from bank_kit import keep
 from blake3 import blake3
+from msgspec.structs import replace
 
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
 from satchel.actions.memories.counting import stats
@@ -68,6 +69,7 @@ def test_history_tells_each_version_and_what_it_changed(bank: OpenBank) -> None:
     one = keep(bank, "one", tags=["a"])
     two = update(bank, one, Edit(members={"text": "two"}), reason="why", actor="who").id
     three = correct(bank, two, Edit(members={"tags": None}), reason="wrong").id
+    found = history(bank, one)
     for start in (one, two, three):
         found = history(bank, start)
         assert [each.id for each in found.versions] == [one, two, three]
@@ -111,8 +113,7 @@ def test_history_of_a_key_has_what_was_forgotten_in_between(bank: OpenBank) -> N
 
 def test_a_long_history_shows_the_newest_and_counts_the_rest(bank: OpenBank) -> None:
     """What is different is told of the first that is shown, too."""
-    for number in range(7):
-        last = remember(bank, {"text": str(number)}, key="k").id
+    last = [remember(bank, {"text": str(number)}, key="k").id for number in range(7)][-1]
     found = history(bank, last, limit=3)
     assert [each.memory.text for each in found.versions] == ["4", "5", "6"]
     assert found.versions[0].differs == {"text": ["3", "4"]}
@@ -140,8 +141,6 @@ def test_a_version_that_was_erased_is_counted(bank: OpenBank) -> None:
     bank.ledger.append([seal(Erasure(entry=one, at=now()))])
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [one])
-        from msgspec.structs import replace
-
         writing.rewrite(bank.id, [replace(row, body=None)])
     found = history(bank, two)
     assert ([each.id for each in found.versions], found.left_out) == ([two], 1)

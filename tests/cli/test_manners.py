@@ -83,8 +83,19 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks adopt": ["strange"],
         "banks accept-loss": ["here"],
         "banks accept-gone": ["blake3:" + "0" * 64],
+        "remember": ["likes tea"],
+        "update": [THERE, "likes coffee"],
+        "correct": [THERE, "likes coffee"],
+        "forget": [THERE],
+        "restore": [THERE],
+        "show": [THERE],
+        "history": [THERE],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
+
+
+THERE = "{there}"
+"""Stands for the id of a memory that is there."""
 
 
 def has_banks(satchel: Run) -> None:
@@ -101,7 +112,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     if words[0] == "banks":
         has_banks(satchel)
-    ran = satchel(*working(words, sealed, mem0), "--json")
+    there = satchel("remember", "likes milk", "--bank", "here").out.strip()
+    arguments = [there if word == THERE else word for word in working(words, sealed, mem0)]
+    ran = satchel(*arguments, "--json")
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)
     assert ran.err == ""

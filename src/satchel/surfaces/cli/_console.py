@@ -123,7 +123,7 @@ def _joined(parts: Iterable[object], style: str) -> Text:
 
 def facts(rows: Iterable[tuple[str, object]]) -> None:
     """Print names and values in two columns."""
-    table([], ([Text(name, style="dim"), value] for name, value in rows))
+    table([], ([dim(name), value] for name, value in rows))
 
 
 def table(columns: list[str], rows: Iterable[list[object]]) -> None:
@@ -204,6 +204,13 @@ def bytes_in(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except OSError:  # what is wrong with it is said by whoever opens it
         return 0
+
+
+def dim(text: str) -> Text:
+    """Return text from anywhere in a colour that steps back."""
+    shown = safe(text)
+    shown.stylize("dim")
+    return shown
 
 
 def gist(text: str) -> str:

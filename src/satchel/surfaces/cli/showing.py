@@ -19,6 +19,7 @@ from satchel.surfaces.cli import _members as say
 from satchel.surfaces.cli._console import (
     bytes_in,
     count,
+    dim,
     facts,
     gist,
     is_long,
@@ -189,7 +190,7 @@ def _line(memory: Memory) -> list[object]:
     marks = [f"#{tag}" for tag in memory.tags]
     said = safe(gist(memory.gist))
     if marks:
-        said.append("  ").append_text(Text(gist(" ".join(marks)), style="dim"))
+        said.append("  ").append_text(dim(gist(" ".join(marks))))
     when = memory.occurred_at or memory.created_at or memory.arrived_at
     return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
 
