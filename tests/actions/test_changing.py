@@ -211,9 +211,7 @@ def test_of_several_all_are_forgotten_or_none(bank: OpenBank) -> None:
 
 
 def test_only_memories_are_forgotten(bank: OpenBank) -> None:
-    """Attack or mistake: the id of an import would forget it whole, the bank's own would say
-    nothing that makes sense.
-    """
+    """Attack or mistake: the id of an import would forget all that came with it."""
     source = seal(Source(provider="mem0", format="mem0", at=now()))
     status = seal(Status(target=source.id, state="promoted", at=now()))
     edge = seal(Edge(source="a", target="b", kind="c"))

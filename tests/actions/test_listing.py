@@ -27,6 +27,7 @@ def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:
         page = list_memories(bank, Wanted(after=after, **wanted))
         assert len(page) <= wanted.get("limit", 50)
         found += page
+        assert len(found) <= 1000, "a page begins where the last one began"
         after = page.next
         if after is None:
             return [memory.text for memory in found]
@@ -214,3 +215,17 @@ def test_a_memory_is_put_into_words(bank: OpenBank, members: dict[str, Any], gis
     keep(bank, **{"text": None, **members})
     (memory,) = list_memories(bank, Wanted())
     assert memory.gist == gist
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0", '"', "\\", "\x1b", "é", "🫖", "a\u2028"])
+def test_a_label_or_key_of_any_text_finds_what_has_it(bank: OpenBank, text: str) -> None:
+    """And nothing else; what no memory can have finds nothing."""
+    keep(bank, "other", tags=["x"], key="x")
+    wanted = []
+    if text != "\ud800":
+        keep(bank, "it", tags=["y", text], key=text)
+        wanted = ["it"]
+    keep(bank, text if wanted else "z", metadata={"said": text if wanted else ""})
+    assert texts(bank, tags=[text]) == wanted
+    assert texts(bank, key=text) == wanted
+    assert texts(bank, key=text, oldest_first=True) == wanted

@@ -1,6 +1,6 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -20,6 +20,10 @@ from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX, Sealed
 
 _TOGETHER = 256
+
+Likely = Callable[[bytes], bool]
+"""Tells whether a record with these canonical bytes could be wanted."""
+
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
@@ -104,8 +108,16 @@ class View:
         seen = [(logged.record.id, logged.row.seq) for logged in records]
         return Unchanged(self.head.size, seen)
 
-    def scan(self, wanted: Filter = _ALL, *, after: int = -1) -> Iterator[Logged]:
+    def scan(
+        self, wanted: Filter = _ALL, *, after: int = -1, likely: Likely | None = None
+    ) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
+
+        Args:
+            wanted: Which.
+            after: Start after this place.
+            likely: Tells by the bytes of a record, before it is proved, whether the caller could
+                want it; only with a filter that wants records of some sort.
 
         Where the filter wants records of all sorts, none can be hidden: each place that the store
         leaves out has to have a reason in the log.
@@ -114,6 +126,8 @@ class View:
             VerificationError: If one is not what was logged, or is hidden.
         """
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if likely is not None:
+            rows = (row for row in rows if row.body is None or likely(row.body))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq

@@ -9,11 +9,12 @@ import msgspec
 from satchel.actions.memories.drafting import moment as moment_from
 from satchel.actions.memories.values import Memory, has_expired, key_of, memory_of, moment_of
 from satchel.actions.opened import OpenBank
-from satchel.errors import UsageError
-from satchel.ledger.view import Logged, View
+from satchel.errors import UsageError, ValueRefusedError
+from satchel.ledger.view import Likely, Logged, View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.ports.rows import Filter
+from satchel.seal.encoding.jcs import canonical
 
 MOST = 10_000
 """Memories on one page at most."""
@@ -112,6 +113,14 @@ class _Choice:
         self.after = wanted.after
         self._wanted = wanted
         self._moment = moment
+        texts = [*wanted.tags, *([wanted.key] if wanted.key is not None else [])]
+        self._texts = [_written(text) for text in texts]
+
+    @property
+    def likely(self) -> Likely | None:
+        """What tells by the bytes of a record whether it could be taken; None where all could."""
+        texts = self._texts
+        return (lambda body: all(text in body for text in texts)) if texts else None
 
     def takes(self, logged: Logged) -> bool:
         wanted, entry = self._wanted, logged.model
@@ -122,6 +131,14 @@ class _Choice:
         if not set(wanted.tags) <= set(entry.tags):
             return False
         return wanted.everything or not has_expired(logged, self._moment)
+
+
+def _written(text: str) -> bytes:
+    """Return a text as it stands in the canonical bytes of a record that has it."""
+    try:
+        return canonical(text)
+    except ValueRefusedError:  # a lone surrogate: no record has it
+        return b"\0"
 
 
 def _filter(wanted: Wanted) -> Filter:
@@ -156,7 +173,8 @@ def _forwards(
     progress: Progress | None,
 ) -> list[Logged]:
     found = list[Logged]()
-    for logged in view.scan(chosen, after=-1 if choice.after is None else choice.after):
+    after = -1 if choice.after is None else choice.after
+    for logged in view.scan(chosen, after=after, likely=choice.likely):
         if progress is not None:
             progress(logged.seq, size)
         if choice.takes(logged):
@@ -179,7 +197,7 @@ def _backwards(
     found, stretch, before = list[Logged](), max(_FIRST_STRETCH, 2 * limit), end
     while before > 0 and len(found) < limit:
         start = max(0, before - stretch)
-        rows = view.scan(chosen, after=start - 1)
+        rows = view.scan(chosen, after=start - 1, likely=choice.likely)
         some = deque[Logged](maxlen=limit - len(found))
         for logged in takewhile(lambda each, end=before: each.seq < end, rows):  # type: ignore[misc]
             if progress is not None:
