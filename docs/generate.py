@@ -24,6 +24,16 @@ ROOT = Path(__file__).parent
 REFERENCE = ROOT / "reference"
 COMMANDS = (
     (),
+    ("init",),
+    ("remember",),
+    ("list",),
+    ("show",),
+    ("history",),
+    ("stats",),
+    ("update",),
+    ("correct",),
+    ("forget",),
+    ("restore",),
     ("convert",),
     ("inspect",),
     ("verify",),

@@ -85,8 +85,19 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
+        "remember": ["likes tea"],
+        "update": [THERE, "likes coffee"],
+        "correct": [THERE, "likes coffee"],
+        "forget": [THERE],
+        "restore": [THERE],
+        "show": [THERE],
+        "history": [THERE],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
+
+
+THERE = "{there}"
+"""Stands for the id of a memory that is there."""
 
 
 def has_banks(satchel: Run) -> None:
@@ -105,7 +116,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
         has_banks(satchel)
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
-    ran = satchel(*working(words, sealed, mem0), "--json")
+    there = satchel("remember", "likes milk", "--bank", "here").out.strip()
+    arguments = [there if word == THERE else word for word in working(words, sealed, mem0)]
+    ran = satchel(*arguments, "--json")
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)
     assert ran.err == ""

@@ -34,7 +34,8 @@ from satchel.errors import (
 )
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
-from satchel.ledger.ledger import Ledger, _Ticket
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.waiting import Ticket
 from satchel.ledger.witness import Witness
 from satchel.memory.records import Bank, Config
 from satchel.seal.records import Sealed
@@ -131,7 +132,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
         records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
-        made._commit(writing, None, [_Ticket([(one, one.model) for one in records], None)])
+        made._commit(writing, None, [Ticket([(one, one.model) for one in records], None)])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "stranger"
     with pytest.raises(ReadOnlyStoreError):

@@ -12,7 +12,8 @@ import is undone. Source: docs/spec/5-log.md, 5.8.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -48,6 +49,30 @@ class Effect(NamedTuple):
     sweeps: list[Sweep]
 
 
+class Said(NamedTuple):
+    """What one status record says of a record."""
+
+    place: int
+    """From where on it counts."""
+
+    seq: int
+    """Where it stands; not the same where it came with an import."""
+
+    state: str
+    by: str | None
+    """Id of the record that takes the place of the one it speaks of."""
+
+
+class Unchanged(NamedTuple):
+    """What somebody saw, and builds on."""
+
+    size: int
+    """Records in the log then."""
+
+    records: Sequence[tuple[str, int]]
+    """Ids and places of the records whose standing counts."""
+
+
 @dataclass(slots=True)
 class Batch:
     """One import."""
@@ -73,6 +98,7 @@ class _Event(NamedTuple):
     seq: int
     state: str
     batch: Batch | None
+    by: str | None
 
     def place(self) -> int | None:
         """Return the place from which it counts."""
@@ -91,6 +117,7 @@ class Fold:
 
         self._lock = threading.Lock()
         self._events: dict[str, tuple[_Event, ...]] = {}
+        self._replaced: dict[str, list[str]] = {}  # by what took their place
         self._batches: dict[str, Batch] = {}
         self._starts: list[int] = []
         self._spans: list[tuple[int, Batch]] = []
@@ -150,6 +177,49 @@ class Fold:
             retired = PENDING
         return Standing(retired, hold)
 
+    def said(self, identity: str, seq: int, size: int) -> list[Said]:
+        """Return what was said of a record when the log had ``size`` records, in order."""
+        events = self._events.get(identity, ())
+        batch = self._batch_at(seq)
+        if batch is not None:
+            events += self._events.get(batch.source, ())
+        found = (Said(event.place() or 0, event.seq, event.state, event.by) for event in events)
+        counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
+        return sorted(said for said in found if said[:2] in counted)
+
+    def versions(self, identity: str, size: int) -> set[str]:
+        """Return the ids of all records that took one another's place, up to and from one."""
+        found, waiting = {identity}, [identity]
+        while waiting:
+            one = waiting.pop()
+            before = [each for each in self._replaced.get(one, ()) if one in self._by(each, size)]
+            new = {*before, *self._by(one, size)} - found
+            found |= new
+            waiting += new
+        return found
+
+    def _by(self, identity: str, size: int) -> set[str]:
+        """Return what took the place of a record."""
+        events = [event for event in self._events.get(identity, ()) if event.by is not None]
+        counted = {seq for _, seq, _ in self._counted(events, size)}
+        return {event.by for event in events if event.by is not None and event.seq in counted}
+
+    def is_same(self, was: Unchanged, size: int, changing: AbstractSet[str] = frozenset()) -> bool:
+        """Tell whether nothing was said since of what somebody builds on.
+
+        Args:
+            was: What was seen.
+            size: How long the log is now.
+            changing: Ids of records of which something is about to be said.
+        """
+        for identity, seq in was.records:
+            batch = self._batch_at(seq)
+            if identity in changing or (batch is not None and batch.source in changing):
+                return False
+            if self.standing(identity, seq, was.size) != self.standing(identity, seq, size):
+                return False
+        return True
+
     def batch_number(self, seq: int) -> int:
         """Return the number of the batch that a place belongs to; 0 for none."""
         batch = self._batch_at(seq)
@@ -193,8 +263,10 @@ class Fold:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
-            event = _Event(seq, model.state, batch)
+            event = _Event(seq, model.state, batch, model.by)
             self._events[model.target] = (*self._events.get(model.target, ()), event)
+            if model.by is not None:
+                self._replaced.setdefault(model.by, []).append(model.target)
             if batch is None:
                 effect.targets.append(model.target)
                 self._sweep(model.target, event, effect)

@@ -4,27 +4,31 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 import msgspec
 
 from satchel.disk.forks import in_child
-from satchel.errors import MalformedError, ReadOnlyStoreError, SatchelError, UsageError
-from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
+from satchel.errors import (
+    ReadOnlyStoreError,
+    SatchelError,
+    UsageError,
+)
+from satchel.ledger.authority import Authority, admission, founding, starts_epoch, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.folding import FOLDED, Fact, Fold
+from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
+from satchel.ledger.waiting import Logging, Ticket, looked_at, require_given
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Config, Model
+from satchel.memory.records import Bank, Model
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
-from satchel.seal.batches import open_many
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
@@ -37,22 +41,6 @@ _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""
-
-
-Logging = tuple[Sealed, Model]
-"""A record on its way into the log, and its typed value."""
-
-
-@dataclass(slots=True)
-class _Ticket:
-    """One append that waits for its commit."""
-
-    records: Sequence[Logging]
-    batch: str | None
-    side: Mapping[str, bytes | None] = field(default_factory=dict)
-    places: list[int] = field(default_factory=list)
-    error: SatchelError | None = None
-    done: bool = False
 
 
 class Ledger:
@@ -109,7 +97,7 @@ class Ledger:
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
             found = ledger._commit(
-                writing, None, [_Ticket([(record, record.model) for record in records], None)]
+                writing, None, [Ticket([(record, record.model) for record in records], None)]
             )
         ledger._acknowledge(found)
         return ledger
@@ -117,7 +105,7 @@ class Ledger:
     def _begin(self) -> None:
         """Start without anything under way; a child's parent goes on with what it had."""
         self._lock = threading.Lock()
-        self._queue: list[_Ticket] = []
+        self._queue: list[Ticket] = []
         self._local = threading.local()
 
     def append(
@@ -126,6 +114,7 @@ class Ledger:
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
+        given: Unchanged | None = None,
     ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
@@ -134,8 +123,10 @@ class Ledger:
             batch: Id of the source record of the import that they belong to, which is in the log;
                 they stay invisible until ``batches.closing`` of it is appended.
             side: Unlogged values to set in the same moment, or to remove.
+            given: What the records build on; nothing is appended when it is so no more.
 
         Raises:
+            ChangedError: If what was given is not so any more.
             MalformedError: If a record is not what a reader would accept.
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
@@ -149,9 +140,9 @@ class Ledger:
         wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
         if wrong is not None:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-        if any(_starts_epoch(record) for record in records):
+        if any(map(starts_epoch, records)):
             raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket(_looked_at(records), batch, side or {})
+        ticket = Ticket(looked_at(records), batch, side or {}, given)
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -200,7 +191,7 @@ class Ledger:
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
                 after = self._commit(
-                    writing, after, [_Ticket([(record, record.model) for record in records], None)]
+                    writing, after, [Ticket([(record, record.model) for record in records], None)]
                 )
         self._acknowledge(after)
         return after
@@ -221,14 +212,14 @@ class Ledger:
         for ticket in waiting:
             ticket.done = True
 
-    def _commit_alone(self, ticket: _Ticket) -> None:
+    def _commit_alone(self, ticket: Ticket) -> None:
         ticket.error = None
         try:
             self._commit_together([ticket])
         except SatchelError as error:
             ticket.error = error
 
-    def _commit_together(self, waiting: list[_Ticket]) -> None:
+    def _commit_together(self, waiting: list[Ticket]) -> None:
         witnessed = self._witnessed()
         with self._store.writing() as writing:
             found = self._trusted(writing, witnessed)
@@ -237,11 +228,12 @@ class Ledger:
                     "this machine knows none of the bank's owners",
                     hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
                 )
+            require_given(found, waiting)
             after = self._commit(writing, found, waiting)
         self._acknowledge(after)
 
     def _commit(
-        self, writing: Writer, found: TrustedHead | None, waiting: Sequence[_Ticket]
+        self, writing: Writer, found: TrustedHead | None, waiting: Sequence[Ticket]
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
         at = self._clock()
@@ -377,17 +369,3 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
-
-
-def _starts_epoch(record: Sealed) -> bool:
-    model = record.model if record.type == "config" else None
-    return isinstance(model, Config) and model.action in DECISIONS
-
-
-def _looked_at(records: Sequence[Sealed]) -> list[Logging]:
-    """Return records as their own bytes have them: what is logged once cannot be taken back."""
-    opened = open_many(records)
-    for (found, _), record in zip(opened, records, strict=True):
-        if found.id != record.id or found.type != record.type:
-            raise MalformedError("the bytes are those of another record", field="id")
-    return opened

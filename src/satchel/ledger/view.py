@@ -1,25 +1,29 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
-from satchel.ledger.blobs import verified
 from satchel.ledger.epochs import Verdict
-from satchel.ledger.folding import Fold
+from satchel.ledger.folding import Fold, Said, Unchanged
 from satchel.ledger.heads import require_leaves, require_logged
 from satchel.memory.records import Model
+from satchel.ports.blobs import verified
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
 from satchel.ports.vectors import Generation, Given
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
+from satchel.seal.records import PREFIX, Sealed
 
 _TOGETHER = 256
+
+Likely = Callable[[bytes], bool]
+"""Tells whether a record with these canonical bytes could be wanted."""
+
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
@@ -87,8 +91,53 @@ class View:
         rows = self._reader.get(self._bank, ids)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
-    def scan(self, wanted: Filter = _ALL, *, after: int = -1) -> Iterator[Logged]:
+    def at(self, places: Sequence[int]) -> list[Logged]:
+        """Return the records at places of the log, in its order; those not to be seen are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows = self._reader.at(self._bank, places)
+        return self._proved(sorted(rows, key=attrgetter("seq")))
+
+    def starting(self, digits: str, *, limit: int) -> list[Logged]:
+        """Return some records whose hash starts with hexadecimal digits.
+
+        Each is proved. That the store knows no other is its word.
+
+        Raises:
+            VerificationError: If one is not what was logged, or starts otherwise.
+        """
+        found = self.get(self._reader.ids(self._bank, digits, limit=limit))
+        for identity, logged in found.items():
+            if not identity.startswith(PREFIX + digits):
+                raise _misled(logged.row)
+        return list(found.values())
+
+    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+        """Return what was said of a record, now or when the log had so many records."""
+        size = self.head.size if as_of is None else min(as_of, self.head.size)
+        return self._fold.said(logged.record.id, logged.seq, size)
+
+    def versions(self, identity: str) -> set[str]:
+        """Return the ids of what took one another's place, up to and from a record."""
+        return self._fold.versions(identity, self.head.size)
+
+    def unchanged(self, records: Iterable[Logged]) -> Unchanged:
+        """Return what an append has to be given that builds on the standing of records."""
+        seen = [(logged.record.id, logged.row.seq) for logged in records]
+        return Unchanged(self.head.size, seen)
+
+    def scan(
+        self, wanted: Filter = _ALL, *, after: int = -1, likely: Likely | None = None
+    ) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
+
+        Args:
+            wanted: Which.
+            after: Start after this place.
+            likely: Tells by the bytes of a record, before it is proved, whether the caller could
+                want it; only with a filter that wants records of some sort.
 
         Where the filter wants records of all sorts, none can be hidden: each place that the store
         leaves out has to have a reason in the log.
@@ -97,6 +146,8 @@ class View:
             VerificationError: If one is not what was logged, or is hidden.
         """
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if likely is not None:
+            rows = (row for row in rows if row.body is None or likely(row.body))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq

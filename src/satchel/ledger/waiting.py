@@ -1,0 +1,58 @@
+"""What waits to be appended to a log, and what it builds on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from satchel.errors import ChangedError, MalformedError, SatchelError
+from satchel.ledger.folding import Unchanged
+from satchel.ledger.heads import TrustedHead
+from satchel.memory.records import Model, Status
+from satchel.seal.batches import open_many
+from satchel.seal.records import Sealed
+
+Logging = tuple[Sealed, Model]
+"""A record on its way into the log, and its typed value."""
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One append that waits for its commit."""
+
+    records: Sequence[Logging]
+    batch: str | None
+    """Id of the source record of the import that they belong to."""
+
+    side: Mapping[str, bytes | None] = field(default_factory=dict)
+    given: Unchanged | None = None
+    places: list[int] = field(default_factory=list)
+    error: SatchelError | None = None
+    done: bool = False
+
+
+def require_given(found: TrustedHead, waiting: Sequence[Ticket]) -> None:
+    """Refuse an append that builds on what changed, also by one that is committed with it.
+
+    Raises:
+        ChangedError: If there is one.
+    """
+    changing = set[str]()
+    for ticket in waiting:
+        given = ticket.given
+        if given is not None and not found.fold.is_same(given, found.head.size, changing):
+            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+        models = [model for _, model in ticket.records]
+        changing.update(model.target for model in models if isinstance(model, Status))
+
+
+def looked_at(records: Sequence[Sealed]) -> list[Logging]:
+    """Return records as their own bytes have them: what is logged once cannot be taken back.
+
+    Raises:
+        MalformedError: If a record is not what a reader would accept.
+        LimitError: If one is too large.
+    """
+    opened = open_many(records)
+    for (found, _), record in zip(opened, records, strict=True):
+        if found.id != record.id or found.type != record.type:
+            raise MalformedError("the bytes are those of another record", field="id")
+    return opened
