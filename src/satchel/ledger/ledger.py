@@ -156,7 +156,7 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found), found.fold, found.verdict)
+            yield View(reader, found, self._tree(reader, found))
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]

@@ -1,0 +1,1 @@
+"""Moving memory between banks, files and stores."""
