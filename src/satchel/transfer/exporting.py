@@ -199,7 +199,7 @@ def scope_of(wanted: Selection) -> FileScope:
     """Return what a statement says of how much of the memory a file holds."""
     if wanted.is_whole:
         return FileScope(kind="full")
-    return FileScope(kind="filter", filter=msgspec.to_builtins(wanted))
+    return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(wanted)))
 
 
 def head_members(view: View) -> dict[str, Any]:
