@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from transfer_kit import append, import_into, new_bank
 
-from satchel.actions.comparing import compare
 from satchel.actions.config import load_settings
-from satchel.actions.exporting import ExportOptions, export
+from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.exporting import ExportOptions, export
 from satchel.actions.opened import opened_bank
 from satchel.errors import (
     EmptyInputError,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from satchel.actions.exporting import (
+from satchel.actions.moving.exporting import (
     Export,
     ExportOptions,
     export,
@@ -169,7 +169,7 @@ def diff_command(
 
     Example: `satchel diff assistant memory.pam.jsonl`
     """
-    from satchel.actions.comparing import compare
+    from satchel.actions.moving.comparing import compare
 
     found = compare(state.settings, a, b, limit=limit)
     if as_json:

@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from satchel.errors import SatchelError, TargetError, UsageError
-from satchel.surfaces.cli import about, banks, exporting, keys, sealing
+from satchel.surfaces.cli import about, banks, copies, exporting, keys, sealing
 from satchel.surfaces.cli._console import ReaderGoneError, print_error, print_json, state
 
 _INTERRUPTED = 130
@@ -78,6 +78,7 @@ sealing.add_to(app)
 keys.add_to(app)
 banks.add_to(app)
 exporting.add_to(app)
+copies.add_to(app)
 about.add_to(app)
 
 
