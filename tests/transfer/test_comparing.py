@@ -70,14 +70,14 @@ def test_a_thing_that_says_something_else_is_changed_and_its_fields_named() -> N
 
 def test_a_link_to_the_same_parent_under_another_id_is_no_change() -> None:
     """As a file has it whose records get new ids with each reading; another parent is one."""
-    sides, other_parent = [], about(9, "other")
+    draft = {"type": "semantic", "text": "child", "created_at": "2026-01-01T00:00:00.000000Z"}
+    draft_of = {**draft, "origin": {"provider": "test", "id": "2"}}
+    sides, other_parent = list[list[Sealed]](), about(9, "other")
     for _ in range(2):
         parent = about(1, "parent")
-        draft = {"type": "semantic", "text": "child", "created_at": "2026-01-01T00:00:00.000000Z"}
-        child = derive([parent], {**draft, "origin": {"provider": "test", "id": "2"}})
-        sides.append([parent, child])
-    assert numbers(between(*sides)) == (2, 0, 0, 0)
-    moved = derive([other_parent], {**draft, "origin": {"provider": "test", "id": "2"}})
+        sides.append([parent, derive([parent], draft_of)])
+    assert numbers(between(sides[0], sides[1])) == (2, 0, 0, 0)
+    moved = derive([other_parent], draft_of)
     found = between(sides[0], [*sides[1][:1], other_parent, moved])
     assert numbers(found) == (1, 0, 1, 1)
     assert found.first_changed[0].fields == ["parent_ids"]
@@ -106,7 +106,7 @@ def test_the_numbers_are_of_all_and_the_names_of_the_first() -> None:
     found = between(one, other, limit=3)
     assert numbers(found) == (0, 40, 30, 50)
     shown = (found.first_only_a, found.first_only_b, found.first_changed)
-    assert [len(part) for part in shown] == [3, 3, 3]  # type: ignore[arg-type]
+    assert [len(part) for part in shown] == [3, 3, 3]
 
 
 def test_a_nonce_written_into_the_content_hides_no_difference() -> None:
@@ -137,8 +137,7 @@ def test_a_bank_its_export_and_the_file_it_came_from_are_the_same(
     with opened_bank(settings) as found:
         for name in ("a.pam", "a.mem0.json"):
             export(found, tmp_path / name, ExportOptions())
-            current = found.ledger
-        with current.reading() as view:
+        with found.ledger.reading() as view:
             first = next(one for one in view.scan() if one.record.type == "semantic").record
     sides = ["assistant", str(mem0), str(tmp_path / "a.pam"), str(tmp_path / "a.mem0.json")]
     for side in sides[1:]:

@@ -204,19 +204,20 @@ class Fold:
         elif receipt.action == CLOSED:
             batch.closed = seq
             effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
-            effect.targets.extend(
-                target
-                for target, events in self._events.items()
-                if any(event.batch is batch for event in events)
-            )
+            for target, events in self._events.items():
+                own = [event for event in events if event.batch is batch]
+                if own:
+                    effect.targets.append(target)
+                for event in own:
+                    self._sweep(target, event, effect)
 
     def _sweep(self, source: str, event: _Event, effect: Effect) -> None:
         """Note what a status of a whole import changes."""
         batch = self._batches.get(source)
         for span in batch.spans if batch is not None else ():
             if event.state in RETIRING:
-                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.seq))
-                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.seq))
+                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.place()))
+                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.place()))
             elif event.state == "restored":
                 again = None if batch is not None and batch.closed is not None else PENDING
                 effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))

@@ -266,6 +266,8 @@ class Ledger:
             )
             commit = Commit(rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps)
             writing.append(self.bank, commit)
+            if sweeps and changes:  # what is said of one record counts after what is said of all
+                writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
         except BaseException:
             fold.forget_from(before)
             raise
