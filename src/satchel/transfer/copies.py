@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
-from operator import attrgetter
 
 from satchel.errors import VerificationError
 from satchel.ledger.blobs import verified
@@ -20,17 +18,21 @@ from satchel.ledger.heads import TrustedHead, nodes_of, opened_head, require_lea
 from satchel.memory.records import Erasure, FileVersion, Model
 from satchel.ports.rows import Filter, Row, Standing, derive_row
 from satchel.ports.store import Change, Commit, Reader, Writer
+from satchel.seal.limits import DEFAULT_LIMITS, MIB
 from satchel.seal.log import leaf_of
 from satchel.seal.proved_tree import ProvedTree, grown
 from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.tree import Frontier
 
-TOGETHER = 128
-"""Records of a log that are in memory at a time; each may be as large as the limits allow."""
+TOGETHER = 256
+"""Records of a log that are in memory at a time, when they are not large."""
+
+_BYTES_TOGETHER = 4 * MIB
 
 Progress = Callable[[int, int], None]
 """Called now and then with the records done and the records there are."""
 
+_ALL = Filter(retired=True, held=True)
 _TOLD = Filter(types=FOLDED, retired=True, held=True)
 
 
@@ -152,17 +154,39 @@ def tail(copy: Copy, start: int) -> Iterator[list[tuple[Row, tuple[Sealed, Model
     Raises:
         VerificationError: If one is missing, or not what was logged.
     """
-    fold, size = copy.found.fold, copy.size
-    for first in range(start, size, TOGETHER):
-        places = range(first, min(first + TOGETHER, size))
-        rows = sorted(copy.reader.at(copy.bank, places), key=attrgetter("seq"))
+    fold, size, place = copy.found.fold, copy.size, start
+    for rows in _some(copy.reader.scan(copy.bank, _ALL, after=start - 1)):
+        places = range(place, place + len(rows))
         if [row.seq for row in rows] != list(places):
-            raise VerificationError(f"records between {first} and {places.stop} are missing")
+            raise VerificationError(f"records between {place} and {places.stop} are missing")
         logged = require_logged(copy.tree, copy.bank, rows)
         for row, one in zip(rows, logged, strict=True):
             if one is None and not fold.is_erased(row.id, size):
                 raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
         yield list(zip(rows, logged, strict=True))
+        place = places.stop
+    if place != size:
+        raise VerificationError(f"records after {place} are missing")
+
+
+def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Yield rows some at a time, never much of what somebody else's store gives.
+
+    Raises:
+        VerificationError: If one is larger than a record may be.
+    """
+    held, size = list[Row](), 0
+    for row in rows:
+        length = len(row.body or b"")
+        if length > DEFAULT_LIMITS.entry_bytes:
+            raise VerificationError(f"record {row.seq} has {length} bytes, which none may have")
+        held.append(row)
+        size += length
+        if len(held) == TOGETHER or size > _BYTES_TOGETHER:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def carry(
@@ -211,7 +235,7 @@ def carry(
 def _facts(source: Copy, start: int) -> list[Fact]:
     """Return what the log says of its own records, from a place on."""
     found, rows = list[Fact](), source.reader.scan(source.bank, _TOLD, after=start - 1)
-    while some := list(islice(rows, TOGETHER)):
+    for some in _some(rows):
         for row, logged in zip(some, require_logged(source.tree, source.bank, some), strict=True):
             if logged is None:
                 raise VerificationError(f"record {row.seq} is empty, and of a type that is not")
