@@ -103,9 +103,7 @@ def _exists(path: Path) -> bool:
 
 
 def _current(view: View) -> Iterator[Sealed]:
-    for logged in view.scan(Filter()):
-        logged.record.model = logged.model  # so that it is not made again
-        yield logged.record
+    return (logged.record for logged in view.scan(Filter()))
 
 
 def _of_file(settings: Settings, path: Path) -> _Side:
