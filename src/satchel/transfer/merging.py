@@ -7,42 +7,34 @@ same once each took in the other. Source: docs/spec/5-log.md, 5.9.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from satchel.disk.spool import Spool
 from satchel.errors import AdoptedError
-from satchel.ledger.authority import DECISIONS
 from satchel.ledger.batches import closing
-from satchel.ledger.folding import CLOSED, GROUP, Fact, Fold
-from satchel.ledger.heads import require_logged
+from satchel.ledger.folding import CLOSED, Fact, Fold
 from satchel.ledger.ledger import Ledger
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Config, Erasure, Model, Receipt, Source, Status
+from satchel.memory.records import Receipt, Source, Status
 from satchel.memory.times import now
-from satchel.ports.rows import PENDING, Filter, Row
+from satchel.ports.rows import Row
 from satchel.ports.store import Reader, Store
-from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.copies import (
     TOGETHER,
     Carried,
     Copy,
     Progress,
-    blobs_named,
     carry_blobs,
     copy_in,
     empty_erased,
-    tail,
 )
+from satchel.transfer.unmerged import FORMAT, Conflict, Merged, Unmerged, sources
 
-FORMAT = "satchel-merge"
-"""What the source record of a merge says its format is."""
-
-_SOURCES = Filter(types=frozenset({"source"}), retired=True, held=True)
 _MOST_NAMED = 100
 
 
@@ -59,56 +51,6 @@ class OnConflict(StrEnum):
     """The one of the copy that is read."""
 
 
-class Conflict(NamedTuple):
-    """One thing of which both copies had a current record."""
-
-    kept: str
-    """Id of the record that stays current."""
-
-    superseded: str
-
-
-@dataclass(slots=True)
-class Merged:
-    """What a merge did, or would do."""
-
-    taken: dict[str, int] = field(default_factory=dict)
-    """Records taken in, by type."""
-
-    known: int = 0
-    """Records that were here already."""
-
-    erased: int = 0
-    """Records that are erased in one of the copies, so that they do not come."""
-
-    waiting: int = 0
-    """Records of imports that are not complete there."""
-
-    decisions: int = 0
-    """Decisions about the other log as a whole, which cannot be taken over."""
-
-    emptied: int = 0
-    """Records here that were emptied, since they are erased there."""
-
-    blobs: int = 0
-    blobs_missing: int = 0
-    conflicts: int = 0
-    first_conflicts: list[Conflict] = field(default_factory=list)
-
-    @property
-    def records(self) -> int:
-        """How many were taken in."""
-        return sum(self.taken.values())
-
-
-class _New(NamedTuple):
-    """A record that only the other copy has."""
-
-    record: Sealed
-    batch: str | None
-    """Id of the source record of its import there."""
-
-
 def require_same_owners(source: Copy, target: Copy) -> None:
     """Refuse to merge what somebody else adopted.
 
@@ -120,14 +62,6 @@ def require_same_owners(source: Copy, target: Copy) -> None:
             "the copies have other owners: one of them was adopted",
             hint="Export it and import that, if you want what is in it.",
         )
-
-
-def planned(source: Copy, target: Copy, common: int) -> Merged:
-    """Return what a merge would take in; conflicts are not known before."""
-    found = Merged()
-    for new in _Reading(source, target, common, found).new():
-        _count(found, new.record)
-    return found
 
 
 def merge(
@@ -161,7 +95,7 @@ def merge(
         with store.reading() as reader:
             target = _here(reader, source.bank)
             require_same_owners(source, target)
-            reading = _Reading(source, target, common, merging.found)
+            reading = Unmerged(source, target, common, merging.found)
             merging.resume(reader, target)
             for number, new in enumerate(reading.new()):
                 spool.write(b"%b %b\n" % ((new.batch or "").encode(), new.record.body))
@@ -179,83 +113,6 @@ def merge(
     return merging.found
 
 
-class _Reading:
-    """Reads what only one copy has."""
-
-    def __init__(self, source: Copy, target: Copy, common: int, found: Merged) -> None:
-        self.erasures: list[Fact] = []
-        self.closed: list[str] = []
-        """The imports that were completed there, in that order."""
-
-        self.blobs: set[str] = set()
-        self._source = source
-        self._target = target
-        self._found = found
-        self._start = max(common, _merged_before(source, target))
-        self._batches: dict[int, str] = {}
-
-    @property
-    def places(self) -> range:
-        """The part of the log that is read."""
-        return range(self._start, self._source.size)
-
-    def new(self) -> Iterator[_New]:
-        """Yield the records, in the order of the log there."""
-        fold, size = self._source.found.fold, self._source.size
-        for some in tail(self._source, self._start):
-            known = self._known(some)
-            self.blobs.update(blobs_named(some))
-            for row, logged in some:
-                if logged is None:
-                    self._found.erased += 1
-                    continue
-                record, model = logged
-                record.model = model
-                if isinstance(model, Erasure):
-                    self.erasures.append(Fact(row.seq, row.id, model))
-                if self._is_about_the_log(row, model):
-                    continue
-                if row.id in known:
-                    self._found.known += 1
-                elif self._is_erased(row.id):
-                    self._found.erased += 1
-                elif fold.standing(row.id, row.seq, size).retired == PENDING:
-                    self._found.waiting += 1
-                else:
-                    yield _New(record, self._batch(fold.batch_number(row.seq)))
-
-    def _is_about_the_log(self, row: Row, model: Model) -> bool:
-        """Tell whether a record says something of the log itself, and count it."""
-        if isinstance(model, Source):
-            return model.format == FORMAT
-        if isinstance(model, Config):
-            is_decision = model.action in DECISIONS
-            self._found.decisions += is_decision
-            return is_decision
-        if isinstance(model, Receipt) and model.action == CLOSED:
-            name = str(model.result.get("source"))
-            batch = self._source.found.fold.batch(name)
-            if batch is not None and batch.closed == row.seq:
-                self.closed.append(name)
-            return True
-        return isinstance(model, Receipt) and model.action == GROUP
-
-    def _known(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
-        rows = self._target.reader.get(self._target.bank, [row.id for row, _ in some])
-        return {row.id for row in rows}
-
-    def _is_erased(self, identity: str) -> bool:
-        return self._target.found.fold.is_erased(identity, self._target.size)
-
-    def _batch(self, number: int) -> str | None:
-        if not number:
-            return None
-        if number not in self._batches:
-            (row,) = self._source.reader.at(self._source.bank, [number])
-            self._batches[number] = row.id
-        return self._batches[number]
-
-
 class _Merging:
     """One merge into a copy."""
 
@@ -271,7 +128,7 @@ class _Merging:
 
     def resume(self, reader: Reader, target: Copy) -> None:
         """Note the imports that are open here, and the merge that was cut short, if any."""
-        for row, model in _sources(reader, target):
+        for row, model in sources(reader, target):
             batch = target.found.fold.batch(row.id)
             if batch is not None and batch.closed is None:
                 self._open.add(row.id)
@@ -286,7 +143,7 @@ class _Merging:
             name, _, body = line.removesuffix(b"\n").partition(b" ")
             value = msgspec.json.decode(body)
             record = Sealed(value["id"], value["type"], body)
-            _count(self.found, record)
+            self.found.count(record)
             if record.type == "source":
                 self._append(waiting, into)
                 self._ledger.append([record])
@@ -402,34 +259,6 @@ def _here(reader: Reader, bank: str) -> Copy:
     return found
 
 
-def _sources(reader: Reader, copy: Copy) -> Iterator[tuple[Row, Source]]:
-    """Yield the proved source records of a copy."""
-    rows = list(reader.scan(copy.bank, _SOURCES))
-    for row, logged in zip(rows, require_logged(copy.tree, copy.bank, rows), strict=True):
-        if logged is not None and isinstance(logged[1], Source):
-            yield row, logged[1]
-
-
-def _merged_before(source: Copy, target: Copy) -> int:
-    """Return up to where a copy's log was taken in already, by merges that were completed."""
-    best = 0
-    for row, model in _sources(target.reader, target):
-        batch = target.found.fold.batch(row.id)
-        mark = model.container.get("merged")
-        if model.format != FORMAT or not isinstance(mark, dict) or batch is None:
-            continue
-        size, done = mark.get("size"), mark.get("done")
-        if (
-            batch.closed is not None
-            and isinstance(size, int)
-            and isinstance(done, int)
-            and 0 < done <= size <= source.size
-            and PREFIX + source.tree.root_at(size).hex() == mark.get("root")
-        ):
-            best = max(best, done)
-    return best
-
-
 def _as_if_closed(target: Copy, names: Sequence[str]) -> tuple[Fold, int]:
     """Return the fold of a log, with a size, as if imports were completed at its end."""
     fold, size = target.found.fold, target.size
@@ -439,7 +268,3 @@ def _as_if_closed(target: Copy, names: Sequence[str]) -> tuple[Fold, int]:
     ]
     fold.take(facts, size + len(facts))
     return fold, size + len(facts)
-
-
-def _count(found: Merged, record: Sealed) -> None:
-    found.taken[record.type] = found.taken.get(record.type, 0) + 1

@@ -30,7 +30,8 @@ from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Reader, Store
 from satchel.transfer.copies import Carried, Compared, Copy, Progress, Relation, carry, compared
 from satchel.transfer.copies import copy_in as copy_of
-from satchel.transfer.merging import Merged, OnConflict, merge, planned, require_same_owners
+from satchel.transfer.merging import OnConflict, merge, require_same_owners
+from satchel.transfer.unmerged import Merged, planned
 
 _CARRIED = frozenset({Relation.NEW, Relation.AHEAD})
 

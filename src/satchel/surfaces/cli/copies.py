@@ -8,7 +8,8 @@ from satchel.actions.moving.copies import Exchange, ExchangeOptions, pull, push
 from satchel.surfaces.cli._console import count, facts, line, message, print_json, progress, state
 from satchel.surfaces.cli._options import InBank, Json
 from satchel.transfer.copies import Relation
-from satchel.transfer.merging import Merged, OnConflict
+from satchel.transfer.merging import OnConflict
+from satchel.transfer.unmerged import Merged
 
 _OPEN = 1
 
@@ -116,7 +117,8 @@ def _sentence(found: Exchange, source: str, target: str) -> str:
         return f"{would}carried whole, {count(size, 'record')}"
     if found.relation is Relation.AHEAD:
         return f"{would}carried, {count(beyond, 'record')} from {found.common:,} on"
-    only = f"{found.target_size - found.common:,} records only {target}, {beyond:,} only {source}"
+    here = count(found.target_size - found.common, "record")
+    only = f"{here} only {target}, {beyond:,} only {source}"
     new = found.new if found.merged is None else found.merged.records
     verb = "not taken in yet" if found.merged is None else "taken in now"
     return f"diverged at {found.common:,}: {only}; {new:,} of them {verb}"
