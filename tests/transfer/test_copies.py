@@ -391,6 +391,19 @@ def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
             one.push(Machine(two.settings, two.bank), bank=one.bank)
 
 
+def test_a_blob_that_was_changed_stops_the_pull(machines: tuple[Machine, Machine]) -> None:
+    """Attack: the bytes beside the log are no longer those that a record names."""
+    one, two = machines
+    with opened_store(one.settings) as store, store.writing() as writing:
+        digest = writing.blobs.put(one.bank, [b"as it was"])
+    one.add(seal(FileVersion(path="a", blob=digest)))
+    tampered(one, "UPDATE piece SET data = CAST('otherwise' AS BLOB)")
+    with pytest.raises(VerificationError):
+        two.pull(one)
+    with opened_store(two.settings) as store, store.reading() as reader:
+        assert reader.banks() == []
+
+
 def test_columns_of_the_other_store_are_not_believed(machines: tuple[Machine, Machine]) -> None:
     """Attack: rows marked as deleted, held, or somebody else's, behind the log's back."""
     one, two = machines
