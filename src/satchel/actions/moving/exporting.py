@@ -252,9 +252,9 @@ def _note(view: View, found: Taken, report: Report) -> None:
             "the bank is a stranger's: it was proved by keys that this machine does not know"
         )
     if found.expired:
-        report.note(f"{found.expired} of the entries are past their expiry, which goes along")
+        report.note(f"entries past their expiry, which go along with it: {found.expired}")
     if found.edges_left:
-        report.note(f"{found.edges_left} edges lead to what is not exported, and were left out")
+        report.note(f"edges left out, since they lead to what is not exported: {found.edges_left}")
     if found.withheld:
         report.note(
             f"{found.withheld} parents are not exported; the file proves that they were logged"
