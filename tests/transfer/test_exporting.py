@@ -335,6 +335,7 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM"
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(900)
 def test_exporting_100_000_memories_takes_constant_memory(bank: str, tmp_path: Path) -> None:
     """Under 120 MB, for an artifact and for a file of Mem0."""
     many = [{"id": str(n), "memory": f"memory {n} " * 5, "user_id": "ada"} for n in range(100_000)]
