@@ -292,6 +292,10 @@ class Fold:
             batch.closed = seq
             effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
             effect.targets.extend(self._targets(batch))
+            for target in self._targets(batch):
+                for event in self._events[target]:
+                    if event.batch is batch:
+                        self._sweep(target, event, effect)
 
     def _targets(self, batch: Batch) -> list[str]:
         """Return the records that an import says something of."""
@@ -310,8 +314,8 @@ class Fold:
             effect.targets.extend(self._targets(batch))
         for span in batch.spans:
             if event.state in RETIRING:
-                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.seq))
-                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.seq))
+                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.place()))
+                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.place()))
             elif event.state == "restored":
                 again = None if batch.closed is not None else PENDING
                 effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))

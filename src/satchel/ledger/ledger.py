@@ -163,7 +163,7 @@ class Ledger:
         witnessed = self._witnessed()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found), found.fold, found.verdict)
+            yield View(reader, found, self._tree(reader, found))
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
@@ -280,6 +280,8 @@ class Ledger:
                 rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps, side=side
             )
             writing.append(self.bank, commit)
+            if sweeps and changes:  # what is said of one record counts after what is said of all
+                writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
         except BaseException:
             fold.forget_from(before)
             raise

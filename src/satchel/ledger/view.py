@@ -7,17 +7,17 @@ from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
-from satchel.ledger.epochs import Verdict
-from satchel.ledger.folding import Fold, Said, Unchanged
-from satchel.ledger.heads import require_leaves, require_logged
+from satchel.ledger.folding import Said, Unchanged
+from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.memory.records import Model
 from satchel.ports.blobs import verified
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
 from satchel.ports.vectors import Generation, Given
-from satchel.seal.log import Head
+from satchel.seal.log import LeafProof
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.tree import audit_holds
 
 _TOGETHER = 256
 
@@ -68,19 +68,19 @@ class Import:
 class View:
     """One consistent, verified view of a bank."""
 
-    def __init__(
-        self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold, verdict: Verdict
-    ) -> None:
-        self.head: Final = head
-        """The signed head that everything here is proved by."""
-        self.standing: Final = verdict.standing
+    def __init__(self, reader: Reader, found: TrustedHead, tree: ProvedTree) -> None:
+        self.head: Final = found.head
+        """The head that everything here is proved by."""
+        self.signed: Final = found.stored.signed
+        """The same head with its signature, as canonical JSON."""
+        self.standing: Final = found.verdict.standing
         """Whether the bank is this machine's own, or a stranger's."""
-        self.notes: Final = verdict.notes
+        self.notes: Final = found.verdict.notes
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self._reader = reader
         self._tree = tree
-        self._fold = fold
-        self._bank = head.bank
+        self._fold = found.fold
+        self._bank = found.head.bank
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -245,6 +245,27 @@ class View:
         found = self.get(list(scores)).values()
         ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+
+    def proofs(self, ids: Sequence[str]) -> dict[str, LeafProof]:
+        """Return the proofs that records were logged, by id, also of those that nobody sees.
+
+        Records that are not in the log are left out.
+
+        Raises:
+            VerificationError: If the store does not prove one.
+        """
+        rows = self._reader.get(self._bank, ids)
+        require_leaves(self._tree, self._bank, rows)
+        paths = self._tree.paths([row.seq for row in rows])
+        root, found = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        for row in rows:
+            path = [node.hex() for node in paths[row.seq]]
+            proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
+            leaf = proof.leaf(self._bank)
+            if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
+                raise VerificationError(f"the stored tree does not prove record {row.seq}")
+            found[row.id] = proof
+        return found
 
     def blob(self, digest: str) -> Iterator[bytes]:
         """Yield the pieces of a blob; its last piece only when all of them have the digest.

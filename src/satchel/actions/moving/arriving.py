@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from satchel.actions.config import Settings
-from satchel.actions.converting import NEVER, digest_of, refusal, require_trust
-from satchel.actions.verifying import VerifyOptions, verify
+from satchel.actions.converting import require_trust
+from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
@@ -24,6 +24,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.transfer.screening import Screening
+from satchel.transfer.writing import NEVER, digest_of
 
 _SDK = "pam_sdk"
 

@@ -211,12 +211,11 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     for name, values in (("type", wanted.types), ("kind", wanted.kinds)):
         if values is not None:
             yield f"{name} IN ({', '.join('?' * len(values))})", sorted(values)
-    for name in ("user", "agent", "run", "app", "session"):
-        value = getattr(wanted, name)
+    slot = raw_slot(wanted.slot)
+    for name in ("user", "agent", "run", "app", "session", "slot"):
+        value = slot if name == "slot" else getattr(wanted, name)
         if value is not None:
             yield f"{name} = ?", [value]
-    if wanted.slot is not None:
-        yield "slot = ?", [raw_slot(wanted.slot)]
     if wanted.since is not None:
         yield "moment >= ?", [wanted.since]
     if wanted.until is not None:

@@ -237,8 +237,9 @@ def print_raw(data: bytes) -> None:
 
 
 def count(number: int, word: str) -> str:
-    """Return ``1 record`` or ``2 records``."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    """Return ``1 record`` or ``2 records``, ``1 memory`` or ``2 memories``."""
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{number:,} {word if number == 1 else many}"
 
 
 def size(bytes_: int) -> str:

@@ -17,6 +17,8 @@ from satchel.surfaces.cli import (
     about,
     banks,
     changing,
+    copies,
+    exporting,
     importing,
     keys,
     remembering,
@@ -90,6 +92,8 @@ sealing.add_to(app)
 keys.add_to(app)
 banks.add_to(app)
 importing.add_to(app)
+exporting.add_to(app)
+copies.add_to(app)
 about.add_to(app)
 
 
