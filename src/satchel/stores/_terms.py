@@ -24,12 +24,17 @@ can cut as well.
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
+from satchel.stores._stop_words import DENIED, STOP_WORDS
+
 MOST_TERMS = 64
 """The terms that one query looks for; later ones are left out."""
+
+LONGEST_QUERY = 1 << 16
+"""The characters of a query that are looked at, from its start."""
 
 LONGEST_PHRASE = 32
 """The tokens that one phrase compares, from its start; what follows is not looked at."""
@@ -119,6 +124,17 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
+class _Unaliasing(dict[int, int]):
+    """Private-use characters back to what they stand for."""
+
+    def __missing__(self, code: int) -> int:
+        """Return the code point that a character of the index was written for."""
+        return code - _ALIAS_OFFSET if code >= _ALIAS_OFFSET else code
+
+
+_PLAIN = _Unaliasing()
+
+
 def index_text(text: str) -> str:
     """Return the terms of ``text`` in their order, a space between them, for an FTS5 column.
 
@@ -147,21 +163,59 @@ def query(text: str, *, any_word: bool = True) -> str | None:
     words in this order, 金曜日 these characters in this order. One character of an unspaced script
     finds every text that has it.
 
-    With ``any_word`` a text is found by any one of the terms, and the parts of a phrase count too
-    (``example``; the pairs of a run that is too long for a word), so that a question finds its
-    answer; ranking puts the phrase first. Without, each thing between spaces must be there.
+    With ``any_word`` a text is found by any one of the terms; see ``sought``. Without, each thing
+    between spaces must be there.
+    """
+    if any_word:
+        return " OR ".join(sought(text)) or None
+    phrases = islice(map(_phrase, _chunks(text)), MOST_TERMS)
+    return " AND ".join(dict.fromkeys(phrases)) or None
 
-    Bounded: the first ``MOST_TERMS`` distinct terms, and of each phrase the first
-    ``LONGEST_PHRASE`` tokens, so long input finds more, never an error.
+
+def sought(text: str) -> list[str]:
+    """Return the terms that a query looks for, each an FTS5 expression, in the order of the text.
+
+    The parts of a phrase count too (``example``; the pairs of a run that is too long for a word),
+    so that a question finds its answer; ranking puts the phrase first. Stop words are left out,
+    unless there is nothing else.
+
+    Bounded: the first ``LONGEST_QUERY`` characters, the first ``MOST_TERMS`` distinct terms, and of
+    each phrase the first ``LONGEST_PHRASE`` tokens, so long input finds more, never an error.
     """
     terms: dict[str, None] = {}
-    for chunk in _chunks(text):
-        terms[_phrase(chunk)] = None
-        if any_word:
-            terms.update(dict.fromkeys(_parts(chunk)))
+    stopping: dict[str, None] = {}
+    for chunk in _chunks(text[:LONGEST_QUERY]):
+        telling = [] if _denies(chunk) else [piece for piece in chunk if not _stops(piece)]
+        into = terms if telling else stopping
+        into[_phrase(chunk)] = None
+        into.update(dict.fromkeys(_parts(telling or chunk)))
         if len(terms) >= MOST_TERMS:
             break
-    return (" OR " if any_word else " AND ").join(list(terms)[:MOST_TERMS]) or None
+    return list(terms or stopping)[:MOST_TERMS]
+
+
+def readable(term: str) -> str:
+    """Return a term of ``sought`` for a person: as it is searched, folded, without signs."""
+    runs = term.replace('"', "").removesuffix(" *").split(" ")
+    plain = [run.translate(_PLAIN) for run in runs]
+    if len(plain) > 1 and all(
+        re.match(f"[{_UNSPACED}{_SOUTHEAST}{_HANGUL}]", run) for run in plain
+    ):
+        # Overlapping pairs: each adds its last cluster.
+        clusters = [_CLUSTER.findall(run)[-1] for run in runs[1:]]
+        return plain[0] + "".join(clusters).translate(_PLAIN)
+    return " ".join(plain)
+
+
+def _stops(piece: _Piece) -> bool:
+    """Tell whether a piece is a word that says nothing alone."""
+    return piece.end is None and piece.tokens[0] in STOP_WORDS
+
+
+def _denies(chunk: list[_Piece]) -> bool:
+    """Tell whether a chunk is a verb with an apostrophe and a t, such as don't."""
+    verb = DENIED.intersection(chunk[0].tokens)
+    return bool(verb) and [piece.tokens for piece in chunk[1:]] == [["t"]]
 
 
 def _chunks(text: str) -> Iterator[list[_Piece]]:
