@@ -17,7 +17,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli.main import app
+from satchel.surfaces.cli.main import MODULES, app_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -35,7 +35,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
             yield (*path, name)
 
 
-COMMANDS = list(commands(typer.main.get_command(app)))
+COMMANDS = list(commands(typer.main.get_command(app_of())))
 
 
 def test_the_commands_are_those_that_were_promised() -> None:

@@ -71,10 +71,22 @@ class _Event(NamedTuple):
     seq: int
     state: str
     batch: Batch | None
+    trust: str | None = None
+    """What a promotion raises to, where it says so."""
 
     def place(self) -> int | None:
         """Return the place from which it counts."""
         return self.seq if self.batch is None else self.batch.closed
+
+
+class Promotion(NamedTuple):
+    """What raises the trust in a record."""
+
+    trust: str | None
+    """The class that it names; None for none."""
+
+    batch: int
+    """Number of the import that it came with; 0 for none."""
 
 
 _STAYS = Standing(None, hold=False)
@@ -148,6 +160,27 @@ class Fold:
             retired = PENDING
         return Standing(retired, hold)
 
+    def promotions(self, identity: str, size: int) -> list[Promotion]:
+        """Return what had raised the trust in a record when the log had ``size`` records."""
+        return [
+            Promotion(event.trust, 0 if event.batch is None else event.batch.number)
+            for event in self._events.get(identity, ())
+            if event.state == "promoted" and _counts(event, size)
+        ]
+
+    def retired_since(self, size: int) -> list[str]:
+        """Return ids that a status names which may have retired it after the first ``size`` records.
+
+        The newest status first. An import that was taken back is named by its source record.
+        """
+        found = {
+            target: event.seq
+            for target, events in self._events.items()
+            for event in events
+            if event.state in RETIRING and not _counts(event, size)
+        }
+        return sorted(found, key=lambda target: -found[target])
+
     def batch_number(self, seq: int) -> int:
         """Return the number of the batch that a place belongs to; 0 for none."""
         batch = self._batch_at(seq)
@@ -178,7 +211,7 @@ class Fold:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
-            event = _Event(seq, model.state, batch)
+            event = _Event(seq, model.state, batch, _named_trust(model))
             self._events[model.target] = (*self._events.get(model.target, ()), event)
             if batch is None:
                 effect.targets.append(model.target)
@@ -236,6 +269,16 @@ def _counted(events: Iterable[_Event], size: int) -> Iterable[tuple[int, int, st
         place = event.place()
         if place is not None and place < size:
             yield place, event.seq, event.state
+
+
+def _counts(event: _Event, size: int) -> bool:
+    place = event.place()
+    return place is not None and place < size
+
+
+def _named_trust(status: Status) -> str | None:
+    trust = status.metadata.get("trust") if status.state == "promoted" else None
+    return trust if isinstance(trust, str) else None
 
 
 def _count(value: Any) -> int:

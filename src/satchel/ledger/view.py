@@ -1,15 +1,15 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from satchel.errors import VerificationError
 from satchel.ledger.blobs import verified
 from satchel.ledger.epochs import Verdict
-from satchel.ledger.folding import Fold
+from satchel.ledger.folding import Fold, Promotion
 from satchel.ledger.heads import require_leaves, require_logged
 from satchel.memory.records import Model
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
@@ -19,9 +19,10 @@ from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 
-_TOGETHER = 256
+_TOGETHER, _FEW = 256, 16
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
+_Some = TypeVar("_Some")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class View:
         self._tree = tree
         self._fold = fold
         self._bank = head.bank
+        self._sources: dict[int, Logged | None] = {}
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -123,15 +125,101 @@ class View:
                 raise _misled(logged.row)
             yield logged
 
-    def candidates(self, text: str, *, limit: int = 100) -> list[tuple[Logged, float]]:
+    def candidates(
+        self, text: str, *, limit: int = 100, wanted: Filter | None = None
+    ) -> list[tuple[Logged, float]]:
         """Return current records whose words may match, best first, with a score."""
+        return list(self.ranked(text, limit=limit, wanted=wanted))
+
+    def ranked(
+        self, text: str, *, limit: int, wanted: Filter | None = None
+    ) -> Iterator[tuple[Logged, float]]:
+        """Yield current records whose words may match, best first; each is proved when it comes.
+
+        Args:
+            text: Words.
+            limit: How many are nominated at most.
+            wanted: Leaves out those that it does not want; they do not count towards the limit.
+        """
         hidden = self._fold.open_spans(self.head.size)
-        found = self._reader.candidates(self._bank, text, limit=limit, without=hidden)
+        found = self._reader.candidates(
+            self._bank, text, limit=limit, wanted=wanted, without=hidden
+        )
         scores = dict(found)
-        rows = self._reader.at(self._bank, list(scores))
-        shown = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
-        ranked = [(logged, scores[logged.seq]) for logged in shown]
-        return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+        for some in _growing(scores):
+            rows = self._reader.at(self._bank, some)
+            for logged in sorted(self._proved(rows), key=lambda one: (-scores[one.seq], one.seq)):
+                shown = self._as_of(logged, wanted or _CURRENT)
+                if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
+                    yield shown, scores[logged.seq]
+
+    def newest(self, wanted: Filter = _CURRENT) -> Iterator[Logged]:
+        """Yield the records that a filter wants, the last of the log first.
+
+        What a store leaves out is not looked for here; ``scan`` does.
+        """
+        rows, count = self._reader.scan(self._bank, wanted, newest_first=True), _FEW
+        while some := list(islice(rows, count)):
+            count = min(2 * count, _TOGETHER)
+            for logged in self._proved(some):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row):
+                    yield shown
+
+    def retired_since(self, size: int) -> Iterator[Logged]:
+        """Yield what was current when the log had ``size`` records and is not any more.
+
+        As it was then, what was retired last first. Full text does not find these.
+        """
+        then = Filter(as_of=size)
+        for some in _growing(self._fold.retired_since(size)):
+            found = self.get(some)
+            for identity in some:
+                for logged in self._whole(identity, found.get(identity)):
+                    shown = self._as_of(logged, then)
+                    if logged.row.retired is not None and then.matches(shown.row):
+                        yield shown
+
+    def _whole(self, identity: str, logged: Logged | None) -> Iterator[Logged]:
+        """Yield a record; of an import that was taken back, its records."""
+        if logged is not None:
+            yield logged
+        batch = self._fold.batch(identity)
+        for first, last in batch.spans if batch is not None else ():
+            for start in range(first, min(last + 1, self.head.size), _TOGETHER):
+                yield from self._proved(self._at(range(start, min(last + 1, start + _TOGETHER))))
+
+    def size_at(self, moment: str) -> int:
+        """Return how many records the log had at a moment, by when they arrived.
+
+        Where clocks went back, one of the places at which the moment passed.
+        """
+        low, high = 0, self.head.size
+        while low < high:
+            middle = (low + high) // 2
+            if self.arrival(middle) <= moment:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def arrival(self, place: int) -> str:
+        """Return when the record at a place of the log arrived."""
+        return self._at([place])[0].at
+
+    def source_of(self, logged: Logged) -> Logged | None:
+        """Return the source record of the import that a record came with; None for none."""
+        return self.source_at(logged.row.batch) if logged.row.batch else None
+
+    def source_at(self, batch: int) -> Logged | None:
+        """Return the source record of an import by the import's number; None if it was erased."""
+        if batch not in self._sources:
+            self._sources[batch] = next(iter(self._proved(self._at([batch]))), None)
+        return self._sources[batch]
+
+    def promotions(self, identity: str) -> list[Promotion]:
+        """Return what raises the trust in a record."""
+        return self._fold.promotions(identity, self.head.size)
 
     def nearest(
         self, generation: Generation, vector: Given, *, limit: int = 100
@@ -211,6 +299,14 @@ class View:
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
+
+
+def _growing(wanted: Iterable[_Some]) -> Iterator[list[_Some]]:
+    """Yield few, then more at a time: who needs only the first does not pay for the rest."""
+    rest, count = iter(wanted), _FEW
+    while some := list(islice(rest, count)):
+        yield some
+        count = min(2 * count, _TOGETHER)
 
 
 def _misled(row: Row) -> VerificationError:

@@ -6,7 +6,7 @@ languages, and who asks for it alone would not find it. All are as the index fol
 case, without accents.
 """
 
-STOP_WORDS = frozenset(
+_WORDS = (
     # English, with what an apostrophe leaves behind.
     "a about after all also am an and any are as at be because been before being both but by can "
     "could did do does doing during each few for from further had has have having he her here hers "
@@ -25,13 +25,15 @@ STOP_WORDS = frozenset(
     "aber aus bei das dass dem der ein eine einem einen einer es het ich ik ist mit nach nicht "
     "niet oder sich sie sind uber und van von voor wie wir zu zum zur "
     # Russian
-    "а в во вы да для до ее же за и из или их к как ко мы на не но о об он она они от по с со та то "  # noqa: RUF001 - Cyrillic it is
-    "ты у что это я".split()
+    "а в во вы да для до ее же за и из или их к как ко мы на не но о об он она "
+    "они от по с со та то ты у что это я"  # noqa: RUF001 - Cyrillic it is
 )
+STOP_WORDS = frozenset(_WORDS.split())
 """Whole words as ``_terms`` folds them."""
 
-DENIED = frozenset(
+_DENIED = (
     "ain aren can couldn didn doesn don hadn hasn haven isn mustn shan shouldn wasn weren won "
-    "wouldn".split()
+    "wouldn"
 )
+DENIED = frozenset(_DENIED.split())
 """What stands before the apostrophe and the t of don't; words of their own where it does not."""

@@ -133,5 +133,20 @@ def _rarity(term: Term, everything: Collection[Tokens], totals: Totals) -> float
 
 
 def _weight(times: int, length: int, totals: Totals) -> float:
-    mean = totals.tokens / totals.texts
+    mean = max(totals.tokens, 1) / totals.texts
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))
+
+
+def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> dict[int, float]:
+    """Return how well texts go with a query; those that have none of its terms are left out.
+
+    Args:
+        terms: Of the query.
+        texts: By their places: all that have a term, so that they tell how rare it is.
+        size: How many texts there are with those that have none.
+    """
+    count = max(size, len(texts))
+    tokens = sum(map(len, texts.values())) * count // max(len(texts), 1)
+    names = tuple(term.expression for term in terms)
+    search = Search(names, all_needed=False, helping=(), newest=count)
+    return scores(search, texts, texts.values(), Totals(count, tokens), count)

@@ -4,7 +4,9 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +15,24 @@ import typer
 from typer.exceptions import TyperException
 
 from satchel.errors import SatchelError, TargetError, UsageError
-from satchel.surfaces.cli import about, banks, keys, sealing
 from satchel.surfaces.cli._console import ReaderGoneError, print_error, print_json, state
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
-app = typer.Typer(
-    name="satchel",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+MODULES = {
+    "sealing": ("convert", "inspect", "verify"),
+    "keys": ("keys",),
+    "banks": ("banks",),
+    "recalling": ("recall",),
+    "about": ("formats", "doctor", "config"),
+}
+"""Which module of this folder has which verbs, in the order of the help.
+
+Only the one that is asked for is imported: a memory is recalled in the time of a keystroke.
+"""
+
+_WITH_VALUE = frozenset({"--home", "--config", "--store"})
 
 
 def _version(value: bool) -> None:
@@ -44,7 +51,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     home: Annotated[
         Path | None, typer.Option(help="Folder of keys and trust; also SATCHEL_HOME.")
@@ -74,10 +80,30 @@ def options(
     state.home, state.config, state.store, state.debug = home, config, store, debug
 
 
-sealing.add_to(app)
-keys.add_to(app)
-banks.add_to(app)
-about.add_to(app)
+def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:
+    """Return the command line with the verbs of some modules, all of them by default."""
+    app = typer.Typer(
+        name="satchel",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for module in modules:
+        import_module(f"satchel.surfaces.cli.{module}").add_to(app)
+    return app
+
+
+def _modules_for(arguments: list[str]) -> Iterable[str]:
+    """Return the module of the verb that is asked for; all of them where that is not plain."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return [name for name, verbs in MODULES.items() if argument in verbs] or MODULES
+    return MODULES
 
 
 def main() -> None:
@@ -95,7 +121,7 @@ def run(arguments: list[str]) -> int:
     """Run the command with ``arguments`` and return its exit status."""
     state.reset(json="--json" in arguments)
     try:
-        result = app(arguments, prog_name="satchel", standalone_mode=False)
+        result = app_of(_modules_for(arguments))(arguments, prog_name="satchel", standalone_mode=False)
         sys.stdout.flush()
     except SatchelError as error:
         return _failed(error)
