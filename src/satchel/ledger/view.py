@@ -1,6 +1,6 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -129,26 +129,38 @@ class View:
         self, text: str, *, limit: int = 100, wanted: Filter | None = None
     ) -> list[tuple[Logged, float]]:
         """Return current records whose words may match, best first, with a score."""
-        return list(self.ranked(text, limit=limit, wanted=wanted))
+        return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
 
-    def ranked(
+    def nominees(
         self, text: str, *, limit: int, wanted: Filter | None = None
-    ) -> Iterator[tuple[Logged, float]]:
-        """Yield current records whose words may match, best first; each is proved when it comes.
+    ) -> dict[int, float]:
+        """Return the places and scores of current records that words nominate, best first.
+
+        Nothing of it is proved. Fewer than ``limit`` are all there are.
 
         Args:
             text: Words.
-            limit: How many are nominated at most.
-            wanted: Leaves out those that it does not want; they do not count towards the limit.
+            limit: How many at most.
+            wanted: Leaves out what it does not nominate.
         """
         hidden = self._fold.open_spans(self.head.size)
         found = self._reader.candidates(
             self._bank, text, limit=limit, wanted=wanted, without=hidden
         )
-        scores = dict(found)
+        return dict(found)
+
+    def ranked(
+        self, scores: Mapping[int, float], wanted: Filter | None = None
+    ) -> Iterator[tuple[Logged, float]]:
+        """Yield the current records among places, in their order; each is proved when it comes.
+
+        Args:
+            scores: Places, as ``nominees`` returns them.
+            wanted: Leaves out those that it does not want.
+        """
         for some in _growing(scores):
-            rows = self._reader.at(self._bank, some)
-            for logged in sorted(self._proved(rows), key=lambda one: (-scores[one.seq], one.seq)):
+            proved = {one.seq: one for one in self._proved(self._reader.at(self._bank, some))}
+            for logged in (proved[seq] for seq in some if seq in proved):
                 shown = self._as_of(logged, wanted or _CURRENT)
                 if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
                     yield shown, scores[logged.seq]

@@ -97,10 +97,12 @@ class _Recall:
         # Asking the table for each row takes time; most often there is nothing to ask.
         narrowed = self.wanted if self.query.narrows else None
         for limit, wanted in ((first, narrowed), (MOST_LOOKED_AT + 1, self.wanted)):
-            for logged, score in self.view.ranked(self.query.text, limit=limit, wanted=wanted):
-                if logged.seq not in seen and self.wanted.matches(logged.row):
-                    seen.add(logged.seq)
-                    yield logged, score
+            found = self.view.nominees(self.query.text, limit=limit, wanted=wanted)
+            left = {seq: score for seq, score in found.items() if seq not in seen}
+            yield from self.view.ranked(left, self.wanted)
+            if len(found) < limit:
+                return
+            seen.update(found)
 
     def _as_it_was(self) -> list[_Found]:
         """Return what was there at the moment asked for, by one ranking for all of it."""
@@ -119,8 +121,8 @@ class _Recall:
 
     def _there_now(self) -> Iterator[Logged]:
         most = max(_FIRST, 2 * self.query.most)
-        found = self.view.ranked(self.query.text, limit=most, wanted=self.wanted)
-        return (logged for logged, _ in found)
+        found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
+        return (logged for logged, _ in self.view.ranked(found, self.wanted))
 
     def _why(self, logged: Logged) -> tuple[str, ...]:
         """Return the terms that a memory has itself; a part of another one says nothing more."""

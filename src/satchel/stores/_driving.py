@@ -6,7 +6,8 @@ those terms nominate that are in few rows: at most ``SHARE`` of the log's, and n
 common in a bank of any size. Common words never add a row to what rarer ones nominate.
 
 Where every term is common, the rarest do it: first the rows that have the three rarest together,
-then, where these are too few, the newest rows of the rarest alone. Which is the rarest is told by
+then, where these are too few, the rows of the rarest alone; in both the newest ``COMMON`` are
+ranked. Which is the rarest is told by
 how far back in the log its newest rows reach, so that no long list has to be counted.
 
 Counts are those of the rows of one bank. Source of the ranking: BM25, as SQLite's FTS5 has it.
@@ -23,6 +24,9 @@ LEAST_FEW, MOST_FEW = 20, 3000
 
 RANKED = 6000
 """Of the rows that rare terms nominate together, the newest so many are ranked."""
+
+COMMON = 1000
+"""Of the rows that common terms nominate, the newest so many are ranked."""
 
 _HELPING = 3
 
@@ -78,13 +82,16 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
         few: As ``few_of`` says.
     """
     there = [spread for spread in spreads if spread.rows]
-    rare = [spread.term for spread in there if spread.rows <= few]
+    rare = [spread for spread in there if spread.rows <= few]
     by_reach = sorted((s for s in there if s.rows > few), key=lambda spread: spread.reach)
     common = tuple(spread.term for spread in by_reach)[:_HELPING]
     if rare:
-        yield Search(tuple(rare), all_needed=False, helping=common, newest=RANKED)
+        # The order of a handful is not worth counting in how many rows the common ones are.
+        helping = common if sum(spread.rows for spread in rare) > LEAST_FEW else ()
+        needed = tuple(spread.term for spread in rare)
+        yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
     elif common:
         rarest, *others = common
         if others:
-            yield Search(common, all_needed=True, helping=(), newest=few)
-        yield Search((rarest,), all_needed=False, helping=tuple(others), newest=few)
+            yield Search(common, all_needed=True, helping=(), newest=COMMON)
+        yield Search((rarest,), all_needed=False, helping=tuple(others), newest=COMMON)

@@ -13,6 +13,8 @@ from satchel.stores._terms import index_text, readable, sought
 
 _K1, _B = 1.2, 0.75
 _LEAST_IDF = 1e-6
+SCORE_DIGITS = 9
+"""Decimals of a score: what is alike to a person is alike here, in whatever order it was added."""
 _TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 
 Tokens = Sequence[str]
@@ -117,13 +119,14 @@ def scores(
         if (all if search.all_needed else any)(term.times(tokens) for term in needs)
     }
     rarity = {name: _rarity(term, everything, totals) for name, term in terms.items()}
-    return {
+    score = {
         place: sum(
             rarity[name] * _weight(terms[name].times(found[place]), len(found[place]), totals)
             for name in search.phrases
         )
         for place in sorted(found, reverse=True)[:newest]
     }
+    return {place: round(total, SCORE_DIGITS) for place, total in score.items()}
 
 
 def _rarity(term: Term, everything: Collection[Tokens], totals: Totals) -> float:

@@ -27,7 +27,7 @@ _KINDS: Kinds = (
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
 _NOMINATED = """
 SELECT place, score FROM (
-    SELECT words.rowid AS place, rank AS score FROM words {joined}
+    SELECT words.rowid AS place, round(rank, 9) AS score FROM words {joined}
     WHERE words MATCH ? AND words.rowid BETWEEN ? AND ? {narrowed}
     ORDER BY words.rowid DESC LIMIT ?
 ) ORDER BY score, place LIMIT ?"""
