@@ -121,11 +121,12 @@ class _View:
         found: dict[int, float] = {}
         for search in searches(spreads, few):
             newest = max(search.newest, limit)
-            for place, score in matching.scores(search, shown, every, totals, newest).items():
+            scores = matching.scores(search, shown, every, totals, newest)
+            for place, score in _best(scores, limit):
                 found.setdefault(place, score)
             if len(found) >= limit:
                 break
-        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return _best(found, limit)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         values = self._side.get(bank, {})
@@ -296,6 +297,10 @@ def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
 def _spread(term: matching.Term, texts: dict[int, list[str]], most: int) -> Spread:
     having = [place for place in sorted(texts, reverse=True) if term.times(texts[place])][:most]
     return Spread(term.expression, len(having), having[-1] if having else 0)
+
+
+def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
 def _holds(row: Row, slot: str) -> bool:
