@@ -17,7 +17,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli.main import MODULES, app_of
+from satchel.surfaces.cli._app import MODULES, app_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -43,6 +43,13 @@ def test_the_commands_are_those_that_were_promised() -> None:
     keys = {f"keys {verb}" for verb in ("create", "list", "export", "rotate", "trust", "revoke")}
     others = {"convert", "inspect", "verify", "formats", "doctor", "config show"}
     assert {" ".join(words) for words in COMMANDS} >= keys | others
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_verb_is_found_in_the_module_that_is_imported_for_it(module: str) -> None:
+    """The table by which only one module is imported names them all, and no others."""
+    found = typer.main.get_command(app_of([module]))
+    assert tuple(found.commands) == MODULES[module]  # type: ignore[attr-defined]  # a group
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -83,6 +90,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks adopt": ["strange"],
         "banks accept-loss": ["here"],
         "banks accept-gone": ["blake3:" + "0" * 64],
+        "recall": ["tea", "--bank", "here"],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
@@ -99,7 +107,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
 ) -> None:
     """A program can read what any command prints."""
-    if words[0] == "banks":
+    if words[0] in {"banks", "recall"}:
         has_banks(satchel)
     ran = satchel(*working(words, sealed, mem0), "--json")
     assert ran.status == 0

@@ -131,9 +131,7 @@ class View:
         """Return current records whose words may match, best first, with a score."""
         return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
 
-    def nominees(
-        self, text: str, *, limit: int, wanted: Filter | None = None
-    ) -> dict[int, float]:
+    def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
         """Return the places and scores of current records that words nominate, best first.
 
         Nothing of it is proved. Fewer than ``limit`` are all there are.

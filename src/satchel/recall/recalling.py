@@ -116,8 +116,8 @@ class _Recall:
                 there[logged.seq] = logged
         texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
         scores = relevance(self.terms, texts, self.size)
-        ranked = [(logged, scores.get(seq, 0.0)) for seq, logged in there.items()]
-        return sorted(ranked, key=lambda found: (-found[1], found[0].seq))
+        best_first = sorted(there, key=lambda seq: (-scores.get(seq, 0.0), seq))
+        return [(there[seq], scores.get(seq, 0.0)) for seq in best_first]
 
     def _there_now(self) -> Iterator[Logged]:
         most = max(_FIRST, 2 * self.query.most)

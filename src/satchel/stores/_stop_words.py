@@ -5,6 +5,7 @@ something in another of them is not here (German "war", French "son"): a bank is
 languages, and who asks for it alone would not find it. All are as the index folds them: lower
 case, without accents.
 """
+# ruff: noqa: RUF001 - Cyrillic it is
 
 _WORDS = (
     # English, with what an apostrophe leaves behind.
@@ -26,7 +27,7 @@ _WORDS = (
     "niet oder sich sie sind uber und van von voor wie wir zu zum zur "
     # Russian
     "а в во вы да для до ее же за и из или их к как ко мы на не но о об он она "
-    "они от по с со та то ты у что это я"  # noqa: RUF001 - Cyrillic it is
+    "они от по с со та то ты у что это я"
 )
 STOP_WORDS = frozenset(_WORDS.split())
 """Whole words as ``_terms`` folds them."""

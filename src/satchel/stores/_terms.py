@@ -24,6 +24,7 @@ can cut as well.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 from unicodedata import category, combining, normalize
@@ -66,7 +67,7 @@ _ALIAS = "\U000f0000-\U0010fffd"
 _SPACE_OF_NO_WIDTH = "\u200b"
 
 _SPACED = rf"[^\W_{_HANGUL}{_UNSPACED}{_SOUTHEAST}]"
-_PIECE = re.compile(
+_PIECE = (
     f"(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
     f"|(?P<hangul>[{_HANGUL}][{_HANGUL}{_ALIAS}]*)"
     f"|(?P<unspaced>[{_UNSPACED}][{_UNSPACED}{_ALIAS}]*)"
@@ -266,7 +267,11 @@ def _quoted(tokens: list[str]) -> str:
 
 def _pieces(folded: str) -> Iterator[_Piece]:
     """Yield the words and runs of a folded text, in order."""
-    for match in _PIECE.finditer(folded):
+    if folded.isascii():
+        for match in _ASCII_WORD.finditer(folded):
+            yield _Piece([match[0][:LONGEST_WORD]], None, True, *match.span())  # noqa: FBT003
+        return
+    for match in _piece().finditer(folded):
         kind, found, (start, stop) = match.lastgroup, match[0], match.span()
         longest = _ONE_WORD.get(kind or "")
         if longest is None:
@@ -275,6 +280,12 @@ def _pieces(folded: str) -> Iterator[_Piece]:
         clusters: list[str] = _CLUSTER.findall(found.replace(_SPACE_OF_NO_WIDTH, ""))
         pairs = [one + other for one, other in pairwise(clusters)]
         yield _Piece(pairs, clusters[-1], len(clusters) <= longest, start, stop)
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    # It takes as long to compile as a memory to recall, and English does without.
+    return re.compile(_PIECE)
 
 
 def _fold(text: str) -> str:

@@ -4,14 +4,8 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions import recalling as actions
-from satchel.actions.opened import opened_bank
-from satchel.recall.query import COMPONENTS, Query
-from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import InBank, Json
-
-_SHOWN_DIGITS = len("blake3:") + 8
-_SHOWN_TEXT = 2000
+from satchel.surfaces.cli._recall import Asked, recall_and_show
 
 
 def add_to(app: typer.Typer) -> None:
@@ -69,52 +63,26 @@ def recall_command(
 
     Example: `satchel recall "what does Ada eat" --tag diet --budget 500`
     """
-    query = Query(
-        text=text,
-        limit=limit,
-        budget=budget,
-        components=frozenset(component) if component else COMPONENTS,
-        tags=frozenset(tag or ()),
-        any_tags=frozenset(any_tag or ()),
-        since=actions.moment_from(since, "--since"),
-        until=actions.moment_from(until, "--until"),
-        user=user,
-        agent=agent,
-        run=run,
-        app=app,
-        provider=provider,
-        source=source,
-        trust=actions.trust_from(trust, "--trust"),
-        as_of=actions.as_of_from(as_of, "--as-of"),
-        with_expired=with_expired,
+    recall_and_show(
+        Asked(
+            text=text,
+            bank=bank,
+            limit=limit,
+            budget=budget,
+            component=component or [],
+            tag=tag or [],
+            any_tag=any_tag or [],
+            since=since,
+            until=until,
+            user=user,
+            agent=agent,
+            run=run,
+            app=app,
+            provider=provider,
+            source=source,
+            trust=trust,
+            as_of=as_of,
+            with_expired=with_expired,
+            json=as_json,
+        )
     )
-    with opened_bank(state.settings, bank) as opened:
-        answer = actions.recall_memories(opened, query)
-    if as_json:
-        print_json(answer)
-    else:
-        _show(answer)
-
-
-def _show(answer: actions.Answer) -> None:
-    for memory in answer.memories:
-        day = (memory.moment or "")[:10]
-        score = "" if memory.score is None else f"{memory.score:.2f}"
-        about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score]
-        line("  ".join(part for part in about if part), style="dim")
-        for row in _cut(memory.text).splitlines():
-            line("  ", row)
-    for note in answer.notes:
-        message(note)
-    if not answer.memories:
-        message("nothing found")
-    if answer.over_budget:
-        left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
-        message(f"{left_out} left out: over the budget")
-    if not answer.complete:
-        message("not everything was looked at; say more words, or a narrower filter")
-
-
-def _cut(text: str) -> str:
-    """Return what of a text is shown to a person; all of it is in the JSON."""
-    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + " ..."
