@@ -169,7 +169,7 @@ class Fold:
         ]
 
     def retired_since(self, size: int) -> list[str]:
-        """Return ids that a status names which may have retired it after the first ``size`` records.
+        """Return ids of what a status may have retired after the first ``size`` records.
 
         The newest status first. An import that was taken back is named by its source record.
         """

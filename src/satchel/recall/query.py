@@ -179,4 +179,4 @@ class Recalled:
     """How many memories would have been given, had they fitted the budget."""
 
     complete: bool = True
-    """Whether everything that the words or filters nominate was looked at, until enough was found."""
+    """Whether everything nominated was looked at, until enough was found."""
