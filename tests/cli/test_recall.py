@@ -177,7 +177,8 @@ def test_the_fast_way_in_knows_each_option_of_the_command() -> None:
         if name not in {"text", "return"}:
             kind, option = get_args(hint)
             plain = str(get_args(kind)[0] if get_args(kind) else kind)
-            opts = [word for word in option.param_decls or () if word.startswith("--")]
+            words = (option.default, *(option.param_decls or ()))  # where the framework keeps them
+            opts = [word for word in words if str(word).startswith("--")]
             told[opts[0] if opts else f"--{name.replace('_', '-')}"] = next(
                 kind for kind in ("list", "str", "int", "bool") if kind in plain
             )
