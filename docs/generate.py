@@ -33,6 +33,7 @@ COMMANDS = (
     ("keys", "rotate"),
     ("keys", "trust"),
     ("keys", "revoke"),
+    ("recall",),
     ("formats",),
     ("doctor",),
     ("config",),

@@ -19,7 +19,7 @@ from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 
-_TOGETHER, _FEW = 256, 16
+_TOGETHER, _FEW = 256, 10
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 _Some = TypeVar("_Some")

@@ -5,7 +5,7 @@ those terms nominate that are in few rows: at most ``SHARE`` of the log's, and n
 ``MOST_FEW``, so that the work stays the same in a larger bank. What ``LEAST_FEW`` rows have is not
 common in a bank of any size. Common words never add a row to what rarer ones nominate.
 
-Where every term is common, the rarest do it: first the rows that have the three rarest together,
+Where every term is common, the rarest do it: first the rows that have the two rarest together,
 then, where these are too few, the rows of the rarest alone; in both the newest ``COMMON`` are
 ranked. Which is the rarest is told by
 how far back in the log its newest rows reach, so that no long list has to be counted.
@@ -22,13 +22,13 @@ SHARE = 0.03
 LEAST_FEW, MOST_FEW = 20, 3000
 """Rows that are few in any bank; rows that are many in any bank."""
 
-RANKED = 6000
+RANKED = 4000
 """Of the rows that rare terms nominate together, the newest so many are ranked."""
 
 COMMON = 1000
 """Of the rows that common terms nominate, the newest so many are ranked."""
 
-_HELPING = 3
+_HELPING = 2
 
 
 class Spread(NamedTuple):
