@@ -148,7 +148,8 @@ def test_what_cannot_be_meant_is_refused_by_name(
 
 @pytest.mark.usefixtures("bank")
 @pytest.mark.parametrize(
-    "arguments", [["--limit", "many"], ["--limit"], ["--nope"], ["a", "b"], ["--limit", "-1"]]
+    "arguments",
+    [["--limit", "many"], ["--limit"], ["--tag"], ["--nope"], ["a", "b"], ["--limit", "-1"]],
 )
 def test_a_wrong_command_line_is_explained_as_elsewhere(satchel: Run, arguments: list[str]) -> None:
     """The fast way in leaves it to the framework."""
