@@ -48,6 +48,7 @@ COMMANDS = (
     ("diff",),
     ("pull",),
     ("push",),
+    ("recall",),
     ("formats",),
     ("doctor",),
     ("config",),

@@ -19,7 +19,7 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import Edge, Source, Status

@@ -18,7 +18,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
 from satchel.ledger.ledger import Ledger
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.cli.main import app
+from satchel.surfaces.cli._app import MODULES, app_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -36,7 +36,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
             yield (*path, name)
 
 
-COMMANDS = list(commands(typer.main.get_command(app)))
+COMMANDS = list(commands(typer.main.get_command(app_of())))
 
 
 def test_the_commands_are_those_that_were_promised() -> None:
@@ -55,6 +55,13 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "config show",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_verb_is_found_in_the_module_that_is_imported_for_it(module: str) -> None:
+    """The table by which only one module is imported names them all, and no others."""
+    found = typer.main.get_command(app_of([module]))
+    assert tuple(found.commands) == MODULES[module]  # type: ignore[attr-defined]  # a group
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -108,6 +115,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "diff": [sealed, sealed],
         "pull": [sealed.with_name("other.db")],
         "push": [sealed.with_name("copy.db"), "--bank", "full"],
+        "recall": ["tea", "--bank", "here"],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
@@ -134,7 +142,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
 ) -> None:
     """A program can read what any command prints."""
-    if words[0] == "banks":
+    if words[0] in {"banks", "recall"}:
         has_banks(satchel)
     if words[0] in ("export", "pull", "push"):
         has_memory(satchel, sealed.with_name("other.db"))

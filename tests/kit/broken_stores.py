@@ -123,8 +123,8 @@ class Rows(View):
     def row(self, row: Row) -> Row:
         return row
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return map(self.row, self.inner.scan(bank, wanted, after=after))
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        return map(self.row, self.inner.scan(bank, wanted, after=after, **more))
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         return [self.row(row) for row in self.inner.get(bank, ids)]
@@ -150,29 +150,29 @@ def forgets(column: str, value: object = None) -> type[Rows]:
 class LosesTheLast(View):
     """Does not list the newest row."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return iter(list(self.inner.scan(bank, wanted, after=after))[:-1])
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        return iter(list(self.inner.scan(bank, wanted, after=after, **more))[:-1])
 
 
 class Unordered(View):
     """Lists the newest first."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        yield from list(self.inner.scan(bank, wanted, after=after))[::-1]
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        yield from list(self.inner.scan(bank, wanted, after=after, **more))[::-1]
 
 
 class Greedy(View):
     """Reads the whole bank before it hands out a row."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return iter(list(self.inner.scan(bank, wanted, after=after)))
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        return iter(list(self.inner.scan(bank, wanted, after=after, **more)))
 
 
 class SwapsBodies(View):
     """Gives each row the bytes of its neighbour."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        rows = list(self.inner.scan(bank, wanted, after=after))
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        rows = list(self.inner.scan(bank, wanted, after=after, **more))
         for row, other in zip(rows, rows[1:] + rows[:1], strict=True):
             yield msgspec.structs.replace(row, body=other.body)
 
@@ -235,7 +235,7 @@ class Folding(View):
         side = {self.folded(name): value for name, value in commit.side.items()}
         self.inner.append(bank, replace(commit, rows=rows, side=side))
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(
             self.inner.scan(bank, replace(wanted, user=self._folded(wanted.user)), after=after)
         )
@@ -282,7 +282,7 @@ class Trims(Folding):
 class IgnoresAfter(View):
     """Lists from the start, wherever it is told to go on."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         return iter(self.inner.scan(bank, wanted))
 
 
@@ -291,7 +291,7 @@ def ignores(member: str) -> type[View]:
     neutral: dict[str, Any] = {member: True if member in ("retired", "held") else None}
 
     class Ignores(View):
-        def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+        def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
             yield from self.inner.scan(bank, replace(wanted, **neutral), after=after)
 
     return Ignores
@@ -300,7 +300,7 @@ def ignores(member: str) -> type[View]:
 class UntilIncluded(View):
     """Takes the last moment for included."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
         wider = replace(wanted, until=None)
         for row in self.inner.scan(bank, wider, after=after):
             inside = row.moment is not None and row.moment <= (wanted.until or "")
@@ -410,22 +410,30 @@ class KeepsSide(View):
 class Mute(View):
     """Claims to find words, and finds none."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
         return []
 
 
 class LatinOnly(View):
     """Finds words between spaces, and nothing in a script without."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
-        return list(self.inner.candidates(bank, text, limit=limit)) if text.isascii() else []
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        return (
+            list(self.inner.candidates(bank, text, limit=limit, **more)) if text.isascii() else []
+        )
 
 
 class RemembersWords(View):
     """Nominates what is retired."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
-        found = self.inner.candidates(bank, text, limit=limit)
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        found = self.inner.candidates(bank, text, limit=limit, **more)
         if found:
             self.store.kept[bank, text] = found
         return list(self.store.kept.get((bank, text), []))
@@ -434,26 +442,70 @@ class RemembersWords(View):
 class WordsOfAll(View):
     """Nominates the places of another bank."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
         return [
             found
             for every in self.inner.banks()
-            for found in self.inner.candidates(every, text, limit=limit)
+            for found in self.inner.candidates(every, text, limit=limit, **more)
         ]
 
 
 class WorstFirst(View):
     """Puts the best match last."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
-        return list(self.inner.candidates(bank, text, limit=limit))[::-1]
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=limit, **more))[::-1]
 
 
 class Boundless(View):
     """Nominates more than is asked for."""
 
-    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
-        return list(self.inner.candidates(bank, text, limit=9 * limit))
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=9 * limit, **more))
+
+
+class CommonToo(View):
+    """Nominates by each word there is, however common."""
+
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        words = [self.inner.candidates(bank, word, limit=limit, **more) for word in text.split()]
+        found = {place: score for some in words for place, score in some}
+        return sorted(found.items(), key=lambda pair: -pair[1])[:limit]
+
+
+class KeepsStopWords(View):
+    """Does not index what is mostly left out."""
+
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        return (
+            [] if text == "to be" else list(self.inner.candidates(bank, text, limit=limit, **more))
+        )
+
+
+class WantsAll(View):
+    """Nominates by words alone, whatever filter there is."""
+
+    def candidates(
+        self, bank: str, text: str, *, limit: int, **more: Any
+    ) -> list[tuple[int, float]]:
+        return list(self.inner.candidates(bank, text, limit=limit))
+
+
+class OldestFirst(View):
+    """Lists in one order only."""
+
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **_: Any) -> Iterator[Row]:
+        return iter(self.inner.scan(bank, wanted, after=after))
 
 
 class Turnless(View):
@@ -470,8 +522,8 @@ class Turnless(View):
 class OneListing(View):
     """Lists the first bank, whichever is asked for."""
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return iter(self.inner.scan(self.inner.banks()[0], wanted, after=after))
+    def scan(self, bank: str, wanted: Filter, *, after: int = -1, **more: Any) -> Iterator[Row]:
+        return iter(self.inner.scan(self.inner.banks()[0], wanted, after=after, **more))
 
 
 class OneSide(View):

@@ -9,7 +9,7 @@ from satchel.actions.banks import create_bank
 from satchel.actions.config import load_settings
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import open_ledger, opened_store
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.records import Source
 from satchel.memory.times import now

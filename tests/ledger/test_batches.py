@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ledger_kit import created, memories, opened
 
 from satchel.errors import SlotTakenError, UsageError, VerificationError
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin

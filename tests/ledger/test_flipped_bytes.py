@@ -17,7 +17,7 @@ from ledger_kit import created, listed, memories, noting, opened
 
 from satchel.errors import SatchelError, StoreDamagedError, VerificationError
 from satchel.ledger.examining import Flaw, examine
-from satchel.ledger.view import Logged
+from satchel.ledger.logged import Logged
 from satchel.memory.records import Edge, Status
 from satchel.ports.rows import Filter
 from satchel.seal.sealing import seal

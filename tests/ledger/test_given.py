@@ -7,7 +7,7 @@ import pytest
 from ledger_kit import created, memories
 
 from satchel.errors import ChangedError, VerificationError
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.records import Source, State, Status
 from satchel.ports.store import Reader

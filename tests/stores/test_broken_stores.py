@@ -179,6 +179,20 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _sqlite(broken.WorstFirst),
         _sqlite(broken.Boundless),
     ],
+    "test_common_words_nominate_nothing_where_others_are_rarer": [
+        _sqlite(broken.CommonToo),
+        _memory(broken.CommonToo),
+    ],
+    "test_words_that_are_all_common_still_find": [
+        _sqlite(broken.Mute),
+        _sqlite(broken.KeepsStopWords),
+    ],
+    "test_a_filter_leaves_out_what_words_nominate": [
+        _sqlite(broken.WantsAll),
+        _memory(broken.WantsAll),
+    ],
+    "test_words_find_what_the_oracle_finds": [_sqlite(broken.CommonToo)],
+    "test_a_listing_starts_from_the_end_where_that_is_asked": [_memory(broken.OldestFirst)],
     "test_a_turn_is_found_by_the_words_of_the_one_before": [_sqlite(broken.Turnless)],
     "test_a_slot_has_one_current_row": [
         _memory(broken.TakesSlotTwice),
@@ -308,6 +322,10 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
         "test_words_nominate_current_rows",
         "test_words_are_those_of_one_bank",
         "test_the_best_match_comes_first_and_no_more_than_are_asked_for",
+        "test_common_words_nominate_nothing_where_others_are_rarer",
+        "test_words_that_are_all_common_still_find",
+        "test_a_filter_leaves_out_what_words_nominate",
+        "test_words_find_what_the_oracle_finds",
         "test_a_turn_is_found_by_the_words_of_the_one_before",
         "test_what_is_committed_is_there_after_it_was_opened_again",
         "test_what_is_committed_is_there_after_its_process_was_killed",

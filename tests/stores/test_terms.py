@@ -9,7 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.stores._terms import LONGEST_PHRASE, LONGEST_WORD, MOST_TERMS, index_text, query
+from satchel.stores._stop_words import DENIED, STOP_WORDS
+from satchel.stores._terms import (
+    LONGEST_PHRASE,
+    LONGEST_WORD,
+    MOST_TERMS,
+    index_text,
+    query,
+    readable,
+    sought,
+)
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
@@ -338,3 +347,30 @@ def _tokens(index: apsw.Connection, terms: str) -> list[str]:
     tokenizer = index.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     found = tokenizer(terms.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
     return [str(token[0]) for token in found if not isinstance(token, str)]
+
+
+def test_stop_words_are_as_they_are_folded() -> None:
+    """One that is not would never be met."""
+    assert [word for word in STOP_WORDS | DENIED if index_text(word) != word] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "terms"),
+    [
+        ("What does Ada eat?", ["ada", "eat"]),
+        ("to be or not", ["to", "be", "or", "not"]),
+        ("don't like it", ["like"]),
+        ("the", ["the"]),
+        ("Don Quixote", ["don", "quixote"]),
+        ("ada@example.com", ["ada example com", "ada", "example", "com"]),
+        ("金曜日の会議", ["金曜日の会議", "金曜", "曜日", "日の", "の会", "会議"]),
+        ("ที่นี่", ["ที่นี่"]),
+        ("茶't", ["茶 t"]),
+        ("🎂", ["🎂"]),
+    ],
+)
+def test_stop_words_are_left_out_of_a_query_unless_there_is_nothing_else(
+    typed: str, terms: list[str]
+) -> None:
+    """And what is looked for can be shown to a person."""
+    assert [readable(term) for term in sought(typed)] == terms

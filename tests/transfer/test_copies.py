@@ -31,7 +31,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.examining import examine
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Semantic

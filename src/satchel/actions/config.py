@@ -4,7 +4,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import platformdirs
@@ -12,9 +12,11 @@ import platformdirs
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.limits import Limits
-from satchel.seal.signing.keyring import DEFAULT_NAME, KeyRing
-from satchel.seal.signing.trust import SeenRecord, TrustRegistry
-from satchel.seal.verify.policy import TrustPolicy
+
+if TYPE_CHECKING:  # what a command does not need, it does not import
+    from satchel.seal.signing.keyring import KeyRing
+    from satchel.seal.signing.trust import SeenRecord, TrustRegistry
+    from satchel.seal.verify.policy import TrustPolicy
 
 FILE_NAME = "satchel.toml"
 _APP = "satchel"
@@ -25,7 +27,7 @@ _SHORT = {("store", "address"): "SATCHEL_STORE", ("store", "bank"): "SATCHEL_BAN
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[keys]``."""
 
-    name: str = DEFAULT_NAME
+    name: str = "default"
     """Which signing key is used when none is named."""
 
 
@@ -91,24 +93,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.options.store.address or str(self.home / "satchel.db")
 
     @property
-    def keyring(self) -> KeyRing:
+    def keyring(self) -> "KeyRing":
         """The signing keys."""
+        from satchel.seal.signing.keyring import KeyRing
+
         return KeyRing(self.home / "keys")
 
     @property
-    def registry(self) -> TrustRegistry:
+    def registry(self) -> "TrustRegistry":
         """The keys this machine believes."""
+        from satchel.seal.signing.trust import TrustRegistry
+
         return TrustRegistry(self.home / "trust.json")
 
     @property
-    def seen(self) -> SeenRecord:
+    def seen(self) -> "SeenRecord":
         """What verified here before."""
+        from satchel.seal.signing.trust import SeenRecord
+
         return SeenRecord(self.state / "seen.jsonl")
 
     def policy(
         self, keys: frozenset[str] = frozenset(), threshold: int | None = None
-    ) -> TrustPolicy:
+    ) -> "TrustPolicy":
         """Return whose signature is enough."""
+        from satchel.seal.verify.policy import TrustPolicy
+
         return TrustPolicy(
             registry=self.registry,
             keys=keys,

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from satchel.actions.config import Settings
-from satchel.actions.signing import create_key
 from satchel.disk.private import private_folder
 from satchel.errors import UsageError
 from satchel.ledger.ledger import Ledger
@@ -55,6 +54,8 @@ def writer_key(settings: Settings) -> SigningKey:
     It has no passphrase, since it signs with every change; an owner's key admits it to a bank.
     """
     if WRITER_NAME not in settings.keyring.names():
+        from satchel.actions.signing import create_key
+
         return create_key(settings, WRITER_NAME, role="writer")
     return settings.keyring.load(WRITER_NAME)
 

@@ -98,11 +98,23 @@ class _Event(NamedTuple):
     seq: int
     state: str
     batch: Batch | None
-    by: str | None
+    by: str | None = None
+    trust: str | None = None
+    """What a promotion raises to, where it says so."""
 
     def place(self) -> int | None:
         """Return the place from which it counts."""
         return self.seq if self.batch is None else self.batch.closed
+
+
+class Promotion(NamedTuple):
+    """What raises the trust in a record."""
+
+    trust: str | None
+    """The class that it names; None for none."""
+
+    batch: int
+    """Number of the import that it came with; 0 for none."""
 
 
 _STAYS = Standing(None, hold=False)
@@ -220,6 +232,27 @@ class Fold:
                 return False
         return True
 
+    def promotions(self, identity: str, size: int) -> list[Promotion]:
+        """Return what had raised the trust in a record when the log had ``size`` records."""
+        return [
+            Promotion(event.trust, 0 if event.batch is None else event.batch.number)
+            for event in self._events.get(identity, ())
+            if event.state == "promoted" and self._counts(event, size)
+        ]
+
+    def retired_since(self, size: int) -> list[str]:
+        """Return ids of what a status may have retired after the first ``size`` records.
+
+        The newest status first. An import that was taken back is named by its source record.
+        """
+        found = {
+            target: event.seq
+            for target, events in self._events.items()
+            for event in events
+            if event.state in RETIRING and not self._counts(event, size)
+        }
+        return sorted(found, key=lambda target: -found[target])
+
     def batch_number(self, seq: int) -> int:
         """Return the number of the batch that a place belongs to; 0 for none."""
         batch = self._batch_at(seq)
@@ -263,7 +296,7 @@ class Fold:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
-            event = _Event(seq, model.state, batch, model.by)
+            event = _Event(seq, model.state, batch, model.by, _named_trust(model))
             self._events[model.target] = (*self._events.get(model.target, ()), event)
             if model.by is not None:
                 self._replaced.setdefault(model.by, []).append(model.target)
@@ -326,10 +359,14 @@ class Fold:
         """Yield what is in force at a size: the place from which it is, its own, and the state."""
         for event in events:
             place = event.place()
-            if place is None or place >= size:
-                continue
-            if event.batch is None or not self.is_undone(event.batch, size):
+            if place is not None and self._counts(event, size):
                 yield place, event.seq, event.state
+
+    def _counts(self, event: _Event, size: int) -> bool:
+        place = event.place()
+        if place is None or place >= size:
+            return False
+        return event.batch is None or not self.is_undone(event.batch, size)
 
     def _batch_at(self, seq: int) -> Batch | None:
         found = bisect_right(self._starts, seq) - 1
@@ -337,6 +374,11 @@ class Fold:
             return None
         last, batch = self._spans[found]
         return batch if seq <= last else None
+
+
+def _named_trust(status: Status) -> str | None:
+    trust = status.metadata.get("trust") if status.state == "promoted" else None
+    return trust if isinstance(trust, str) else None
 
 
 def _count(value: Any) -> int:

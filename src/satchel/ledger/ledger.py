@@ -16,13 +16,13 @@ from satchel.errors import (
     SatchelError,
     UsageError,
 )
+from satchel.ledger.appending.batches import group_of
+from satchel.ledger.appending.waiting import Logging, Ticket, looked_at, require_given
 from satchel.ledger.authority import Authority, admission, founding, starts_epoch, with_configs
-from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
-from satchel.ledger.waiting import Logging, Ticket, looked_at, require_given
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank, Model

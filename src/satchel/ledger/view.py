@@ -1,14 +1,15 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from satchel.errors import VerificationError
-from satchel.ledger.folding import Said, Unchanged
+from satchel.ledger.folding import Promotion, Said, Unchanged
 from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
+from satchel.ledger.logged import Import, Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.blobs import verified
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
@@ -19,50 +20,11 @@ from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.tree import audit_holds
 
-_TOGETHER = 256
-
-Likely = Callable[[bytes], bool]
-"""Tells whether a record with these canonical bytes could be wanted."""
+_TOGETHER, _FEW = 256, 10
 
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A record, proved to stand at its place in the log of its bank."""
-
-    record: Sealed
-    model: Model
-    """Its typed value."""
-
-    row: Row
-    """Its columns, derived again from the bytes and the log; as they were at the moment asked."""
-
-    @property
-    def seq(self) -> int:
-        """Its place in the log."""
-        return self.row.seq
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    """One import into a bank."""
-
-    source: str
-    """Id of its source record."""
-
-    place: int
-    """Place of that in the log."""
-
-    records: int
-    """How many records came with it so far, statuses included."""
-
-    complete: bool
-    """Whether its records were made visible."""
-
-    undone: bool
-    """Whether it was taken back."""
+_Some = TypeVar("_Some")
 
 
 class View:
@@ -81,6 +43,7 @@ class View:
         self._tree = tree
         self._fold = found.fold
         self._bank = found.head.bank
+        self._sources: dict[int, Logged | None] = {}
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -111,7 +74,7 @@ class View:
         found = self.get(self._reader.ids(self._bank, digits, limit=limit))
         for identity, logged in found.items():
             if not identity.startswith(PREFIX + digits):
-                raise _misled(logged.row)
+                raise misled(logged.row)
         return list(found.values())
 
     def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
@@ -158,7 +121,7 @@ class View:
                 if wanted.matches(shown.row) and shown.row.retired != PENDING:
                     yield shown
                 elif wanted.as_of is None:
-                    raise _misled(logged.row)
+                    raise misled(logged.row)
         if wanted.is_plain:
             end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
             self._explain(range(place, end), wanted)
@@ -168,7 +131,7 @@ class View:
         row = self._reader.current(self._bank, slot)
         found = [] if row is None else self._proved([row])
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
-            raise _misled(found[0].row)
+            raise misled(found[0].row)
         return found[0] if found else None
 
     def pending(self, source: str, *, after: int = -1) -> Iterator[Logged]:
@@ -218,18 +181,114 @@ class View:
         for logged in self._proved(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
             if end not in ends:
-                raise _misled(logged.row)
+                raise misled(logged.row)
             yield logged
 
-    def candidates(self, text: str, *, limit: int = 100) -> list[tuple[Logged, float]]:
+    def candidates(
+        self, text: str, *, limit: int = 100, wanted: Filter | None = None
+    ) -> list[tuple[Logged, float]]:
         """Return current records whose words may match, best first, with a score."""
+        return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
+
+    def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
+        """Return the places and scores of current records that words nominate, best first.
+
+        Nothing of it is proved. Fewer than ``limit`` are all there are.
+
+        Args:
+            text: Words.
+            limit: How many at most.
+            wanted: Leaves out what it does not nominate.
+        """
         hidden = self._fold.open_spans(self.head.size)
-        found = self._reader.candidates(self._bank, text, limit=limit, without=hidden)
-        scores = dict(found)
-        rows = self._reader.at(self._bank, list(scores))
-        shown = [logged for logged in self._proved(rows) if _CURRENT.matches(logged.row)]
-        ranked = [(logged, scores[logged.seq]) for logged in shown]
-        return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
+        found = self._reader.candidates(
+            self._bank, text, limit=limit, wanted=wanted, without=hidden
+        )
+        return dict(found)
+
+    def ranked(
+        self, scores: Mapping[int, float], wanted: Filter | None = None
+    ) -> Iterator[tuple[Logged, float]]:
+        """Yield the current records among places, in their order; each is proved when it comes.
+
+        Args:
+            scores: Places, as ``nominees`` returns them.
+            wanted: Leaves out those that it does not want.
+        """
+        for some in _growing(scores):
+            proved = {one.seq: one for one in self._proved(self._reader.at(self._bank, some))}
+            for logged in (proved[seq] for seq in some if seq in proved):
+                shown = self._as_of(logged, wanted or _CURRENT)
+                if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
+                    yield shown, scores[logged.seq]
+
+    def newest(self, wanted: Filter = _CURRENT) -> Iterator[Logged]:
+        """Yield the records that a filter wants, the last of the log first.
+
+        What a store leaves out is not looked for here; ``scan`` does.
+        """
+        rows, count = self._reader.scan(self._bank, wanted, newest_first=True), _FEW
+        while some := list(islice(rows, count)):
+            count = min(2 * count, _TOGETHER)
+            for logged in self._proved(some):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row):
+                    yield shown
+
+    def retired_since(self, size: int) -> Iterator[Logged]:
+        """Yield what was current when the log had ``size`` records and is not any more.
+
+        As it was then, what was retired last first. Full text does not find these.
+        """
+        then = Filter(as_of=size)
+        for some in _growing(self._fold.retired_since(size)):
+            found = self.get(some)
+            for identity in some:
+                for logged in self._whole(identity, found.get(identity)):
+                    shown = self._as_of(logged, then)
+                    if logged.row.retired is not None and then.matches(shown.row):
+                        yield shown
+
+    def _whole(self, identity: str, logged: Logged | None) -> Iterator[Logged]:
+        """Yield a record; of an import that was taken back, its records."""
+        if logged is not None:
+            yield logged
+        batch = self._fold.batch(identity)
+        for first, last in batch.spans if batch is not None else ():
+            for start in range(first, min(last + 1, self.head.size), _TOGETHER):
+                yield from self._proved(self._at(range(start, min(last + 1, start + _TOGETHER))))
+
+    def size_at(self, moment: str) -> int:
+        """Return how many records the log had at a moment, by when they arrived.
+
+        Where clocks went back, one of the places at which the moment passed.
+        """
+        low, high = 0, self.head.size
+        while low < high:
+            middle = (low + high) // 2
+            if self.arrival(middle) <= moment:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def arrival(self, place: int) -> str:
+        """Return when the record at a place of the log arrived."""
+        return self._at([place])[0].at
+
+    def source_of(self, logged: Logged) -> Logged | None:
+        """Return the source record of the import that a record came with; None for none."""
+        return self.source_at(logged.row.batch) if logged.row.batch else None
+
+    def source_at(self, batch: int) -> Logged | None:
+        """Return the source record of an import by the import's number; None if it was erased."""
+        if batch not in self._sources:
+            self._sources[batch] = next(iter(self._proved(self._at([batch]))), None)
+        return self._sources[batch]
+
+    def promotions(self, identity: str) -> list[Promotion]:
+        """Return what raises the trust in a record."""
+        return self._fold.promotions(identity, self.head.size)
 
     def nearest(
         self, generation: Generation, vector: Given, *, limit: int = 100
@@ -302,7 +361,7 @@ class View:
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
         own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
         if row.columns() != own.columns():
-            raise _misled(row)
+            raise misled(row)
         return own
 
     def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
@@ -319,7 +378,7 @@ class View:
             for row in self._at(places[start : start + _TOGETHER]):
                 then = row.changed(self._fold.standing(row.id, row.seq, size))
                 if wanted.matches(then):
-                    raise _misled(row)
+                    raise misled(row)
 
     def _at(self, places: Sequence[int]) -> list[Row]:
         """Return the rows at places, proved to be the ones that were logged there."""
@@ -332,8 +391,9 @@ class View:
         return rows
 
 
-def _misled(row: Row) -> VerificationError:
-    return VerificationError(
-        f"the index says something else of record {row.seq} than the record does",
-        hint="The store was changed from outside. See: satchel doctor.",
-    )
+def _growing(wanted: Iterable[_Some]) -> Iterator[list[_Some]]:
+    """Yield few, then more at a time: who needs only the first does not pay for the rest."""
+    rest, count = iter(wanted), _FEW
+    while some := list(islice(rest, count)):
+        yield some
+        count = min(2 * count, _TOGETHER)

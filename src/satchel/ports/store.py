@@ -147,8 +147,13 @@ class Reader(Protocol):
         """Return the rows at these places of the log, in no order."""
         ...
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        """Yield the rows that a filter nominates and that come after a place, in log order."""
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
+        """Yield the rows that a filter nominates and that come after a place.
+
+        In the order of the log, or from its end.
+        """
         ...
 
     def current(self, bank: str, slot: str) -> Row | None:
@@ -163,14 +168,25 @@ class Reader(Protocol):
         ...
 
     def candidates(
-        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
         """Return places of current rows whose text may match, best first, with a score.
+
+        Words that many rows have nominate none where others are rarer (``stores._driving``).
+        Fewer than ``limit`` are all that the words nominate, unless they are in very many rows.
 
         Args:
             bank: The bank.
             text: Words.
             limit: How many at most.
+            wanted: Leaves out rows that it does not nominate; what words are common does not
+                depend on it. None takes those in quarantine as well.
             without: First and last places of stretches that are left out.
         """
         ...

@@ -24,12 +24,19 @@ can cut as well.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
 from operator import add
 from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
+from satchel.stores._stop_words import DENIED, STOP_WORDS
+
 MOST_TERMS = 64
 """The terms that one query looks for; later ones are left out."""
+
+LONGEST_QUERY = 1 << 16
+"""The characters of a query that are looked at, from its start."""
 
 LONGEST_PHRASE = 32
 """The tokens that one phrase compares, from its start; what follows is not looked at."""
@@ -63,7 +70,7 @@ _FIRST_ALIAS = _ALIAS[0]
 _SPACE_OF_NO_WIDTH = "\u200b"
 
 _SPACED = rf"[^\W_{_HANGUL}{_UNSPACED}{_SOUTHEAST}]"
-_PIECE = re.compile(
+_PIECE = (
     # Most words are plain ones: that what follows is no letter is asked once, not at each of them.
     f"(?P<plain>[a-z0-9]+(?!{_SPACED}|[{_ALIAS}]))"
     f"|(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
@@ -79,6 +86,7 @@ _CLUSTER = re.compile(rf"([^{_ALIAS}](?:[{_STACK}][^{_ALIAS}]|[{_ALIAS}]){{0,15}
 # What index and query make of plain characters: letters and digits without capitals, and spaces.
 _ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128))
 _ASCII += bytes(128)
+_WORD = re.compile("[a-z0-9]+")
 _TOO_LONG = re.compile(b"[a-z0-9]{%d}" % (LONGEST_WORD + 1))
 
 # What joins the parts of one name: user@example.com, snake_case, v2.1.0, don't. In Tibetan, the
@@ -126,6 +134,17 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
+class _Unaliasing(dict[int, int]):
+    """Private-use characters back to what they stand for."""
+
+    def __missing__(self, code: int) -> int:
+        """Return the code point that a character of the index was written for."""
+        return code - _ALIAS_OFFSET if code >= _ALIAS_OFFSET else code
+
+
+_PLAIN = _Unaliasing()
+
+
 def index_text(text: str) -> str:
     """Return the terms of ``text`` in their order, a space between them, for an FTS5 column.
 
@@ -160,7 +179,7 @@ def _ascii_terms(text: str) -> str:
 
 
 def _terms(folded: str) -> Iterator[str]:
-    for match in _PIECE.finditer(folded):
+    for match in _piece().finditer(folded):
         if match.lastgroup in _ONE_WORD:
             clusters = _clusters(match[0])
             yield from map(add, clusters, clusters[1:])
@@ -177,21 +196,59 @@ def query(text: str, *, any_word: bool = True) -> str | None:
     words in this order, 金曜日 these characters in this order. One character of an unspaced script
     finds every text that has it.
 
-    With ``any_word`` a text is found by any one of the terms, and the parts of a phrase count too
-    (``example``; the pairs of a run that is too long for a word), so that a question finds its
-    answer; ranking puts the phrase first. Without, each thing between spaces must be there.
+    With ``any_word`` a text is found by any one of the terms; see ``sought``. Without, each thing
+    between spaces must be there.
+    """
+    if any_word:
+        return " OR ".join(sought(text)) or None
+    phrases = islice(map(_phrase, _chunks(text)), MOST_TERMS)
+    return " AND ".join(dict.fromkeys(phrases)) or None
 
-    Bounded: the first ``MOST_TERMS`` distinct terms, and of each phrase the first
-    ``LONGEST_PHRASE`` tokens, so long input finds more, never an error.
+
+def sought(text: str) -> list[str]:
+    """Return the terms that a query looks for, each an FTS5 expression, in the order of the text.
+
+    The parts of a phrase count too (``example``; the pairs of a run that is too long for a word),
+    so that a question finds its answer; ranking puts the phrase first. Stop words are left out,
+    unless there is nothing else.
+
+    Bounded: the first ``LONGEST_QUERY`` characters, the first ``MOST_TERMS`` distinct terms, and of
+    each phrase the first ``LONGEST_PHRASE`` tokens, so long input finds more, never an error.
     """
     terms: dict[str, None] = {}
-    for chunk in _chunks(text):
-        terms[_phrase(chunk)] = None
-        if any_word:
-            terms.update(dict.fromkeys(_parts(chunk)))
+    stopping: dict[str, None] = {}
+    for chunk in _chunks(text[:LONGEST_QUERY]):
+        telling = [] if _denies(chunk) else [piece for piece in chunk if not _stops(piece)]
+        into = terms if telling else stopping
+        into[_phrase(chunk)] = None
+        into.update(dict.fromkeys(_parts(telling or chunk)))
         if len(terms) >= MOST_TERMS:
             break
-    return (" OR " if any_word else " AND ").join(list(terms)[:MOST_TERMS]) or None
+    return list(terms or stopping)[:MOST_TERMS]
+
+
+def readable(term: str) -> str:
+    """Return a term of ``sought`` for a person: as it is searched, folded, without signs."""
+    runs = term.replace('"', "").removesuffix(" *").split(" ")
+    plain = [run.translate(_PLAIN) for run in runs]
+    if len(plain) > 1 and all(
+        re.match(f"[{_UNSPACED}{_SOUTHEAST}{_HANGUL}]", run) for run in plain
+    ):
+        # Overlapping pairs: each adds its last cluster.
+        clusters = [_CLUSTER.findall(run)[-1] for run in runs[1:]]
+        return plain[0] + "".join(clusters).translate(_PLAIN)
+    return " ".join(plain)
+
+
+def _stops(piece: _Piece) -> bool:
+    """Tell whether a piece is a word that says nothing alone."""
+    return piece.end is None and piece.tokens[0] in STOP_WORDS
+
+
+def _denies(chunk: list[_Piece]) -> bool:
+    """Tell whether a chunk is a verb with an apostrophe and a t, such as don't."""
+    verb = DENIED.intersection(chunk[0].tokens)
+    return bool(verb) and [piece.tokens for piece in chunk[1:]] == [["t"]]
 
 
 def _chunks(text: str) -> Iterator[list[_Piece]]:
@@ -242,7 +299,11 @@ def _quoted(tokens: list[str]) -> str:
 
 def _pieces(folded: str) -> Iterator[_Piece]:
     """Yield the words and runs of a folded text, in order."""
-    for match in _PIECE.finditer(folded):
+    if folded.isascii():
+        for match in _WORD.finditer(folded):
+            yield _Piece([match[0][:LONGEST_WORD]], None, True, *match.span())  # noqa: FBT003
+        return
+    for match in _piece().finditer(folded):
         kind, found, (start, stop) = match.lastgroup, match[0], match.span()
         longest = _ONE_WORD.get(kind or "")
         if longest is None:
@@ -258,6 +319,12 @@ def _clusters(run: str) -> Sequence[str]:
     run = run.replace(_SPACE_OF_NO_WIDTH, "")
     found: list[str] = _CLUSTER.findall(run) if max(run) >= _FIRST_ALIAS else list(run)
     return found
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    # It takes as long to compile as a memory to recall, and English does without.
+    return re.compile(_PIECE)
 
 
 def _fold(text: str) -> str:

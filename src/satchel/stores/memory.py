@@ -21,7 +21,10 @@ from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
+from satchel.stores import matching
+from satchel.stores._driving import Spread, few_of, searches
 from satchel.stores._nearest import nearest
+from satchel.stores._threads import is_searched, thread_of
 
 _NO_HEAD = StoredHead(b"", b"")
 
@@ -79,8 +82,11 @@ class _View:
         rows = self._rows(bank)
         return [rows[place] for place in set(places) if 0 <= place < len(rows)]
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
-        return (row for row in self._rows(bank)[after + 1 :] if wanted.nominates(row))
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
+        rows = self._rows(bank)[after + 1 :]
+        return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def current(self, bank: str, slot: str) -> Row | None:
         return next((row for row in self._rows(bank) if _holds(row, slot)), None)
@@ -91,9 +97,41 @@ class _View:
                 yield row
 
     def candidates(
-        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        return []
+        terms = matching.terms_of(text)
+        texts = _searched(self._rows(bank))
+        # As in other stores: how rare a word is for ranking is seen in all banks together.
+        every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
+        totals = matching.Totals(len(every), sum(map(len, every)))
+        seen = {
+            place: tokens
+            for place, tokens in texts.items()
+            if not any(first <= place <= last for first, last in without)
+        }
+        few = few_of(len(self._rows(bank)))
+        spreads = [_spread(term, seen, few + 1) for term in terms]
+        rows = self._rows(bank)
+        shown = {
+            place: tokens
+            for place, tokens in seen.items()
+            if wanted is None or wanted.nominates(rows[place])
+        }
+        found: dict[int, float] = {}
+        for search in searches(spreads, few):
+            newest = max(search.newest, limit)
+            scores = matching.scores(search, shown, every, totals, newest)
+            for place, score in _best(scores, limit):
+                found.setdefault(place, score)
+            if len(found) >= limit:
+                break
+        return _best(found, limit)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         values = self._side.get(bank, {})
@@ -252,6 +290,29 @@ class _BlobsWriting(_Blobs):
         self._mine(bank).blobs.pop(digest, None)
 
 
+def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
+    """Return the words of the rows that are searched, each with those of the turn before it."""
+    texts: dict[int, list[str]] = {}
+    last: dict[tuple[str, str], str] = {}
+    for row in rows:
+        words, thread = row.text or "", thread_of(row)
+        if words and is_searched(row):
+            before = last.get(thread) if thread is not None else None
+            texts[row.seq] = matching.tokens_of(words if before is None else f"{before}\n{words}")
+        if thread is not None and row.body is not None:
+            last[thread] = words
+    return texts
+
+
+def _spread(term: matching.Term, texts: dict[int, list[str]], most: int) -> Spread:
+    having = [place for place in sorted(texts, reverse=True) if term.times(texts[place])][:most]
+    return Spread(term.expression, len(having), having[-1] if having else 0)
+
+
+def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
 def _holds(row: Row, slot: str) -> bool:
     return row.slot == slot and row.retired is None
 
@@ -272,7 +333,7 @@ def _refuse_doubles(rows: list[Row]) -> None:
 class MemoryStore:
     """Banks in memory."""
 
-    traits = StoreTraits(durable=False, vectors=True)
+    traits = StoreTraits(durable=False, full_text=True, vectors=True)
     name = "memory"
 
     def __init__(self) -> None:

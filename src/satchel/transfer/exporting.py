@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from satchel.disk.spool import Spool
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, FileVersion, Status

@@ -14,7 +14,7 @@ import msgspec
 
 from satchel.disk.spool import Spool
 from satchel.errors import AdoptedError
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.folding import CLOSED, Fact, Fold
 from satchel.ledger.ledger import Ledger
 from satchel.memory.parts import TrustClass

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from satchel.ledger.view import Logged
+from satchel.ledger.logged import Logged
 from satchel.memory.entries import Entry
 
 _TOGETHER = 256

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from ledger_kit import OWNER, WRITER, memories
 
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Origin, Scope

@@ -21,7 +21,8 @@ from satchel.actions.memories.naming import (
 from satchel.actions.memories.remembering import MOST_TRIES, parents_of, superseding
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import Edge, Source, State, Status

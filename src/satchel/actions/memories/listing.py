@@ -10,7 +10,8 @@ from satchel.actions.memories.drafting import moment as moment_from
 from satchel.actions.memories.values import Memory, has_expired, key_of, memory_of, moment_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError, ValueRefusedError
-from satchel.ledger.view import Likely, Logged, View
+from satchel.ledger.logged import Likely, Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.ports.rows import Filter

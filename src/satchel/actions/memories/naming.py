@@ -1,7 +1,8 @@
 """Which memory of a bank is meant: its id, or the first digits of that."""
 
 from satchel.errors import RetiredMemoryError, UnknownMemoryError, UsageError
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
 

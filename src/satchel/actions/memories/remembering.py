@@ -10,7 +10,8 @@ from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.ports.rows import slot_of

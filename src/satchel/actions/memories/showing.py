@@ -11,7 +11,8 @@ from satchel.actions.memories.naming import find_memory, find_record, versions_o
 from satchel.actions.memories.values import Memory, memory_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import JsonObject
 from satchel.memory.records import Status

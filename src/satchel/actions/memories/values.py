@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Json, JsonObject, Origin, Scope
 from satchel.memory.times import now

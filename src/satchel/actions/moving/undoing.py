@@ -5,7 +5,7 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.opened import opened_bank
 from satchel.errors import UnknownImportError
-from satchel.ledger.view import Import
+from satchel.ledger.logged import Import
 from satchel.transfer.incoming.batch import take_back
 
 _LEAST_DIGITS = 6

@@ -252,6 +252,100 @@ def test_the_best_match_comes_first_and_no_more_than_are_asked_for(store: StoreS
         assert len(found) == 5  # noqa: PLR2004 - as asked
 
 
+_ALL = 10_000
+_FIFTY = [
+    Semantic(text=f"the report {number}, to be read", scope=Scope(user="ab"[number % 2]))
+    for number in range(50)
+]
+_HARBOUR = Semantic(text="the report names the harbour, to be read", scope=Scope(user="a"))
+
+
+def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubject) -> None:
+    """A word that most rows have does not add them to the one that has the rare word too."""
+    with bench(store) as both:
+        both.need("full_text")
+        both.append(*_FIFTY, _HARBOUR)
+        with both.store.reading() as reader:
+            found = reader.candidates(BANK, "the harbour report", limit=_ALL)
+        assert places_of(found) == [50]
+
+
+def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
+    """The rarest do, and so do words that are left out beside others."""
+    with bench(store) as both:
+        both.need("full_text")
+        both.append(*_FIFTY, memory(1))
+        with both.store.reading() as reader:
+            for text in ("report", "read report", "to be", "the"):
+                assert len(reader.candidates(BANK, text, limit=_ALL)) == len(_FIFTY)
+            assert len(reader.candidates(BANK, "report", limit=9)) == 9  # noqa: PLR2004 - as asked
+
+
+def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
+    """And takes nothing from the limit: the words of others do not hide one's own."""
+    with bench(store) as both:
+        both.need("full_text")
+        both.append(*_FIFTY, _HARBOUR, changes=[Change(2, None, hold=True)])
+        with both.store.reading() as reader:
+            found = partial(reader.candidates, BANK, limit=9)
+            assert found("harbour", wanted=Filter(user="b")) == []
+            assert places_of(found("harbour", wanted=Filter(user="a"))) == [50]
+            assert all(place % 2 for place in places_of(found("report", wanted=Filter(user="b"))))
+            assert places_of(found("report", wanted=Filter(as_of=3, held=True))) == [0, 1, 2]
+            assert places_of(found("report", wanted=Filter(as_of=3, user="a"))) == [0, 2]
+            assert sorted(places_of(found("2", wanted=Filter()))) == []
+            assert sorted(places_of(found("2"))) == [2]
+
+
+_SAID = [
+    "the",
+    "report",
+    "harbours",
+    "ships",
+    "shipping",
+    "次の金曜日",
+    "会議は",
+    "茶",
+    "a@b.example",
+]
+_ASKED = st.lists(st.sampled_from([*_SAID, "金曜日の会議", "harbour", "zzz"]), max_size=5)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(_SAID), min_size=1, max_size=6), min_size=1, max_size=8),
+    st.integers(1, 12),
+    st.lists(_ASKED, min_size=1, max_size=4),
+)
+def test_words_find_what_the_oracle_finds(
+    store: StoreSubject, texts: list[list[str]], times: int, queries: list[list[str]]
+) -> None:
+    """For all texts and queries: the same rows; how they are ranked is a store's own."""
+    with bench(store) as both:
+        both.need("full_text")
+        said = [" ".join(words) for words in texts]
+        both.append(*(Semantic(text=f"{text} {time}") for time in range(times) for text in said))
+        both.append(memory(1), changes=[Change(0, len(texts) * times, hold=False)])
+        for words in queries:
+            both.same(partial(_nominated, text=" ".join(words)))
+
+
+def _nominated(reader: Reader, text: str) -> list[int]:
+    return sorted(places_of(reader.candidates(BANK, text, limit=_ALL)))
+
+
+def test_a_listing_starts_from_the_end_where_that_is_asked(store: StoreSubject) -> None:
+    """The same rows, turned round; the place after which it begins stays the same."""
+    with bench(store) as both:
+        rows = both.append(*map(memory, range(9)))
+        for after in (-1, 3):
+            found = both.same(partial(_backwards, after=after))
+            assert found == [row.columns() for row in reversed(rows[after + 1 :])]
+
+
+def _backwards(reader: Reader, after: int) -> Iterator[Row]:
+    return reader.scan(BANK, ALL, after=after, newest_first=True)
+
+
 def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> None:
     """An answer is found by its question, in the same session and in no other."""
     with bench(store) as both:

@@ -5,10 +5,11 @@ from types import NoneType
 from typing import Any
 
 from satchel.errors import InputError
-from satchel.ports.rows import PENDING, Filter, Row, derive_row
+from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import StoredHead
 from satchel.seal.records import shape_of
-from satchel.stores import _terms
+from satchel.stores import _driving, _terms
+from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
@@ -31,7 +32,18 @@ _KINDS: Kinds = (
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
-_MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
+_NOMINATED = """
+SELECT place, score FROM (
+    SELECT words.rowid AS place, round(rank, 9) AS score FROM words {joined}
+    WHERE words MATCH ? AND words.rowid BETWEEN ? AND ? {narrowed}
+    ORDER BY words.rowid DESC LIMIT ?
+) ORDER BY score, place LIMIT ?"""
+_SPREAD = """
+SELECT count(*), coalesce(min(rowid), 0) FROM (
+    SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? {narrowed}
+    ORDER BY rowid DESC LIMIT ?
+)"""
+_LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
@@ -84,14 +96,17 @@ class View(Statements):
         wanted = [first + place for place in set(places) if 0 <= place <= SEQ_MASK]
         return [_row(found) for found in self._in(f"{_SELECT} WHERE place IN ", wanted, _KINDS)]
 
-    def scan(self, bank: str, wanted: Filter, *, after: int = -1) -> Iterator[Row]:
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
         first = self._number(bank) << SEQ_BITS
         clauses = ["place > ?", "place <= ?"]
         values: list[Any] = [first + after, first + SEQ_MASK]
         for clause, value in _clauses(wanted):
             clauses.append(clause)
             values += value
-        sql = f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY place"
+        order = "DESC" if newest_first else "ASC"
+        sql = f"{_SELECT} WHERE {' AND '.join(clauses)} ORDER BY place {order}"
         yield from map(_row, self._each(sql, *values, kinds=_KINDS))
 
     def current(self, bank: str, slot: str) -> Row | None:
@@ -107,19 +122,38 @@ class View(Statements):
         yield from sorted(map(_row, found), key=lambda row: row.seq)
 
     def candidates(
-        self, bank: str, text: str, *, limit: int, without: Sequence[tuple[int, int]] = ()
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        match = _terms.query(text)
-        if match is None:
-            return []
-        first = self._number(bank) << SEQ_BITS
+        terms, number = _terms.sought(text), self._number(bank)
+        first = number << SEQ_BITS
+        hidden = " AND words.rowid NOT BETWEEN ? AND ?" * len(without)
         bounds = [first, first + SEQ_MASK]
         for start, end in without:
             bounds += (first + start, first + end)
-        left_out = " AND rowid NOT BETWEEN ? AND ?" * len(without)
-        sql = f"{_MATCHING}{left_out} ORDER BY rank, rowid LIMIT ?"
-        found = self._all(sql, match, *bounds, limit, kinds=(int, float))
-        return [(place & SEQ_MASK, -rank) for place, rank in found]
+        last = self._all(_LAST, first, first + SEQ_MASK)[0][0]
+        few = _driving.few_of(0 if last is None else last - first + 1)
+        spreads = [self._spread(term, bounds, hidden, few + 1) for term in terms]
+        joined, narrowed, values = _narrowing(wanted)
+        sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
+        found: dict[int, float] = {}
+        for search in _driving.searches(spreads, few):
+            asked = (search.expression, *bounds, *values, max(search.newest, limit), limit)
+            for place, rank in self._all(sql, *asked, kinds=(int, float)):
+                found.setdefault(place & SEQ_MASK, -rank)
+            if len(found) >= limit:
+                break
+        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def _spread(self, term: str, bounds: list[int], hidden: str, most: int) -> _driving.Spread:
+        sql = _SPREAD.format(narrowed=hidden)
+        ((rows, reach),) = self._all(sql, term, *bounds, most, kinds=(int, int))
+        return _driving.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         # As bytes: of a text, SQLite's functions see what comes before the first NUL only.
@@ -186,11 +220,6 @@ class View(Statements):
         return Blobs(self._connection, self._name)
 
 
-def is_searched(row: Row) -> bool:
-    """Tell whether a row's words are indexed."""
-    return row.retired is None or row.retired == PENDING
-
-
 def words_of(body: bytes) -> str:
     """Return the words of a record; none of a damaged one, which others are indexed without."""
     try:
@@ -200,35 +229,39 @@ def words_of(body: bytes) -> str:
     return derive_row(model, seq=0, at="", body=body).text or ""
 
 
-def thread_of(row: Row) -> tuple[str, str] | None:
-    """Return what a row is said after another in: its session, or else its run."""
-    if row.session is not None:
-        return "session", row.session
-    return None if row.run is None else ("run", row.run)
-
-
 def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     for name, values in (("type", wanted.types), ("kind", wanted.kinds)):
         if values is not None:
-            yield f"{name} IN ({', '.join('?' * len(values))})", sorted(values)
+            yield f"record.{name} IN ({', '.join('?' * len(values))})", sorted(values)
     slot = raw_slot(wanted.slot)
     for name in ("user", "agent", "run", "app", "session", "slot"):
         value = slot if name == "slot" else getattr(wanted, name)
         if value is not None:
-            yield f"{name} = ?", [value]
+            yield f"record.{name} = ?", [value]
     if wanted.since is not None:
-        yield "moment >= ?", [wanted.since]
+        yield "record.moment >= ?", [wanted.since]
     if wanted.until is not None:
-        yield "moment < ?", [wanted.until]
+        yield "record.moment < ?", [wanted.until]
     if wanted.as_of is not None:
-        yield f"place & {SEQ_MASK} < ?", [wanted.as_of]
+        yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
     if not wanted.retired:
         yield (
-            _CURRENT if wanted.as_of is None else f"({_CURRENT} OR retired >= ?)",
+            _CURRENT if wanted.as_of is None else f"({_CURRENT} OR record.retired >= ?)",
             ([] if wanted.as_of is None else [wanted.as_of]),
         )
     if not wanted.held and wanted.as_of is None:
-        yield "hold = 0", []
+        yield "record.hold = 0", []
+
+
+def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
+    """Return what joins the table of rows to that of words, and what is asked of it."""
+    if wanted is None:
+        return "", "", []
+    clauses, values = "", list[Any]()
+    for clause, given in _clauses(wanted):
+        clauses += f" AND {clause}"
+        values += given
+    return "JOIN record ON record.place = words.rowid", clauses, values
 
 
 def _row(found: Sequence[Any]) -> Row:

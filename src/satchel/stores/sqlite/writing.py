@@ -6,9 +6,10 @@ from typing import Any
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Change, Commit, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
+from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import BlobsWriting
 from satchel.stores.sqlite.errors import translated
-from satchel.stores.sqlite.reading import View, is_searched, thread_of, words_of
+from satchel.stores.sqlite.reading import View, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
 from satchel.stores.sqlite.statements import NODE_BITS, raw_id, raw_slot
 from satchel.stores.sqlite.vectors import VectorsWriting

@@ -1,22 +1,30 @@
 """Printing: data on stdout, messages on stderr, JSON when asked for, nothing a file can abuse."""
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 from satchel.actions.config import Settings, load_settings
 from satchel.errors import SatchelError
-from satchel.seal.artifact.body import Progress as OnProgress
 
 _GIST, _SHORT = 100, 12
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+OnProgress = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
+
+_COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 _SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
 
@@ -24,16 +32,23 @@ class ReaderGoneError(Exception):
     """Nobody reads stdout any more; the frameworks have exit statuses of their own for that."""
 
 
-class _Console(Console):
-    """One that leaves a broken pipe to the command line."""
+@cache
+def _console(*, stderr: bool) -> "Console":
+    """Return the one that colours; it takes longer to import than some commands take to run."""
+    from rich.console import Console
 
-    def on_broken_pipe(self) -> NoReturn:
-        """Pass it on."""
-        raise ReaderGoneError
+    class Passing(Console):
+        """Leaves a broken pipe to the command line."""
+
+        def on_broken_pipe(self) -> NoReturn:
+            raise ReaderGoneError
+
+    return Passing(stderr=stderr, highlight=False, soft_wrap=True)
 
 
-out = _Console(highlight=False, soft_wrap=True)
-err = _Console(stderr=True, highlight=False, soft_wrap=True)
+def _is_plain(stream: TextIO) -> bool:
+    """Tell whether nobody who looks at colours reads a stream."""
+    return not stream.isatty() and not any(os.environ.get(name) for name in _COLOURING)
 
 
 @dataclass(slots=True)
@@ -67,16 +82,21 @@ state = State()
 """Of the one command that this process runs."""
 
 
-def safe(text: object) -> Text:
+def safe(text: object) -> "Text":
     """Return text from a file or a name so that it cannot drive the terminal.
 
     Control characters and those that reverse or hide text are shown as escapes; markup is not
     interpreted.
     """
-    shown = "".join(
+    from rich.text import Text
+
+    return Text(_visible(text))
+
+
+def _visible(text: object) -> str:
+    return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
     )
-    return Text(shown)
 
 
 def print_json(value: Any) -> None:
@@ -104,17 +124,30 @@ def _escaped(char: str) -> str:
 
 def line(*parts: object, style: str = "") -> None:
     """Print one line on stdout."""
-    out.print(_joined(parts, style))
+    _print(parts, style, stderr=False)
 
 
 def message(*parts: object, style: str = "") -> None:
     """Print one line on stderr; nothing where a program reads, which has it all in the JSON."""
-    if state.json:
-        return
-    err.print(_joined(parts, style))
+    if not state.json:
+        _print(parts, style, stderr=True)
 
 
-def _joined(parts: Iterable[object], style: str) -> Text:
+def _print(parts: tuple[object, ...], style: str, *, stderr: bool) -> None:
+    stream = sys.stderr if stderr else sys.stdout
+    if _is_plain(stream) and not any(map(_is_styled, parts)):
+        stream.write("".join(map(_visible, parts)) + "\n")
+    else:
+        _console(stderr=stderr).print(_joined(parts, style))
+
+
+def _is_styled(part: object) -> bool:
+    return hasattr(part, "append_text")  # a Text of rich, which need not be imported to tell
+
+
+def _joined(parts: Iterable[object], style: str) -> "Text":
+    from rich.text import Text
+
     text = Text(style=style)
     for part in parts:
         text.append_text(part if isinstance(part, Text) else safe(part))
@@ -128,6 +161,8 @@ def facts(rows: Iterable[tuple[str, object]]) -> None:
 
 def table(columns: list[str], rows: Iterable[list[object]]) -> None:
     """Print columns side by side; nothing is cut or wrapped, so that ids can be copied."""
+    from rich.text import Text
+
     head = [[Text(column, style="dim") for column in columns]] if columns else []
     shown = [*head, *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
@@ -137,10 +172,12 @@ def table(columns: list[str], rows: Iterable[list[object]]) -> None:
             whole.append_text(cell)
             whole.append(" " * (width - cell.cell_len + 2))
         whole.rstrip()
-        out.print(whole)
+        _console(stderr=False).print(whole)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object) -> "Text":
+    from rich.text import Text
+
     return value.copy() if isinstance(value, Text) else safe(value)
 
 
@@ -150,6 +187,8 @@ def print_error(error: SatchelError) -> None:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
         sys.stderr.write(_json(problem, indent=None) + "\n")
         return
+    from rich.text import Text
+
     message(Text("error: ", style="bold red"), error.message)
     if error.place:
         message(Text("  where  ", style="dim"), error.place)
@@ -171,6 +210,7 @@ def progress(label: str, long: bool, *, records: bool = False) -> Iterator[OnPro
         long: Whether it takes a second or more.
         records: Whether it is told of records, not bytes.
     """
+    err = _console(stderr=True)
     if not long or not err.is_terminal or state.json:
         yield None
         return
@@ -206,7 +246,7 @@ def bytes_in(path: Path) -> int:
         return 0
 
 
-def dim(text: str) -> Text:
+def dim(text: str) -> "Text":
     """Return text from anywhere in a colour that steps back."""
     shown = safe(text)
     shown.stylize("dim")
@@ -226,8 +266,8 @@ def short(identity: str) -> str:
 
 def print_raw(data: bytes) -> None:
     """Print bytes as they are on stdout; on a terminal, so that they cannot drive it."""
-    if out.is_terminal:
-        out.print(safe(data.decode("utf-8", "backslashreplace")))
+    if sys.stdout.isatty():
+        _console(stderr=False).print(safe(data.decode("utf-8", "backslashreplace")))
         return
     try:
         sys.stdout.buffer.write(data)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import ConflictError, SlotTakenError
-from satchel.ledger.batches import closing
+from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.memory.records import Source, Status

@@ -9,7 +9,8 @@ import msgspec
 
 from satchel.disk.spool import Strands
 from satchel.errors import ConflictError
-from satchel.ledger.view import Logged, View
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
 from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import State
 from satchel.ports.rows import Filter, Row, origin_slot

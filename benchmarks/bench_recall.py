@@ -1,0 +1,199 @@
+"""Recall: warm and by the hundred, and cold as a program of its own."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from benchmarks import data
+from benchmarks.measure import ROOT, ROUNDS, Table, report
+from satchel.actions.config import load_settings
+from satchel.actions.signing import signing_key
+from satchel.actions.wiring import opened_store, witness_of, writer_key
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Status
+from satchel.recall.query import Query
+from satchel.recall.recalling import recall
+from satchel.seal.sealing import seal
+from satchel.stores import _driving
+from satchel.stores.sqlite import SqliteStore
+
+MANY, COLD, FEW = 100_000, 10_000, 300
+GROUP, QUERIES = 5000, 200
+WARM_BOUND_MS, COLD_BOUND = 20.0, 0.4
+STATUSES = 3000
+
+
+def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> None:
+    """The work of the benchmarks below, once, on little."""
+    ledger = _filled(SqliteStore(tmp_path / "a.db"), _mem0(FEW))
+    assert len(_warm(ledger, [*_queries(8)])) == 8
+    _fill_home(FEW, statuses=9)
+    assert _cold(own_home) < 60
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("made", ["Mem0 records", "entries with words of a language"])
+def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
+    tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions of one to eight words, common ones among them; ten memories proved."""
+    drafts, queries = _mem0(MANY), [*_queries(QUERIES)]
+    if made != "Mem0 records":
+        drafts, queries = _said(MANY), [*_questions(QUERIES)]
+    ledger = _filled(SqliteStore(tmp_path / "a.db"), drafts)
+    _warm(ledger, queries[:20])
+    times = sorted(_warm(ledger, queries))
+    monkeypatch.setattr(_driving, "few_of", lambda size: size)  # every word nominates
+    monkeypatch.setattr(_driving, "RANKED", MANY)
+    plain = sorted(_warm(ledger, queries))
+    report(
+        f"recall-warm {made}",
+        Table(
+            f"Recall of ten from {MANY:,} {made}",
+            ["", "median, ms", "nine of ten, ms", "worst, ms"],
+            [
+                ["rare words nominate", *_spread(times)],
+                ["every word nominates", *_spread(plain)],
+            ],
+            f"Bound: a median of {WARM_BOUND_MS:.0f} ms.",
+        ),
+    )
+    assert median(times) * 1000 < WARM_BOUND_MS
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
+    """The whole program, from its start to its end; the best of five."""
+    _fill_home(COLD)
+    plain = _cold(own_home)
+    _delete(STATUSES)
+    after = _cold(own_home)
+    report(
+        "recall-cold",
+        Table(
+            f"`satchel recall` as a program, {COLD:,} entries",
+            ["", "s"],
+            [["as they are", plain], [f"{STATUSES:,} of them deleted one by one", after]],
+            f"Bound: {COLD_BOUND} s for the first.",
+        ),
+    )
+    assert plain < COLD_BOUND
+
+
+def _spread(times: list[float]) -> list[float]:
+    return [1000 * each for each in (median(times), times[len(times) * 9 // 10], times[-1])]
+
+
+def _warm(ledger: Ledger, queries: list[str]) -> list[float]:
+    """Return the seconds that each question took, with a view of its own."""
+    times = []
+    for text in queries:
+        start = time.perf_counter()
+        with ledger.reading() as view:
+            recall(view, Query(text=text))
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _cold(home: Path) -> float:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # An installed package is compiled.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment |= {"PYTHONPYCACHEPREFIX": str(home / "compiled")}
+    best = float("inf")
+    command = [sys.executable, "-m", "satchel", "recall", "harbour report 1234"]
+    for _ in range(ROUNDS + 1):  # the first compiles
+        start = time.perf_counter()
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _filled(store: SqliteStore, drafts: Iterator[Entry]) -> Ledger:
+    return _append(Ledger.create(store, owner=data.KEY, writer=data.KEY), drafts)
+
+
+def _append(ledger: Ledger, drafts: Iterator[Entry]) -> Ledger:
+    records = data.sealed(drafts)
+    while some := [*islice(records, GROUP)]:
+        ledger.append(some)
+    return ledger
+
+
+def _fill_home(count: int, statuses: int = 0) -> None:
+    settings = load_settings()
+    key, _ = signing_key(settings)
+    with opened_store(settings) as store:
+        ledger = Ledger.create(
+            store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
+        )
+        _append(ledger, data.entries(count))
+    if statuses:
+        _delete(statuses)
+
+
+def _delete(count: int) -> None:
+    settings = load_settings()
+    with opened_store(settings) as store:
+        with store.reading() as reader:
+            (bank,) = reader.banks()
+        ledger = Ledger(store, bank, writer=writer_key(settings), witness=witness_of(settings))
+        with ledger.reading() as view:
+            entries = [one.record.id for one in view.scan(after=1)][: 2 * count : 2]
+        ledger.append([seal(Status(target=each, state="deleted")) for each in entries])
+
+
+def _mem0(count: int) -> Iterator[Entry]:
+    for row in data.mem0_records(count):
+        scope = Scope(user=row["user_id"], run=row.get("run_id"))
+        yield Semantic(text=row["memory"], scope=scope)
+
+
+def _queries(count: int) -> Iterator[str]:
+    """Yield questions in the words of the memories; every second names one of them."""
+    chance = random.Random(5)  # noqa: S311 - the same questions in every run
+    words = " ".join(row["memory"] for row in data.mem0_records(50)).split()
+    for number in range(count):
+        asked = chance.choices(words, k=chance.randint(1, 8))
+        yield " ".join([*asked[1:], str(chance.randrange(MANY))] if number % 2 else asked)
+
+
+_VOCABULARY = 20_000
+
+
+def _vocabulary() -> tuple[list[str], list[float]]:
+    """Return words, and how often each is used: a language has few common and many rare ones."""
+    letters = random.Random(3)  # noqa: S311
+    stems = ["".join(letters.choices("aeioulnrstkmpdgbv", k=7)) for _ in range(_VOCABULARY)]
+    total, weights = 0.0, list[float]()
+    for rank in range(_VOCABULARY):
+        total += 1 / (rank + 3)
+        weights.append(total)
+    return stems, weights
+
+
+def _said(count: int) -> Iterator[Entry]:
+    chance = random.Random(13)  # noqa: S311
+    words, weights = _vocabulary()
+    for _ in range(count):
+        text = " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(8, 40)))
+        yield Semantic(text=text)
+
+
+def _questions(count: int) -> Iterator[str]:
+    chance = random.Random(17)  # noqa: S311
+    words, weights = _vocabulary()
+    for _ in range(count):
+        yield " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(1, 8)))

@@ -1,0 +1,182 @@
+"""What is asked of a bank's memory, and what comes back."""
+
+from dataclasses import dataclass
+
+from satchel.errors import UsageError
+from satchel.ledger.logged import Logged
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component, TrustClass
+from satchel.memory.times import is_canonical_time
+from satchel.ports.rows import Filter
+from satchel.seal.log import Head
+
+DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
+"""How many memories are given when nothing is said; with a budget, that is what bounds them."""
+
+MOST = 1000
+"""How many memories can be asked for at once."""
+
+COMPONENTS = frozenset(component.value for component in Component)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is asked for; an absent member asks for nothing in particular.
+
+    Raises:
+        UsageError: If a member cannot be meant.
+    """
+
+    text: str = ""
+    """Words; without any, the newest memories are given."""
+
+    limit: int | None = None
+    """How many memories at most, 1 to ``MOST``."""
+
+    budget: int | None = None
+    """How many tokens they may take together."""
+
+    components: frozenset[str] = COMPONENTS
+    tags: frozenset[str] = frozenset()
+    """Tags that a memory must have, all of them."""
+
+    any_tags: frozenset[str] = frozenset()
+    """Tags of which it must have one."""
+
+    since: str | None = None
+    """First moment that it may be of, included: when it happened, else when it was made."""
+
+    until: str | None = None
+    """Last moment, not included."""
+
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    provider: str | None = None
+    """The product that it comes from."""
+
+    source: str | None = None
+    """The account or container inside the product."""
+
+    trust: TrustClass | None = None
+    """How far it must be trusted at least."""
+
+    as_of: int | str | None = None
+    """How the bank was: with so many records, or at a moment. Validity is judged then, too."""
+
+    with_expired: bool = False
+    """Whether what has expired, is not true yet or not any more is given as well."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not 1 <= self.limit <= MOST:
+            raise UsageError(f"a limit is 1 to {MOST}", field="limit")
+        if self.budget is not None and self.budget < 1:
+            raise UsageError("a budget is 1 token or more", field="budget")
+        unknown = sorted(self.components - COMPONENTS)
+        if unknown or not self.components:
+            what = f"there is no component {unknown[0]!r}" if unknown else "no component is wanted"
+            hint = f"There are: {', '.join(sorted(COMPONENTS))}."
+            raise UsageError(what, field="component", hint=hint)
+        for name in ("since", "until", "as_of"):
+            value = getattr(self, name)
+            if isinstance(value, str) and not is_canonical_time(value):
+                raise UsageError(f"{value!r} is not a canonical time", field=name)
+        if isinstance(self.as_of, int) and self.as_of < 0:
+            raise UsageError("a log has no size below 0", field="as_of")
+
+    @property
+    def most(self) -> int:
+        """How many memories are given at most."""
+        return self.limit or (DEFAULT_LIMIT if self.budget is None else DEFAULT_LIMIT_IN_BUDGET)
+
+    def filter(self, as_of: int | None) -> Filter:
+        """Return the part of it that columns tell."""
+        return Filter(
+            types=self.components,
+            user=self.user,
+            agent=self.agent,
+            run=self.run,
+            app=self.app,
+            since=self.since,
+            until=self.until,
+            as_of=as_of,
+        )
+
+    @property
+    def narrows(self) -> bool:
+        """Whether columns tell more than that it is a memory."""
+        return self.components != COMPONENTS or any(
+            member is not None
+            for member in (self.user, self.agent, self.run, self.app, self.since, self.until)
+        )
+
+    def wants(self, entry: Entry, now: str) -> bool:
+        """Tell whether a memory has the tags and the origin that are asked for, and is valid.
+
+        Args:
+            entry: The memory.
+            now: The moment at which it has to be valid.
+        """
+        tags, origin = frozenset(entry.tags), entry.origin
+        return (
+            self.tags <= tags
+            and (not self.any_tags or bool(self.any_tags & tags))
+            and (self.provider is None or (origin and origin.provider) == self.provider)
+            and (self.source is None or (origin and origin.source) == self.source)
+            and (self.with_expired or is_valid(entry, now))
+        )
+
+
+def is_valid(entry: Entry, now: str) -> bool:
+    """Tell whether a memory is true at a moment, and may be shown.
+
+    From ``valid_from`` on, before ``valid_until``, before ``expires_at``.
+    """
+    return (
+        (entry.valid_from is None or entry.valid_from <= now)
+        and (entry.valid_until is None or now < entry.valid_until)
+        and (entry.expires_at is None or now < entry.expires_at)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory that was found."""
+
+    logged: Logged
+    """The record, proved."""
+
+    entry: Entry
+    """Its typed value."""
+
+    score: float | None
+    """How well it goes with the words, for comparison within one answer; None without words."""
+
+    trust: TrustClass
+    terms: tuple[str, ...]
+    """Which of the words it has, folded as they are searched."""
+
+    tokens: int
+    """About how many it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What was found, best first."""
+
+    hits: tuple[Hit, ...]
+    head: Head
+    """The signed head that everything here is proved by."""
+
+    size: int
+    """How many records of the log count: all of them, or those of the moment asked for."""
+
+    at: str
+    """The moment at which validity was judged."""
+
+    over_budget: int = 0
+    """How many memories would have been given, had they fitted the budget."""
+
+    complete: bool = True
+    """Whether everything nominated was looked at, until enough was found."""

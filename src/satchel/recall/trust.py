@@ -1,0 +1,70 @@
+"""How far a memory is trusted: what it claims, what its import earned, what somebody promoted.
+
+From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The lower of the claim
+and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
+"""
+
+from satchel.ledger.folding import Promotion
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.parts import Origin, TrustClass
+from satchel.memory.records import Source
+
+FROM_HIGH_TO_LOW = (
+    TrustClass.USER,
+    TrustClass.AGENT,
+    TrustClass.TOOL,
+    TrustClass.EXTERNAL,
+    TrustClass.IMPORTED,
+)
+"""The classes in their order."""
+
+_RANK = {trust: rank for rank, trust in enumerate(FROM_HIGH_TO_LOW)}
+
+
+def effective_trust(view: View, logged: Logged) -> TrustClass:
+    """Return how far a record is trusted.
+
+    Without a claim, a record that came with no import was written here by the user, and one that
+    did claims nothing beyond its import. An import that says nothing earned ``imported``. A
+    promotion raises to the class that its ``metadata.trust`` names, or to ``user``; one that came
+    with an import raises to what that import earned at most, so that no file promotes itself.
+    """
+    source = view.source_of(logged)
+    if source is None and logged.row.batch:
+        earned = TrustClass.IMPORTED  # its record was erased
+    else:
+        earned = TrustClass.USER if source is None else _earned(view, source)
+    origin: Origin | None = getattr(logged.model, "origin", None)
+    claimed = origin.trust if origin is not None and origin.trust is not None else earned
+    return _raised(view, lower(claimed, earned), logged.record.id)
+
+
+def lower(one: TrustClass, other: TrustClass) -> TrustClass:
+    """Return the lower of two classes."""
+    return max(one, other, key=_RANK.__getitem__)
+
+
+def is_trusted(trust: TrustClass, least: TrustClass) -> bool:
+    """Tell whether a class is at least another."""
+    return _RANK[trust] <= _RANK[least]
+
+
+def _earned(view: View, source: Logged) -> TrustClass:
+    said = source.model.trust if isinstance(source.model, Source) else None
+    return _raised(view, said or TrustClass.IMPORTED, source.record.id)
+
+
+def _raised(view: View, trust: TrustClass, identity: str) -> TrustClass:
+    promoted = [_promoted(view, promotion) for promotion in view.promotions(identity)]
+    return min([trust, *promoted], key=_RANK.__getitem__)
+
+
+def _promoted(view: View, promotion: Promotion) -> TrustClass:
+    named = promotion.trust
+    trust = TrustClass(named) if named in set(TrustClass) else TrustClass.USER
+    if not promotion.batch:
+        return trust
+    source = view.source_at(promotion.batch)
+    said = source.model.trust if source and isinstance(source.model, Source) else None
+    return lower(trust, said or TrustClass.IMPORTED)

@@ -1,0 +1,128 @@
+"""The command line as a whole: options before the verb, and the verbs."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from satchel.errors import UsageError
+from satchel.surfaces.cli._console import print_error, print_json, state
+
+MODULES = {
+    "remembering": ("init", "remember"),
+    "recalling": ("recall",),
+    "showing": ("list", "show", "history", "stats"),
+    "changing": ("update", "correct", "forget", "restore"),
+    "sealing": ("convert", "inspect", "verify"),
+    "importing": ("import", "undo"),
+    "exporting": ("export", "diff"),
+    "copies": ("pull", "push"),
+    "keys": ("keys",),
+    "banks": ("banks",),
+    "about": ("formats", "doctor", "config"),
+}
+"""Which module of this folder has which verbs, in the order of the help.
+
+Only the one that is asked for is imported.
+"""
+
+_WITH_VALUE = frozenset({"--home", "--config", "--store"})
+
+
+def _version(value: bool) -> None:
+    if value:
+        from satchel.actions.diagnosing import versions
+
+        found = versions()
+        if state.json:
+            print_json(found)
+        else:
+            typer.echo(
+                f"satchel {found['satchel']}\n"
+                f"artifact format {found['artifact format']}\n"
+                f"python {found['python']}"
+            )
+        raise typer.Exit
+
+
+def options(
+    home: Annotated[
+        Path | None, typer.Option(help="Folder of keys and trust; also SATCHEL_HOME.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration file; also SATCHEL_CONFIG.")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Where banks are, as sqlite:///path.db; also SATCHEL_STORE."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Versions, then exit."),
+    ] = False,
+) -> None:
+    """Carry the memory of an AI agent: seal it, prove it, move it.
+
+    Exit status: 0 ok, 1 differences or loss, 2 usage or configuration, 3 refused by verification,
+    4 input malformed or unreadable, 5 target failed, 130 interrupted.
+    """
+    del version
+    if as_json:
+        raise UsageError("--json stands after the command")
+    state.home, state.config, state.store, state.debug = home, config, store, debug
+
+
+def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:
+    """Return the command line with the verbs of some modules, all of them by default."""
+    app = typer.Typer(
+        name="satchel",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for module in modules:
+        import_module(f"satchel.surfaces.cli.{module}").add_to(app)
+    return app
+
+
+def _modules_for(arguments: list[str]) -> Iterable[str]:
+    """Return the module of the verb that is asked for; all of them where that is not plain."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return [name for name, verbs in MODULES.items() if argument in verbs] or MODULES
+    return MODULES
+
+
+def run_app(arguments: list[str]) -> Any:
+    """Run the verb that arguments name, and return what it returns.
+
+    Raises:
+        KeyboardInterrupt: If a person ended a prompt.
+    """
+    app = app_of(_modules_for(arguments))
+    try:
+        return app(arguments, prog_name="satchel", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except TyperException as error:
+        return _misused(error)
+
+
+def _misused(error: TyperException) -> int:
+    """Say what was wrong with the command line; file names in it cannot drive the terminal."""
+    text, context = error.format_message(), getattr(error, "ctx", None)
+    if not text and not state.json:
+        return UsageError.exit_status  # no arguments at all: the help was shown instead
+    usage = context.get_usage() if context is not None else None
+    print_error(UsageError(text or "what to do was not said", hint=usage))
+    return UsageError.exit_status

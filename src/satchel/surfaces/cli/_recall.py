@@ -1,0 +1,97 @@
+"""What ``satchel recall`` does, without the framework that reads its options elsewhere."""
+
+from dataclasses import dataclass, field
+
+from satchel.actions import recalling as actions
+from satchel.actions.opened import opened_bank
+from satchel.recall.query import COMPONENTS, Query
+from satchel.surfaces.cli._console import count, line, message, print_json, state
+
+_SHOWN_DIGITS = len("blake3:") + 8
+_SHOWN_TEXT = 2000
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """The options of the command, as a person gives them."""
+
+    text: str = ""
+    bank: str | None = None
+    limit: int | None = None
+    budget: int | None = None
+    component: list[str] = field(default_factory=list)
+    tag: list[str] = field(default_factory=list)
+    any_tag: list[str] = field(default_factory=list)
+    since: str | None = None
+    until: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    provider: str | None = None
+    source: str | None = None
+    trust: str | None = None
+    as_of: str | None = None
+    with_expired: bool = False
+    json: bool = False
+
+    def query(self) -> Query:
+        """Return what is asked, as the action takes it.
+
+        Raises:
+            UsageError: Naming the option that cannot be meant.
+        """
+        return Query(
+            text=self.text,
+            limit=self.limit,
+            budget=self.budget,
+            components=frozenset(self.component) or COMPONENTS,
+            tags=frozenset(self.tag),
+            any_tags=frozenset(self.any_tag),
+            since=actions.moment_from(self.since, "since"),
+            until=actions.moment_from(self.until, "until"),
+            user=self.user,
+            agent=self.agent,
+            run=self.run,
+            app=self.app,
+            provider=self.provider,
+            source=self.source,
+            trust=actions.trust_from(self.trust, "trust"),
+            as_of=actions.as_of_from(self.as_of, "as_of"),
+            with_expired=self.with_expired,
+        )
+
+
+def recall_and_show(asked: Asked) -> None:
+    """Answer, and print the answer."""
+    query = asked.query()
+    with opened_bank(state.settings, asked.bank) as opened:
+        answer = actions.recall_memories(opened, query)
+    if asked.json:
+        print_json(answer)
+    else:
+        _show(answer)
+
+
+def _show(answer: actions.Answer) -> None:
+    for memory in answer.memories:
+        day = (memory.moment or "")[:10]
+        score = "" if memory.score is None else f"{memory.score:.2f}"
+        about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score]
+        line("  ".join(part for part in about if part), style="dim")
+        for row in _cut(memory.text).splitlines():
+            line("  ", row)
+    for note in answer.notes:
+        message(note)
+    if not answer.memories:
+        message("nothing found")
+    if answer.over_budget:
+        left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
+        message(f"{left_out} left out: over the budget")
+    if not answer.complete:
+        message("not everything was looked at; say more words, or a narrower filter")
+
+
+def _cut(text: str) -> str:
+    """Return what of a text is shown to a person; all of it is in the JSON."""
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + " ..."
