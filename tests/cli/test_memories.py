@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bank_kit import filled
 from blake3 import blake3
+from ledger_kit import created, memories
 
+from satchel.actions.config import load_settings
+from satchel.actions.wiring import opened_store
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.seal.sealing import seal
@@ -305,6 +309,42 @@ def test_a_memory_is_shown_for_people_and_as_bytes(satchel: Run, process: Start)
     del value["id"]
     bare = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert f"blake3:{blake3(bare).hexdigest()}" == made
+
+
+@pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
+def test_whoever_reads_is_told_what_was_given_up_of_a_bank(
+    satchel: Run, own_home: Path, tmp_path: Path, words: str
+) -> None:
+    """A store that lost what this machine saw: the owner accepted that, and no reader misses it."""
+    made = keep(satchel, "kept")
+    store = own_home / "satchel.db"
+    older = store.read_bytes()
+    keep(satchel, "lost")
+    store.write_bytes(older)
+    assert satchel("list").status == 3
+    seen = load_settings().state
+    shutil.copytree(seen, tmp_path / "seen")
+    assert satchel("banks", "accept-loss", "default").status == 0
+    shutil.rmtree(seen)
+    (tmp_path / "seen").rename(seen)  # another machine, which saw it as well and decided nothing
+    more = [made] if words in ("show", "history") else []
+    (note,) = satchel(words, *more, "--json").json["notes"]
+    assert "this machine saw 4 records" in note
+    assert note in satchel(words, *more).err
+
+
+@pytest.mark.parametrize("words", ["list", "show", "history", "stats"])
+def test_whoever_reads_is_told_that_a_bank_is_a_strangers(satchel: Run, words: str) -> None:
+    """It is read as it is; adding to it is refused."""
+    with opened_store(load_settings()) as store:
+        ledger = created(store)
+        ledger.append(memories(1))
+    made = satchel("list", "--json").json["memories"][0]["id"]
+    more = [made] if words in ("show", "history") else []
+    assert "stranger" in satchel(words, *more).err
+    assert "stranger" in satchel(words, *more, "--json").json["notes"][0]
+    for verb in (["remember", "x"], ["forget", made], ["update", made, "x"]):
+        assert satchel(*verb).status == 3
 
 
 def test_the_numbers_of_a_bank_are_shown(satchel: Run) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.memories.listing import Progress
-from satchel.actions.memories.values import CURRENT, state_of
+from satchel.actions.memories.values import CURRENT, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.wiring import local_path
 from satchel.disk.private import database_files
@@ -59,6 +59,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes: int | None
     """Of the store's files, with all its banks; None where it is no file here."""
 
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+
 
 def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
     """Count a bank's memories, each proved to be in the log.
@@ -70,7 +73,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
     with bank.ledger.reading() as view:
         head, moment = view.head, now()
         types, users, providers = Counter[str](), Counter[str](), Counter[str]()
-        tags, states = Counter[str](), Counter[str]()
+        tags, states, notes = Counter[str](), Counter[str](), notes_of(view)
         held, size, oldest, newest = 0, 0, None, None
         wanted = Filter(types=frozenset(Component), retired=True, held=True)
         for logged in view.scan(wanted):
@@ -109,6 +112,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         newest=newest,
         bytes=size,
         store_bytes=_store_bytes(local_path(bank.settings.store)),
+        notes=notes,
     )
 
 

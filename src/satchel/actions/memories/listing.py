@@ -7,7 +7,14 @@ from itertools import takewhile
 import msgspec
 
 from satchel.actions.memories.drafting import moment as moment_from
-from satchel.actions.memories.values import Memory, has_expired, key_of, memory_of, moment_of
+from satchel.actions.memories.values import (
+    Memory,
+    has_expired,
+    key_of,
+    memory_of,
+    moment_of,
+    notes_of,
+)
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError, ValueRefusedError
 from satchel.ledger.logged import Likely, Logged
@@ -71,6 +78,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     """Records in the log that it was read from."""
 
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.memories)
 
@@ -93,7 +103,7 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
     with bank.ledger.reading() as view:
         size = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
         moment = moment_of(view, wanted.as_of)
-        choose = _Choice(wanted, moment)
+        choose, notes = _Choice(wanted, moment), notes_of(view)
         more = wanted.limit + 1  # one more tells whether there is another page
         if wanted.oldest_first:
             found = _forwards(view, chosen, choose, more, size, progress)
@@ -104,7 +114,9 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
             for logged in found[: wanted.limit]
         ]
     there_is_more = len(found) > wanted.limit
-    return Listing(memories=shown, next=shown[-1].place if there_is_more else None, size=size)
+    return Listing(
+        memories=shown, next=shown[-1].place if there_is_more else None, size=size, notes=notes
+    )
 
 
 class _Choice:

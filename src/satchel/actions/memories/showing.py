@@ -8,7 +8,7 @@ import msgspec
 
 from satchel.actions.memories.changing import CORRECTION, differing
 from satchel.actions.memories.naming import find_memory, find_record, versions_of
-from satchel.actions.memories.values import Memory, memory_of, state_of
+from satchel.actions.memories.values import Memory, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
@@ -58,6 +58,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of the memories that were drawn from it."""
 
     proof: Proof
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is a stranger's."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,6 +104,9 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
     """Older versions that are not shown, because there are too many, or their text was erased."""
 
+    notes: list[str] = []
+    """What this machine saw of the bank and was given up; whether it is a stranger's."""
+
 
 def show(bank: OpenBank, wanted: str) -> Shown:
     """Return a record of any type, with what is known of it.
@@ -131,6 +136,7 @@ def show(bank: OpenBank, wanted: str) -> Shown:
             state=state_of(view, found, moment=moment),
             versions=versions if len(versions) > 1 else [],
             children=children,
+            notes=notes_of(view),
             proof=Proof(
                 bank=head.bank,
                 epoch=head.epoch,
@@ -173,11 +179,11 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
         others = nlargest(limit + 1, _of_slot(view, found.row.slot, seen), key=_place)
         newest = sorted(linked + others, key=_place)[-limit - 1 :]
         before = newest.pop(0) if len(newest) > limit else None
-        versions, moment = list[Version](), now()
+        versions, moment, notes = list[Version](), now(), notes_of(view)
         for each in newest:
             versions.append(_version(view, each, before, moment))
             before = each
-    return History(versions=versions, left_out=len(seen) - len(versions) + erased)
+    return History(versions=versions, left_out=len(seen) - len(versions) + erased, notes=notes)
 
 
 def _read(view: View, ids: list[str], seen: set[int]) -> Iterator[Logged]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from satchel.ledger.epochs import BankStanding
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
@@ -129,6 +130,14 @@ def moment_of(view: View, as_of: int | None) -> str:
     if as_of is None or as_of >= view.head.size:
         return now()
     return next((logged.row.at for logged in view.at([as_of - 1])), now())
+
+
+def notes_of(view: View) -> list[str]:
+    """Return what whoever reads a bank has to be told: what was given up of it, and whose it is."""
+    notes = list(view.notes)
+    if view.standing is BankStanding.STRANGER:
+        notes.append("a stranger's bank: no key that this machine trusts owns it")
+    return notes
 
 
 def gist_of(value: dict[str, Any]) -> str:

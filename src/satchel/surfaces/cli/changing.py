@@ -15,8 +15,10 @@ from satchel.surfaces.cli._options import InBank, Json
 
 Id = Annotated[str, typer.Argument(help="Id of the memory, or six of its first digits or more.")]
 Ids = Annotated[list[str], typer.Argument(help="Ids of memories, or six first digits or more.")]
-AddTags = Annotated[list[str] | None, typer.Option("--add-tag", help="One more. Repeatable.")]
-DropTags = Annotated[list[str] | None, typer.Option("--drop-tag", help="One less. Repeatable.")]
+AddTags = Annotated[list[str] | None, typer.Option("--add-tag", help="One label more. Repeatable.")]
+DropTags = Annotated[
+    list[str] | None, typer.Option("--drop-tag", help="One label less. Repeatable.")
+]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", help="These in place of its labels. Repeatable.")
 ]

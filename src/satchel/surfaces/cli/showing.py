@@ -98,6 +98,7 @@ def list_command(
     )
     with opened_bank(state.settings, bank) as there, _progress("looking") as tell:
         found = list_memories(there, wanted, progress=tell)
+    _note(found.notes)
     if as_json:
         print_json(found)
         return
@@ -128,6 +129,7 @@ def show_command(
             print_raw(actions.raw(there, memory))
             return
         found = actions.show(there, memory)
+    _note(found.notes)
     if as_json:
         print_json(found)
         return
@@ -157,6 +159,7 @@ def history_command(
     """
     with opened_bank(state.settings, bank) as there:
         found = actions.history(there, memory, limit=limit)
+    _note(found.notes)
     if as_json:
         print_json(found)
         return
@@ -173,10 +176,16 @@ def stats_command(bank: InBank = None, as_json: Json = False) -> None:
     """
     with opened_bank(state.settings, bank) as there, _progress("counting") as tell:
         found = count_all(there, progress=tell)
+    _note(found.notes)
     if as_json:
         print_json(found)
     else:
         facts(_numbers(found))
+
+
+def _note(notes: list[str]) -> None:
+    for note in notes:
+        message(note)
 
 
 def _progress(label: str) -> Any:
