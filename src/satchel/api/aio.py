@@ -60,6 +60,10 @@ class Bank:
         return self._plain.name
 
     remember = _awaited(plain_bank.Bank.remember)
+    recall = _awaited(plain_bank.Bank.recall)
+    export = _awaited(plain_bank.Bank.export)
+    import_ = _awaited(plain_bank.Bank.import_)
+    undo = _awaited(plain_bank.Bank.undo)
     update = _awaited(plain_bank.Bank.update)
     correct = _awaited(plain_bank.Bank.correct)
     forget = _awaited(plain_bank.Bank.forget)

@@ -105,6 +105,9 @@ class RememberArguments(MemberArguments, total=False):
     key: str | None
     """A stable name: what is remembered under it again replaces what it named."""
 
+    scrub_secrets: bool
+    """Replace keys, tokens, passwords and cards; they are only counted otherwise."""
+
 
 class UpdateArguments(MemberArguments, total=False):
     """Optional arguments of ``Bank.update`` and ``Bank.correct``.
@@ -149,3 +152,92 @@ class ListArguments(TypedDict, total=False):
 
     limit: int
     """50 when not given; 10,000 at most."""
+
+
+class RecallArguments(TypedDict, total=False):
+    """Optional arguments of ``Bank.recall``."""
+
+    limit: int | None
+    """How many memories at most; 10 when not given."""
+
+    budget: int | None
+    """How many tokens they may take together, by an estimate that is never too low on purpose."""
+
+    type: ComponentName | Sequence[ComponentName] | None
+    tag: str | Sequence[str] | None
+    """One label, or several, all of which have to be there."""
+
+    any_tag: str | Sequence[str] | None
+    """Labels of which one has to be there."""
+
+    since: Time | None
+    """First moment, included."""
+
+    until: Time | None
+    """Last moment, not included."""
+
+    user: str | None
+    agent: str | None
+    run: str | None
+    app: str | None
+    provider: str | None
+    """The product that it comes from."""
+
+    source: str | None
+    """The account or container inside the product."""
+
+    trust: Literal["user", "agent", "tool", "external", "imported"] | None
+    """How far it must be trusted at least."""
+
+    as_of: int | Time | None
+    """How the bank was: with so many records, or at a moment."""
+
+    with_expired: bool
+    """Also what has expired, is not true yet or not any more."""
+
+
+class ExportArguments(TypedDict, total=False):
+    """Optional arguments of ``Bank.export``."""
+
+    format: str | None
+    """From the file's name when not given."""
+
+    components: Sequence[ComponentName]
+    tags: Sequence[str]
+    """One of them is enough."""
+
+    since: str | None
+    until: str | None
+    owner: str | None
+    """A user, or an agent."""
+
+    as_of: int | None
+    """As the bank was with so many records."""
+
+    key_name: str | None
+    """The signing key; the default one, made on first use, when not given."""
+
+    passphrase: str | None
+    sign: bool
+    """False leaves an artifact unsigned."""
+
+    overwrite: bool
+    fail_on_loss: bool
+    scrub_secrets: bool
+    dry_run: bool
+
+
+class ImportArguments(TypedDict, total=False):
+    """Optional arguments of ``Bank.import_``."""
+
+    from_: str | None
+    """Format of the file, when it is not to be recognised."""
+
+    on_conflict: Literal["skip", "overwrite", "rename", "error"]
+    mirror: bool
+    """Overwrite, and delete what the source has no longer."""
+
+    dry_run: bool
+    scrub_secrets: bool
+    unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
+    trusted_keys: Sequence[str]

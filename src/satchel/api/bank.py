@@ -1,6 +1,7 @@
 """One bank, open: the verbs on its memories."""
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Unpack
 
 from satchel.actions.memories import changing, counting, remembering, showing
@@ -10,8 +11,20 @@ from satchel.actions.memories.counting import Stats
 from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
+from satchel.actions.moving.exporting import Export
+from satchel.actions.moving.importing import Imported
+from satchel.actions.moving.undoing import Undone, undo_in
 from satchel.actions.opened import OpenBank
-from satchel.api.arguments import ListArguments, RememberArguments, UpdateArguments
+from satchel.actions.recalling import Answer, recall_memories
+from satchel.api.arguments import (
+    ExportArguments,
+    ImportArguments,
+    ListArguments,
+    RecallArguments,
+    RememberArguments,
+    UpdateArguments,
+)
+from satchel.api.asked import export_as_asked, import_as_asked, own_path, query_of
 from satchel.api.lifetime import Lifetime
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
@@ -62,13 +75,97 @@ class Bank:
         """
         options = _known("remember", said, RememberArguments)
         key, actor = options.pop("key", None), options.pop("actor", None)
+        scrub = bool(options.pop("scrub_secrets", False))
         parents = options.pop("parents", None) or ()
         members = _members(memory)
         members |= _said(options, members)
         with self._lifetime.use():
             return remembering.remember(
-                self._opened, members, key=_text(key), parents=_texts(parents), actor=_text(actor)
+                self._opened,
+                members,
+                key=_text(key),
+                parents=_texts(parents),
+                actor=_text(actor),
+                scrub_secrets=scrub,
             )
+
+    def recall(self, text: str = "", **wanted: Unpack[RecallArguments]) -> Answer:
+        """Return the memories that go best with some words, best first.
+
+        Args:
+            text: Words; without any, the newest memories.
+            **wanted: Which, how many, and in how many tokens: see ``RecallArguments``.
+
+        Raises:
+            UsageError: If a time names no moment, or a number is out of range.
+            VerificationError: If the bank is not what was signed.
+        """
+        query = query_of(text, _known("recall", wanted, RecallArguments))
+        with self._lifetime.use():
+            return recall_memories(self._opened, query)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        allow_uncontained: bool = False,
+        **wanted: Unpack[ExportArguments],
+    ) -> Export:
+        """Write the bank's current memory to a file; see ``satchel export``.
+
+        Args:
+            path: The file; its name says the format, ``.pam`` when it says nothing.
+            allow_uncontained: That the path is the caller's own choice and may be anywhere: it is
+                refused otherwise, since one that came from a model or a request could be anything.
+            **wanted: Which memory, and how: see ``ExportArguments``.
+
+        Raises:
+            PathRefusedError: Without ``allow_uncontained``.
+            LossError: With ``fail_on_loss``, if something would not survive.
+            TargetError: If it cannot be written; nothing is left behind then.
+        """
+        output = own_path(path, allowed=allow_uncontained)
+        options = _known("export", wanted, ExportArguments)
+        with self._lifetime.use():
+            return export_as_asked(self._opened, output, options)
+
+    def import_(
+        self,
+        path: str | Path,
+        *,
+        allow_uncontained: bool = False,
+        **wanted: Unpack[ImportArguments],
+    ) -> Imported:
+        """Bring a file's memory into the bank; see ``satchel import``.
+
+        Args:
+            path: The file.
+            allow_uncontained: As for ``export``.
+            **wanted: What to do with what the bank has: see ``ImportArguments``.
+
+        Raises:
+            PathRefusedError: Without ``allow_uncontained``.
+            InputError: If it cannot be read or is malformed; nothing is changed then.
+            VerificationError: If it is sealed, and does not verify.
+            ConflictError: With ``on_conflict="error"``, if there is one.
+        """
+        source = own_path(path, allowed=allow_uncontained)
+        options = _known("import_", wanted, ImportArguments)
+        with self._lifetime.use():
+            return import_as_asked(self._opened, source, options)
+
+    def undo(self, imported: str | None = None, *, reason: str | None = None) -> Undone:
+        """Take an import back: what came with it goes, what it replaced is there again.
+
+        Args:
+            imported: Id of its source record, or the start of that; the last one when None.
+            reason: For the history.
+
+        Raises:
+            UnknownImportError: If there is none.
+        """
+        with self._lifetime.use():
+            return undo_in(self._opened, imported, reason=reason)
 
     def update(
         self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]

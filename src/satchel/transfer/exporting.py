@@ -24,6 +24,8 @@ from satchel.ports.rows import Filter
 from satchel.seal.artifact.statement import FileScope
 from satchel.seal.artifact.writing import ArtifactBuilder
 from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.transfer.screening import Screening
 from satchel.transfer.selecting import Chosen, Selection
 
 Progress = Callable[[int, int], None]
@@ -59,30 +61,39 @@ class Taken:
     absent_examples: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """Where memory goes that is taken out of a bank."""
+
+    builder: ArtifactBuilder
+    """Takes the records."""
+
+    report: Report
+    """Where is counted what cannot go along."""
+
+    sealed: bool
+    """Whether an artifact is made, which shows the log's keys and proves what it lacks."""
+
+    screening: Screening = field(default_factory=Screening)
+    """What each record goes through."""
+
+
 def take_out(
-    view: View,
-    wanted: Selection,
-    builder: ArtifactBuilder,
-    report: Report,
-    *,
-    sealed: bool,
-    progress: Progress | None = None,
+    view: View, wanted: Selection, outgoing: Outgoing, progress: Progress | None = None
 ) -> Taken:
     """Add the memory that is wanted to a builder, in the order of the log.
 
     Args:
         view: Of the bank.
         wanted: Which memory.
-        builder: Takes the records.
-        report: Where is counted what cannot go along.
-        sealed: Whether an artifact is made, which shows the log's keys and proves what it lacks.
+        outgoing: Where it goes.
         progress: Is told how far it got.
 
     Raises:
         VerificationError: If a record is not what was logged, or is hidden.
     """
     with Chosen() as chosen:
-        taking = _Taking(view, wanted, builder, report, chosen, sealed=sealed)
+        taking = _Taking(view, wanted, outgoing, chosen)
         try:
             end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
             for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
@@ -90,7 +101,7 @@ def take_out(
                 if progress is not None and number % _TELL_EVERY == 0:
                     progress(logged.seq, end)
             taking.add_what_waited()
-            if sealed:
+            if outgoing.sealed:
                 taking.withhold()
         finally:
             taking.close()
@@ -100,23 +111,15 @@ def take_out(
 class _Taking:
     """One pass over a bank."""
 
-    def __init__(
-        self,
-        view: View,
-        wanted: Selection,
-        builder: ArtifactBuilder,
-        report: Report,
-        chosen: Chosen,
-        *,
-        sealed: bool,
-    ) -> None:
+    def __init__(self, view: View, wanted: Selection, outgoing: Outgoing, chosen: Chosen) -> None:
         self.found = Taken()
         self._view = view
         self._wanted = wanted
-        self._builder = builder
-        self._report = report
+        self._builder = outgoing.builder
+        self._report = outgoing.report
         self._chosen = chosen
-        self._sealed = sealed
+        self._sealed = outgoing.sealed
+        self._screening = outgoing.screening
         self._waiting = Spool()
         self._sources: dict[str, int] = {}
         self._batches: set[int] = set()
@@ -170,7 +173,9 @@ class _Taking:
 
     def _add(self, logged: Logged) -> None:
         record, model = logged.record, logged.model
-        self._builder.add(record)
+        shown = self._screening(model)
+        changed = shown is not model
+        self._builder.add(seal(shown, unknown=record.unknown) if changed else record)
         if logged.row.batch:
             self._batches.add(logged.row.batch)
         if isinstance(model, Entry):

@@ -14,20 +14,20 @@ class Screening:
     """
 
     def __init__(self, *, scrub: bool = False) -> None:
-        self._scrub = scrub
+        self.scrub = scrub
         self._found = Counter[str]()
         self.kept = 0
         """How many were found and stay where they are."""
 
     def __call__(self, draft: Model) -> Model:
         """Return a record as it is to go on."""
-        if self._scrub:
+        if self.scrub:
             draft, findings = scrubbed(draft)
         else:
             findings = screened(draft)
         for one in findings:
             self._found[one.kind] += 1
-            self.kept += one.kept or not self._scrub
+            self.kept += one.kept or not self.scrub
         return draft
 
     @property

@@ -15,8 +15,10 @@ from satchel.ledger.view import View
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.ports.rows import slot_of
+from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
+from satchel.transfer.screening import Screening
 
 MOST_TRIES = 100
 """How often something is begun again because another writer was faster."""
@@ -40,6 +42,12 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_new: bool
     """False where the very same was remembered under its key already, so nothing was written."""
 
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them were kept as they are."""
+
 
 def remember(
     bank: OpenBank,
@@ -48,6 +56,7 @@ def remember(
     key: str | None = None,
     parents: Sequence[str] = (),
     actor: str | None = None,
+    scrub_secrets: bool = False,
 ) -> Remembered:
     """Keep a memory; when this returns it is durable.
 
@@ -59,6 +68,7 @@ def remember(
             writers one is last; the versions of the others stay in the history.
         parents: The memories it was drawn from: ids, or the first digits of them.
         actor: Who says that an older version is replaced, such as ``agent:planner``.
+        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
 
     Raises:
         UnknownMemoryError: If a parent is not in the bank.
@@ -68,7 +78,7 @@ def remember(
     members = _keyed(members, key)
     for turn in range(MOST_TRIES):
         try:
-            return _remember(bank, members, parents, actor)
+            return _remember(bank, members, parents, actor, Screening(scrub=scrub_secrets))
         except (ChangedError, SlotTakenError):
             if turn == MOST_TRIES - 1:
                 raise
@@ -86,20 +96,25 @@ def _keyed(members: Members, key: str | None) -> dict[str, Any]:
 
 
 def _remember(
-    bank: OpenBank, members: dict[str, Any], parents: Sequence[str], actor: str | None
+    bank: OpenBank,
+    members: dict[str, Any],
+    parents: Sequence[str],
+    actor: str | None,
+    screening: Screening,
 ) -> Remembered:
     limits = bank.settings.options.limits
     with bank.ledger.reading() as view:
         said = {"created_at": now(), **members}
         if parents:
             said["parent_ids"] = parents_of(view, parents)
-        made = sealed_of(said, limits)
+        made = _screened(sealed_of(said, limits), screening, limits)
         slot = slot_of(made.model)
         there = view.current(slot) if slot is not None else None
         if there is not None:
             if _same(made, there):
                 return Remembered(id=there.record.id, bank=bank.id, place=there.seq, is_new=False)
-            made = sealed_of(_following(said, members, there), limits)
+            again = sealed_of(_following(said, members, there), limits)
+            made = _screened(again, Screening(scrub=screening.scrub), limits)
         given = view.unchanged([there] if there is not None else [])
     records = [made]
     if there is not None:
@@ -111,7 +126,15 @@ def _remember(
         place=place,
         replaces=there.record.id if there is not None else None,
         is_new=True,
+        secrets=screening.found,
+        secrets_kept=screening.kept,
     )
+
+
+def _screened(made: Sealed, screening: Screening, limits: Limits) -> Sealed:
+    model = made.model
+    shown = screening(model)
+    return made if shown is model else seal(shown, unknown=made.unknown, limits=limits)
 
 
 def _following(said: dict[str, Any], members: dict[str, Any], there: Logged) -> dict[str, Any]:

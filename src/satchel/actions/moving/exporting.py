@@ -19,7 +19,8 @@ from satchel.ports.report import Loss, Report
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.exporting import Progress, Taken, head_members, scope_of, take_out
+from satchel.transfer.exporting import Outgoing, Progress, Taken, head_members, scope_of, take_out
+from satchel.transfer.screening import Screening
 from satchel.transfer.selecting import WHOLE, Selection
 from satchel.transfer.writing import (
     chosen_format,
@@ -48,6 +49,9 @@ class ExportOptions:
 
     overwrite: bool = False
     fail_on_loss: bool = False
+    scrub_secrets: bool = False
+    """Replace secrets by tokens; otherwise they are only counted."""
+
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
 
@@ -74,6 +78,12 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     entries: int
     losses: list[Loss]
     notes: list[str]
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them went out as they are."""
+
     dry_run: bool = False
     output_digest: str | None = None
     output_bytes: int | None = None
@@ -166,10 +176,20 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
     if not asked.dry_run:
         refuse_existing(output, overwrite=asked.overwrite)
     sealed, report = writer.info.traits.sealed, Report()
+    if sealed and asked.scrub_secrets:
+        raise UsageError(
+            "what is sealed keeps its ids, so nothing in it can be replaced",
+            field="scrub_secrets",
+            hint="Export to another format, or leave those memories out.",
+        )
+    screening = Screening(scrub=asked.scrub_secrets)
     with ArtifactBuilder() as builder:
         with bank.ledger.reading() as view:
             found = take_out(
-                view, asked.selection, builder, report, sealed=sealed, progress=asked.progress
+                view,
+                asked.selection,
+                Outgoing(builder=builder, report=report, sealed=sealed, screening=screening),
+                asked.progress,
             )
             head, header = view.head, _header(view, asked)
             _note(view, found, report)
@@ -206,6 +226,8 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             entries=found.entries,
             losses=[],
             notes=[],
+            secrets=screening.found,
+            secrets_kept=screening.kept,
             dry_run=asked.dry_run,
         )
         if asked.dry_run:

@@ -3,7 +3,7 @@
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.opened import opened_bank
+from satchel.actions.opened import OpenBank, opened_bank
 from satchel.errors import UnknownImportError
 from satchel.ledger.logged import Import
 from satchel.transfer.incoming.batch import take_back
@@ -80,11 +80,18 @@ def undo_import(
         UnknownImportError: If there is no such import.
     """
     with opened_bank(settings, bank, writes=not dry_run) as opened:
-        with opened.ledger.reading() as view:
-            one = _chosen_import(view.imports(), wanted)
-        replaced = list[str]()
-        if not one.undone and not dry_run:
-            replaced = take_back(opened.ledger, one.source, reason)
+        return undo_in(opened, wanted, reason=reason, dry_run=dry_run)
+
+
+def undo_in(
+    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None, dry_run: bool = False
+) -> Undone:
+    """Take an import into an open bank back; see ``undo_import``."""
+    with bank.ledger.reading() as view:
+        one = _chosen_import(view.imports(), wanted)
+    replaced = list[str]()
+    if not one.undone and not dry_run:
+        replaced = take_back(bank.ledger, one.source, reason)
     return Undone(
         source=one.source,
         records=one.records,

@@ -27,7 +27,7 @@ from satchel.surfaces.cli._console import (
     size,
     state,
 )
-from satchel.surfaces.cli._options import InBank, Json, owner_key
+from satchel.surfaces.cli._options import InBank, Json, owner_key, tell_secrets
 from satchel.transfer.comparing import Comparison, Only
 
 _LOSS = _DIFFERENT = 1
@@ -77,6 +77,9 @@ def export_command(
     fail_on_loss: Annotated[
         bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
     ] = False,
+    scrub: Annotated[
+        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
     ] = False,
@@ -110,6 +113,7 @@ def export_command(
             key=owner_key(sign_with) if signs else None,
             overwrite=force,
             fail_on_loss=fail_on_loss,
+            scrub_secrets=scrub,
             dry_run=dry_run,
             source_agent=SourceAgent(name=agent) if agent else None,
             progress=tell,
@@ -137,6 +141,7 @@ def _show_export(done: Export) -> None:
     if done.read_back:
         rows.append(("read back", done.read_back))
     facts(rows)
+    tell_secrets(done.secrets, done.secrets_kept)
     for note in done.notes:
         message("note: ", note)
     show_losses(done.losses, dry_run=done.dry_run)

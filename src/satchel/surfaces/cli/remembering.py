@@ -8,7 +8,7 @@ from satchel.actions import starting
 from satchel.actions.memories.remembering import remember
 from satchel.surfaces.cli import _members as say
 from satchel.surfaces.cli._console import count, facts, line, message, print_json, state
-from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key
+from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key, tell_secrets
 
 Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when there is none yet.")]
 Key = Annotated[
@@ -62,6 +62,9 @@ def remember_command(
     expires_at: say.Expires = None,
     salience: say.Salience = None,
     actor: say.Actor = None,
+    scrub: Annotated[
+        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
+    ] = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
@@ -95,12 +98,20 @@ def remember_command(
     )
     settings = state.settings
     with starting.opened_to_fill(settings, bank, lambda: owner_key(None), _told) as there:
-        done = remember(there, members, key=key, parents=parent or (), actor=actor)
+        done = remember(
+            there,
+            members,
+            key=key,
+            parents=parent or (),
+            actor=actor,
+            scrub_secrets=scrub,
+        )
         name = there.name or there.id
     if as_json:
         print_json(done)
         return
     line(done.id)
+    tell_secrets(done.secrets, done.secrets_kept)
     if not done.is_new:
         message(f"{name} has this already")
     elif done.replaces is not None:
