@@ -1,4 +1,4 @@
-"""The main job, as a person would do it: seal a Mem0 export, prove it, convert it, read it back.
+"""The main job, as a person would do it: seal a Mem0 export, prove it, carry it, recall it.
 
 Run by ``make demo``. Every step is a real command; it stops at the first that does not do what it
 should. Keys and files go to ``demo-out``, so nothing of yours is touched.
@@ -10,6 +10,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import satchel as library
 
 HERE = Path(os.path.relpath(Path(__file__).parent))
 OUT = Path("demo-out")
@@ -18,6 +21,7 @@ SAMPLE = HERE / "mem0_export.json"
 
 def main() -> None:
     """Run the steps."""
+    os.environ.update(surroundings())
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     title("What is in the export")
@@ -52,6 +56,34 @@ def main() -> None:
     if before != after:
         sys.exit("something changed on the way")
     print(f"{len(after['results'])} memories, nothing changed: every field equals the original")
+
+    carry(before)
+
+
+def carry(before: dict[str, Any]) -> None:
+    """Take the export through two stores, and recall from the second."""
+    title("Bring it into a bank, which proves what it gives back")
+    one, two = ("--store", str(OUT / "one.db")), ("--store", str(OUT / "two.db"))
+    satchel(*one, "import", SAMPLE, "--bank", "assistant")
+    satchel(*one, "recall", "is she vegetarian?", "--budget", "60")
+
+    title("Carry the bank to a second store, and compare")
+    carried = OUT / "bank.pam.jsonl"
+    satchel(*one, "export", "--output", carried)
+    satchel(*two, "import", carried, "--bank", "copy")
+    out = OUT / "two.pam.jsonl"
+    satchel(*two, "export", "--output", out)
+    satchel("diff", carried, out)
+    satchel(*two, "export", "--output", OUT / "mem0_twice.json", "--format", "mem0")
+    twice = json.loads((OUT / "mem0_twice.json").read_text("utf-8"))
+    if [row["memory"] for row in twice["results"]] != [row["memory"] for row in before["results"]]:
+        sys.exit("something changed on the way through two stores")
+    print("the same memories, in the same order, after two stores and two files")
+
+    title("The same from Python, into a token budget")
+    with library.Satchel.open(OUT / "two.db", home=OUT / "home") as here:
+        for memory in here.bank("copy").recall("release notes and allergies", budget=80).memories:
+            print(f"{memory.tokens:>4} tokens  {memory.text}")
 
 
 def title(text: str) -> None:
