@@ -10,25 +10,16 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from satchel.screen.sieve import has_name
+from satchel.screen.sieve import FOR_KEYS, FOR_PASSWORDS, has_name
 from satchel.screen.vendors import Found, is_stand_in, looks_random
 
-_FOR_PASSWORDS = (
-    r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
-    r"|пароль|密码|密碼|パスワード|비밀번호"
-)
-_FOR_KEYS = (
-    r"secret|token"
-    r"|(?:api|access|auth|private|secret|signing|encryption|master|account|service|client|app)"
-    r"[ _-]?key"
-)
 # What may follow within the same name: API_KEY_PROD, but not token_count.
 _REST = (
     r"(?![_-]?(?:id|hash|file|path|length|len|policy|counts?|types?|name|ur[li]|expir\w*|ttl|hint"
     r"|field|limits?|size|version|arn|ref|index|min|max|usage|format|at|in)(?![a-z]))"
     r"(?:[_-][a-z0-9]{1,16}){0,3}(?![a-z0-9_])"
 )
-_NAME = rf"(?:(?P<password>{_FOR_PASSWORDS})|(?P<key>{_FOR_KEYS})){_REST}"
+_NAME = rf"(?:(?P<password>{FOR_PASSWORDS})|(?P<key>{FOR_KEYS})){_REST}"
 _name = re.compile(f"(?i){_NAME}")
 _whole_name = re.compile(rf"(?i)(?P<before>[\w. -]{{0,40}}?){_NAME}").fullmatch
 _LOOSE = r"(?:\s(?:for|to|of|on|at|in)(?:\s[^\s:=\0]{1,30}){1,5}?)?"

@@ -85,8 +85,10 @@ def scrubbed(draft: Model) -> tuple[Model, list[Finding]]:
     """
     if not _worth_a_look(draft):
         return draft, []
-    known = dict.fromkeys(_known(draft))
-    walk = _Walk(draft, known)
+    found = list(_found(draft))
+    if not found:
+        return draft, []
+    walk = _Walk(draft, dict.fromkeys(pair for pair in found if is_distinctive(pair[1])))
     changed = walk.struct(draft, "", kept=isinstance(draft, _SIGNED))
     if changed is not draft:
         changed = msgspec.structs.replace(changed, id=None, nonce=None)
@@ -105,13 +107,11 @@ def _worth_a_look(draft: Model) -> bool:
     return may_hold_secret(seen("\n".join(texts)).text)
 
 
-def _known(draft: Model) -> Iterator[tuple[str, str]]:
-    """Yield kind and value of each secret that is found by itself and can only be itself."""
+def _found(draft: Model) -> Iterator[tuple[str, str]]:
+    """Yield kind and value of each secret that is found by itself."""
     for text, name in _texts(draft):
         for secret in find_secrets(text, name):
-            value = value_of(secret, text)
-            if is_distinctive(value):
-                yield secret.kind, value
+            yield secret.kind, value_of(secret, text)
 
 
 def _texts(draft: Model) -> list[_Named]:

@@ -17,6 +17,18 @@ _CARD = b"0" * 14
 _WORDS = ("key", "pass", "oken", "ecret", "pw", "authoriz")
 _FOREIGN_WORDS = ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
 
+FOR_PASSWORDS = (
+    r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
+    r"|пароль|密码|密碼|パスワード|비밀번호"
+)
+FOR_KEYS = (
+    r"secret|token"
+    r"|(?:api|access|auth|private|secret|signing|encryption|master|account|service|client|app)"
+    r"[ _-]?key"
+)
+"""How the name of a password, or of a key, begins."""
+_is_name = re.compile(f"(?i){FOR_PASSWORDS}|{FOR_KEYS}|authoriz").search
+
 _runs = bytes(97 if code in _TOKEN else 32 for code in range(256))
 _signs = bytes(
     48 if 48 <= code <= 57 else 33 if code in _ORNAMENTS else 32  # noqa: PLR2004 - 0 to 9
@@ -48,7 +60,7 @@ def has_name(text: str) -> bool:
     low = text.lower()
     for word in _WORDS:
         if word in low:  # a loop is faster here than any()
-            return True
+            return _is_name(text) is not None or "sig=" in low
     if "=" in low and "sig=" in low:
         return True
     return not text.isascii() and any(word in low for word in _FOREIGN_WORDS)
