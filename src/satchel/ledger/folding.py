@@ -46,6 +46,18 @@ class Effect(NamedTuple):
     sweeps: list[Sweep]
 
 
+class Retirement(NamedTuple):
+    """What ended the time in which a record was current."""
+
+    place: int
+    """From where in the log on."""
+
+    seq: int
+    """Place of the status record that says so; before ``place`` where it came with an import."""
+
+    state: str
+
+
 @dataclass(slots=True)
 class Batch:
     """One import."""
@@ -132,11 +144,9 @@ class Fold:
     def standing(self, identity: str, seq: int, size: int) -> Standing:
         """Return what a record was when the log had ``size`` records."""
         batch = self._batch_at(seq)
-        events = self._events.get(identity, ())
+        events = self._all_events(identity, seq)
         if batch is None and not events:
             return _STAYS
-        if batch is not None:
-            events += self._events.get(batch.source, ())
         retired, hold = None, False
         for place, _, state in sorted(_counted(events, size)):
             if state in RETIRING and retired is None:
@@ -161,6 +171,33 @@ class Fold:
         """Tell whether a record that was erased says so when the log had ``size`` records."""
         return self._erased.get(identity, size) < size
 
+    @property
+    def has_erasures(self) -> bool:
+        """Whether anything was erased, as far as the log was looked at."""
+        return bool(self._erased)
+
+    def erased_at(self, identity: str) -> int | None:
+        """Return the place of the record by which a record was erased."""
+        return self._erased.get(identity)
+
+    def retirement(self, identity: str, seq: int, size: int) -> Retirement | None:
+        """Return what retired a record when the log had ``size`` records; None while it stands."""
+        found = None
+        for place, said, state in sorted(_counted(self._all_events(identity, seq), size)):
+            if state in RETIRING and found is None:
+                found = Retirement(place, said, state)
+            elif state == "restored":
+                found = None
+        return found
+
+    def said_of(self, identity: str, size: int) -> list[int]:
+        """Return the places of the status records that name a record, where they count."""
+        return [seq for _, seq, _ in sorted(_counted(self._events.get(identity, ()), size))]
+
+    def open_imports(self, size: int) -> list[str]:
+        """Return the ids of the source records of imports that were not complete."""
+        return [name for name, batch in self._batches.items() if batch.is_open(size)]
+
     def open_spans(self, size: int) -> list[tuple[int, int]]:
         """Return first and last places of stretches with all records that are not visible yet.
 
@@ -173,6 +210,12 @@ class Fold:
                     first = found.pop()[0]  # noqa: PLW2901 - one stretch
                 found.append((first, last))
         return found
+
+    def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
+        """Return what was said of a record, and of the import that it came with."""
+        batch = self._batch_at(seq)
+        events = self._events.get(identity, ())
+        return events if batch is None else events + self._events.get(batch.source, ())
 
     def _take(self, fact: Fact, effect: Effect) -> None:
         seq, identity, model = fact

@@ -14,6 +14,7 @@ from satchel.errors import MalformedError, ReadOnlyStoreError, SatchelError, Usa
 from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure.targets import emptied_by, require_unerased
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
@@ -44,6 +45,9 @@ class _Ticket:
     records: Sequence[Sealed]
     batch: str | None
     places: list[int] = field(default_factory=list)
+    emptied: list[int] = field(default_factory=list)
+    """Places of the records that its commit erased."""
+
     error: SatchelError | None = None
     done: bool = False
 
@@ -124,6 +128,7 @@ class Ledger:
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
+            ErasureRefusedError: If what it erases has to stay, or it was erased itself.
             ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
@@ -133,6 +138,8 @@ class Ledger:
         wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
         if wrong is not None:
             raise UsageError(f"a record of type {wrong.type} is kept beside the log")
+        if batch is not None and any(record.type == "erasure" for record in records):
+            raise UsageError("an erasure cannot be undone, so it is no part of an import")
         if any(_starts_epoch(record) for record in records):
             raise UsageError("a decision about the whole bank is not appended like a record")
         ticket = _Ticket([_looked_at(record) for record in records], batch)
@@ -154,9 +161,11 @@ class Ledger:
         """
         # The witness first: a commit between the two can only make the store newer than it.
         witnessed = self._witnessed()
+        removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found.head, self._tree(reader, found), found.fold, found.verdict)
+            tree = self._tree(reader, found)
+            yield View(reader, found.head, tree, found.fold, found.verdict, removed)
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
@@ -220,7 +229,7 @@ class Ledger:
                     hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
                 )
             after = self._commit(writing, found, waiting)
-        self._acknowledge(after)
+        self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
         self, writing: Writer, found: TrustedHead | None, waiting: Sequence[_Ticket]
@@ -246,7 +255,10 @@ class Ledger:
         for place, record in enumerate(records, before):
             rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
         try:
+            require_unerased(fold, records)
             changes, sweeps = self._folded(writing, fold, rows, records)
+            tree = self._tree(writing, found) if found else None
+            emptied = emptied_by(writing, self.bank, tree, fold, records)
             leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
             nodes = grown(frontier, leaves)
             counts = Counter(found.head.counts if found else {})
@@ -264,8 +276,17 @@ class Ledger:
             stored = StoredHead(
                 canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
             )
-            commit = Commit(rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps)
+            commit = Commit(
+                rows=rows,
+                nodes=nodes,
+                head=stored,
+                changes=changes,
+                sweeps=sweeps,
+                erased=emptied.places,
+                side=emptied.side,
+            )
             writing.append(self.bank, commit)
+            waiting[0].emptied = emptied.places
         except BaseException:
             fold.forget_from(before)
             raise
@@ -308,9 +329,11 @@ class Ledger:
         ]
         return changes, effect.sweeps
 
-    def _acknowledge(self, found: TrustedHead) -> None:
+    def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
         """Witness what is durable now."""
         if self._witness is not None:
+            if emptied:
+                self._witness.note_removed(self.bank, emptied)
             signed = msgspec.json.decode(found.stored.signed)
             self._witness.record(signed, given_up=found.verdict.given_up)
         self._latest = found

@@ -1,5 +1,6 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -9,7 +10,7 @@ from typing import Final
 from satchel.errors import VerificationError
 from satchel.ledger.blobs import verified
 from satchel.ledger.epochs import Verdict
-from satchel.ledger.folding import Fold
+from satchel.ledger.folding import Fold, Retirement
 from satchel.ledger.heads import require_leaves, require_logged
 from satchel.memory.records import Model
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
@@ -45,7 +46,13 @@ class View:
     """One consistent, verified view of a bank."""
 
     def __init__(
-        self, reader: Reader, head: Head, tree: ProvedTree, fold: Fold, verdict: Verdict
+        self,
+        reader: Reader,
+        head: Head,
+        tree: ProvedTree,
+        fold: Fold,
+        verdict: Verdict,
+        removed: Sequence[int] = (),
     ) -> None:
         self.head: Final = head
         """The signed head that everything here is proved by."""
@@ -57,6 +64,9 @@ class View:
         self._tree = tree
         self._fold = fold
         self._bank = head.bank
+        # From where the log was taken up again it has other records, which nobody removed.
+        end = verdict.given_up.size if verdict.given_up is not None else head.size
+        self._removed = removed[: bisect_left(removed, end)]
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -114,6 +124,55 @@ class View:
                 places = range(start, min(last + 1, start + _TOGETHER))
                 yield from self._proved(self._at(places), pending=True)
 
+    def places(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return where records are in the log, also those that are erased or not visible yet."""
+        rows = self._reader.get(self._bank, ids)
+        require_leaves(self._tree, self._bank, rows)
+        return {row.id: row.seq for row in rows}
+
+    def at(self, places: Sequence[int]) -> dict[int, Logged]:
+        """Return records by their places, in order; those that are erased are left out.
+
+        Raises:
+            VerificationError: If one is missing, or not what was logged.
+        """
+        rows = self._at(sorted(set(places)))
+        return {logged.seq: logged for logged in self._proved(rows, pending=True)}
+
+    def said_of(self, identity: str) -> list[Logged]:
+        """Return the status records that name a record and count, in the order they count in."""
+        places = self._fold.said_of(identity, self.head.size)
+        found = self.at(places) if places else {}
+        return [found[place] for place in places]
+
+    def retirement(self, logged: Logged) -> Retirement | None:
+        """Return what ended the time in which a record was current; None while it is."""
+        return self._fold.retirement(logged.record.id, logged.seq, self.head.size)
+
+    def erasure(self, identity: str) -> Logged | None:
+        """Return the record by which a record was erased, or that says so of one elsewhere."""
+        place = self._fold.erased_at(identity)
+        return None if place is None or place >= self.head.size else self.at([place])[place]
+
+    def open_imports(self) -> list[str]:
+        """Return the ids of the source records of imports that are not complete."""
+        return self._fold.open_imports(self.head.size)
+
+    def returned(self) -> list[tuple[int, str]]:
+        """Return the places and ids of records that this machine erased and that are back.
+
+        So it is when a store was put back from before they were erased.
+        """
+        found = list[tuple[int, str]]()
+        for start in range(0, len(self._removed), _TOGETHER):
+            rows = self._at(self._removed[start : start + _TOGETHER])
+            found += [
+                (row.seq, row.id)
+                for row in rows
+                if row.body is not None and not self._fold.is_erased(row.id, self.head.size)
+            ]
+        return found
+
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
         """Yield the records with a link that starts, or ends, at a record's id."""
         rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
@@ -165,6 +224,7 @@ class View:
             if logged is None:
                 self._require_erased(row)
                 continue
+            self._require_kept(row)
             own = self._derived(row, *logged)
             if pending or own.retired != PENDING:
                 proved.append(Logged(*logged, own))
@@ -176,6 +236,24 @@ class View:
                 f"record {row.seq} is empty, and nobody erased it",
                 hint="The store was changed from outside. See: satchel doctor.",
             )
+
+    def _require_kept(self, row: Row) -> None:
+        """Refuse the bytes of a record that was erased, by the log or on this machine."""
+        if self._fold.has_erasures and self._fold.is_erased(row.id, self.head.size):
+            raise VerificationError(
+                f"record {row.seq} was erased, and has its bytes again",
+                hint="The store was changed from outside. See: satchel doctor --repair.",
+            )
+        if self._is_removed(row.seq):
+            raise VerificationError(
+                f"record {row.seq} was erased on this machine, and the store that was put back has"
+                " it again",
+                hint="An owner erases it once more: satchel banks accept-loss.",
+            )
+
+    def _is_removed(self, seq: int) -> bool:
+        at = bisect_left(self._removed, seq)
+        return at < len(self._removed) and self._removed[at] == seq
 
     def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
         """Return the columns of a record, and refuse a store that has others."""

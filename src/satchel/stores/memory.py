@@ -38,6 +38,14 @@ class _Bank:
             list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
         )
 
+    def drop_vectors(self, ids: set[str]) -> None:
+        """Remove the vectors of records; a generation is there while it has any."""
+        for generation, kept in list(self.vectors.items()):
+            left = {name: vector for name, vector in kept.items() if name not in ids}
+            self.vectors[generation] = left
+            if not left:
+                del self.vectors[generation]
+
 
 class _View:
     """The store as it was at one moment."""
@@ -120,6 +128,9 @@ class _Transaction(_View):
         for sweep in commit.sweeps:
             places = slice(sweep.first, sweep.last + 1)
             mine.rows[places] = [_swept(row, sweep) for row in mine.rows[places]]
+        for place in commit.erased:
+            mine.rows[place] = mine.rows[place].erased()
+        mine.drop_vectors({mine.rows[place].id for place in commit.erased})
         mine.rows += commit.rows
         _refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
@@ -127,10 +138,18 @@ class _Transaction(_View):
         self._banks[bank] = mine
         self.put_side(bank, commit.side)
 
+    def remove(self, bank: str) -> None:
+        self._banks.pop(bank, None)
+        self._side.pop(bank, None)
+
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         mine = self._banks[bank] = self._banks[bank].copy()
+        empty = set[str]()
         for row in rows:
             mine.rows[row.seq] = row
+            if row.body is None:
+                empty.add(row.id)
+        mine.drop_vectors(empty)
         _refuse_doubles(mine.rows)
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
@@ -284,6 +303,9 @@ class MemoryStore:
             mine = _Transaction(dict(self._banks), dict(self._side))
             yield mine
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
+
+    def scrub(self) -> None:
+        pass  # what nobody has any more is gone
 
     def check(self) -> list[str]:
         return []
