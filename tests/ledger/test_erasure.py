@@ -36,7 +36,7 @@ from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
-SECRET = "quorxzbivane"
+WORD = "quorxzbivane"
 """A word that nothing else holds, with no stem to be cut to."""
 
 
@@ -60,11 +60,11 @@ def telling(number: int = 0) -> Sealed:
     """Return a record that holds the secret in each of the places that a store keeps."""
     return seal(
         Semantic(
-            text=f"{SECRET} text {number}",
-            kind=f"{SECRET} kind",
-            tags=(f"{SECRET} tag",),
-            scope=Scope(user=f"{SECRET}-user", agent=f"{SECRET}-agent", run=f"{SECRET}-run"),
-            origin=Origin(provider="test", id=f"{SECRET}-{number}"),
+            text=f"{WORD} text {number}",
+            kind=f"{WORD} kind",
+            tags=(f"{WORD} tag",),
+            scope=Scope(user=f"{WORD}-user", agent=f"{WORD}-agent", run=f"{WORD}-run"),
+            origin=Origin(provider="test", id=f"{WORD}-{number}"),
         )
     )
 
@@ -73,7 +73,9 @@ def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None
     """Not found by id, slot, owner, words, links or vector; the place is still proved."""
     ledger = created(store)
     record, child = telling(), memories(1)[0]
-    record = seal(msgspec.structs.replace(record.model, id=None, nonce=None, parent_ids=(child.id,)))
+    record = seal(
+        msgspec.structs.replace(record.model, id=None, nonce=None, parent_ids=(child.id,))
+    )
     ledger.append([child, record])
     with store.writing() as writing:
         writing.vectors.put(ledger.bank, Generation("m", 2), {record.id: [1, 2]})
@@ -85,10 +87,10 @@ def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None
         with reader.reading() as view:
             assert view.get([record.id]) == {}
             assert view.current(slot) is None
-            assert list(view.scan(Filter(user=f"{SECRET}-user", retired=True, held=True))) == []
+            assert list(view.scan(Filter(user=f"{WORD}-user", retired=True, held=True))) == []
             assert list(view.neighbours(child.id, incoming=True)) == []
             assert [one.seq for one in view.neighbours(record.id, incoming=True)] == [place]
-            assert view.candidates(SECRET) == []
+            assert view.candidates(WORD) == []
             assert list(view.scan(Filter(as_of=place + 1)))[-1].seq == place
             assert view.places([record.id]) == {record.id: 3}
             erasure = view.erasure(record.id)
@@ -120,32 +122,32 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(tmp_pat
     secrets = [telling(number) for number in range(40)]
     turns = [
         seal(SessionEvent(event="message", session="s", text=text))
-        for text in (f"{SECRET} turn", "the turn after it")
+        for text in (f"{WORD} turn", "the turn after it")
     ]
-    edge = seal(Edge(source=f"{SECRET}-a", target=f"{SECRET}-b", kind="knows"))
+    edge = seal(Edge(source=f"{WORD}-a", target=f"{WORD}-b", kind="knows"))
     with store.writing() as writing:
-        blob = writing.blobs.put(ledger.bank, [SECRET.encode() * 9])
-    file = seal(FileVersion(path=f"{SECRET}.md", text=SECRET, blob=blob))
+        blob = writing.blobs.put(ledger.bank, [WORD.encode() * 9])
+    file = seal(FileVersion(path=f"{WORD}.md", text=WORD, blob=blob))
     for number in range(40):  # among others, over many pages and merges of the index
         ledger.append([*memories(20, start=100 * number), secrets[number]])
     ledger.append([*turns, edge, file])
-    assert SECRET.encode() in _raw(folder)
+    assert WORD.encode() in _raw(folder)
 
     ledger.append(gone([*secrets, turns[0], edge, file]))
     assert is_unfinished(store, ledger.bank)
     assert finish(store, ledger.bank) == 1
     raw = _raw(folder)
-    assert SECRET.encode() not in raw
+    assert WORD.encode() not in raw
     assert b"memory 100" in raw
     assert not is_unfinished(store, ledger.bank)
     store.close()
-    assert SECRET.encode() not in _raw(folder)
+    assert WORD.encode() not in _raw(folder)
 
     store = SqliteStore(folder / "a.db")
     again = opened(store, ledger.bank, None)
     with again.reading() as view:
         assert [one.row.text for one, _ in view.candidates("turn")] == ["the turn after it"]
-        assert view.candidates(SECRET) == []
+        assert view.candidates(WORD) == []
         assert len(view.candidates("memory", limit=900)) == 800
     assert examine(store, ledger.bank).is_sound
     terms = apsw.Connection(str(folder / "a.db"))
@@ -153,7 +155,7 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(tmp_pat
     found = [str(term) for (term,) in terms.execute("SELECT term FROM temp.v")]
     terms.close()
     assert any("memori" in term for term in found)
-    assert not any(SECRET[:6] in term for term in found)
+    assert not any(WORD[:6] in term for term in found)
     store.close()
 
 
@@ -166,7 +168,7 @@ def test_what_was_erased_is_found_in_the_files_until_they_are_scrubbed(tmp_path:
     record = telling()
     ledger.append([record])
     ledger.append(gone([record]))
-    assert SECRET.encode() in _raw(folder)
+    assert WORD.encode() in _raw(folder)
     assert is_unfinished(store, ledger.bank)
     store.close()
 
@@ -295,7 +297,7 @@ def test_attack_the_bytes_of_an_erased_record_are_written_back(store: Store) -> 
     assert (done.after.is_sound, done.lost) == (True, ())
     assert record.id not in listed(opened(store, ledger.bank, None))
     if isinstance(store, SqliteStore):
-        assert SECRET.encode() not in _raw(store.path.parent)
+        assert WORD.encode() not in _raw(store.path.parent)
 
 
 def test_attack_columns_that_tell_of_an_erased_record_are_found(store: Store) -> None:
@@ -306,10 +308,10 @@ def test_attack_columns_that_tell_of_an_erased_record_are_found(store: Store) ->
     ledger.append(gone([record]))
     if isinstance(store, MemoryStore):
         rows = store._banks[ledger.bank].rows
-        rows[place] = msgspec.structs.replace(rows[place], user=SECRET)
+        rows[place] = msgspec.structs.replace(rows[place], user=WORD)
     else:
         connection = apsw.Connection(store.name)
-        connection.execute("UPDATE record SET user = ? WHERE body IS NULL", (SECRET,))
+        connection.execute("UPDATE record SET user = ? WHERE body IS NULL", (WORD,))
         connection.close()
     assert examine(store, ledger.bank).counts == {Flaw.COLUMN: 1}
     assert repair(store, opened(store, ledger.bank, None), at=now()).after.is_sound
@@ -346,7 +348,7 @@ def test_a_store_put_back_from_before_an_erasure_is_erased_again(tmp_path: Path)
     with again.reading() as view:
         assert view.erasure(record.id) is not None
         assert view.returned() == []
-    assert SECRET.encode() not in _raw(folder)
+    assert WORD.encode() not in _raw(folder)
     assert examine(store, ledger.bank).is_sound
     store.close()
 
