@@ -145,9 +145,17 @@ class View:
         found = self.at(places) if places else {}
         return [found[place] for place in places]
 
-    def retirement(self, logged: Logged) -> Retirement | None:
+    def rows(self, places: Sequence[int]) -> list[Row]:
+        """Return what the log has of places, erased or not: leaves and standing, nothing else."""
+        size = self.head.size
+        return [
+            row.erased().changed(self._fold.standing(row.id, row.seq, size))
+            for row in self._at(sorted(set(places)))
+        ]
+
+    def retirement(self, row: Row) -> Retirement | None:
         """Return what ended the time in which a record was current; None while it is."""
-        return self._fold.retirement(logged.record.id, logged.seq, self.head.size)
+        return self._fold.retirement(row.id, row.seq, self.head.size)
 
     def erasure(self, identity: str) -> Logged | None:
         """Return the record by which a record was erased, or that says so of one elsewhere."""

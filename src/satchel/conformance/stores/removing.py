@@ -1,4 +1,4 @@
-"""How a store removes: the bytes of a record and whatever was derived from them, or a whole bank."""
+"""How a store removes: a record's bytes and whatever was derived from them, or a whole bank."""
 
 from collections.abc import Callable
 from typing import Any
