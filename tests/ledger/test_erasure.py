@@ -143,20 +143,24 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(tmp_pat
     store.close()
     assert WORD.encode() not in _raw(folder)
 
-    store = SqliteStore(folder / "a.db")
-    again = opened(store, ledger.bank, None)
-    with again.reading() as view:
+    _require_indexed(folder / "a.db", ledger.bank)
+
+
+def _require_indexed(path: Path, bank: str) -> None:
+    """Require that the word is in no index, and all others are."""
+    store = SqliteStore(path)
+    with opened(store, bank, None).reading() as view:
         assert [one.row.text for one, _ in view.candidates("turn")] == ["the turn after it"]
         assert view.candidates(WORD) == []
         assert len(view.candidates("memory", limit=900)) == 800
-    assert examine(store, ledger.bank).is_sound
-    terms = apsw.Connection(str(folder / "a.db"))
+    assert examine(store, bank).is_sound
+    store.close()
+    terms = apsw.Connection(str(path))
     terms.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab('main', 'words', 'row')")
     found = [str(term) for (term,) in terms.execute("SELECT term FROM temp.v")]
     terms.close()
     assert any("memori" in term for term in found)
     assert not any(WORD[:6] in term for term in found)
-    store.close()
 
 
 def test_what_was_erased_is_found_in_the_files_until_they_are_scrubbed(tmp_path: Path) -> None:

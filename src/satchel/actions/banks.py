@@ -43,12 +43,8 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     Raises:
         UsageError: If the name is empty, or a bank has it already.
     """
-    if not name.strip():
-        raise UsageError("a bank needs a name", field="name")
     with opened_store(settings) as store:
-        with store.reading() as reader:
-            if any(name_of(reader, bank) == name for bank in reader.banks()):
-                raise UsageError(f"there is a bank {name!r} already", field="name")
+        _require_free(store, name)
         ledger = Ledger.create(
             store,
             owner=owner,
@@ -57,6 +53,20 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
             name=name,
         )
         return _line(settings, store, ledger.bank)
+
+
+def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -> BankLine:
+    """Give a bank another name, as its owner; its id stays.
+
+    Raises:
+        UsageError: If the name is empty, or another bank has it.
+        SigningKeyError: If the key is not that of an owner.
+    """
+    with opened_store(settings) as store:
+        bank = find_bank(store, wanted)
+        _require_free(store, name, but=bank)
+        _decider(settings, store, bank, owner).rename(name)
+        return _line(settings, store, bank)
 
 
 def list_banks(settings: Settings) -> list[BankLine]:
@@ -100,6 +110,16 @@ def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
     with opened_store(settings) as store:
         return acceptance.forget(store, bank, witness=witness_of(settings))
+
+
+def _require_free(store: Store, name: str, but: str | None = None) -> None:
+    """Require that a name can be given to a new bank, or to the one that is named."""
+    if not name.strip():
+        raise UsageError("a bank needs a name", field="name")
+    with store.reading() as reader:
+        taken = (bank for bank in reader.banks() if bank != but and name_of(reader, bank) == name)
+        if next(taken, None) is not None:
+            raise UsageError(f"there is a bank {name!r} already", field="name")
 
 
 def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> Decider:

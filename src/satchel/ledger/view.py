@@ -139,9 +139,9 @@ class View:
         rows = self._at(sorted(set(places)))
         return {logged.seq: logged for logged in self._proved(rows, pending=True)}
 
-    def said_of(self, identity: str) -> list[Logged]:
+    def said_of(self, identity: str, as_of: int | None = None) -> list[Logged]:
         """Return the status records that name a record and count, in the order they count in."""
-        places = self._fold.said_of(identity, self.head.size)
+        places = self._fold.said_of(identity, self.head.size if as_of is None else as_of)
         found = self.at(places) if places else {}
         return [found[place] for place in places]
 
@@ -153,9 +153,10 @@ class View:
             for row in self._at(sorted(set(places)))
         ]
 
-    def retirement(self, row: Row) -> Retirement | None:
+    def retirement(self, row: Row, as_of: int | None = None) -> Retirement | None:
         """Return what ended the time in which a record was current; None while it is."""
-        return self._fold.retirement(row.id, row.seq, self.head.size)
+        size = self.head.size if as_of is None else as_of
+        return self._fold.retirement(row.id, row.seq, size)
 
     def erasure(self, identity: str) -> Logged | None:
         """Return the record by which a record was erased, or that says so of one elsewhere."""

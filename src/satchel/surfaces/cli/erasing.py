@@ -44,7 +44,7 @@ def prune_command(
 
     Example: `satchel prune --superseded-before 90d --dry-run`
     """
-    from satchel.actions.pruning import moment_of, prune
+    from satchel.actions.upkeep.pruning import moment_of, prune
 
     moment = moment_of(before)
     with (
@@ -90,7 +90,7 @@ def everything_command(
 
     Example: `satchel everything --about "Ada Lovelace" --about ada@example.com -o ada.md`
     """
-    from satchel.actions.everything import tell_everything
+    from satchel.actions.access.everything import tell_everything
 
     with (
         opened_bank(state.settings, bank) as opened,

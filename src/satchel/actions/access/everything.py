@@ -12,7 +12,16 @@ from typing import Any
 
 import msgspec
 
-from satchel.actions._account import Account, Arrival, Grave, Json, Markdown, Said, Told, Write
+from satchel.actions.access.account import (
+    Account,
+    Arrival,
+    Grave,
+    Json,
+    Markdown,
+    Said,
+    Told,
+    Write,
+)
 from satchel.actions.opened import OpenBank
 from satchel.ledger.view import Logged, View
 from satchel.memory.records import Edge, Erasure, Model, Source, Status

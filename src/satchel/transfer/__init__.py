@@ -1,0 +1,1 @@
+"""Moving memory: between banks, and between banks and files."""
