@@ -16,7 +16,7 @@ from satchel.memory.times import now
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 
-_MARK = "carried"
+_PROVIDER, _FORMAT, _MARK = "satchel", "bank", "carried"
 _OWN = ""
 """Stands for the import of what came with none."""
 
@@ -51,8 +51,7 @@ class Arrivals:
             if mark.get("bank") == head.bank and _is_moment(mark, view):
                 self._go_on(name, mark, how)
         if _OWN not in self._batches:
-            trust = TrustClass.EXTERNAL if self.external else None
-            self._begin(_OWN, Source(provider="satchel", format="bank", trust=trust))
+            self._begin(_OWN, TrustClass.EXTERNAL if self.external else None)
 
     @property
     def size(self) -> int:
@@ -83,23 +82,17 @@ class Arrivals:
             self._batches[name] = name
         elif there.places([name]):
             assert isinstance(source.model, Source)  # noqa: S101 - the fold takes no others
-            self._begin(name, source.model)
+            self._begin(name, source.model.trust)
         else:
             self._batches[name] = name
             self.new.append(source.record)
 
-    def _begin(self, name: str, like: Source) -> None:
-        """Have a source record made for what came with an import of the origin."""
+    def _begin(self, name: str, trust: TrustClass | None) -> None:
+        """Have a source record made for what came with an import of the origin, or with none."""
         mark = {**self._moment, **({"import": name} if name else {})}
+        container = {_MARK: mark}
         record = seal(
-            Source(
-                provider=like.provider,
-                format=like.format,
-                digest=like.digest,
-                trust=like.trust,
-                container={_MARK: mark},
-                at=now(),
-            )
+            Source(provider=_PROVIDER, format=_FORMAT, trust=trust, container=container, at=now())
         )
         self._batches[name] = record.id
         self.new.append(record)
@@ -126,7 +119,9 @@ def is_begun(there: View, origin: str) -> bool:
 def mark_of(logged: Logged) -> dict[str, Any]:
     """Return what the source record of a carrying says of where it comes from."""
     model = logged.model
-    mark = model.container.get(_MARK) if isinstance(model, Source) else None
+    if not isinstance(model, Source) or (model.provider, model.format) != (_PROVIDER, _FORMAT):
+        return {}  # what a file says around its records is kept in the same place
+    mark = model.container.get(_MARK)
     return mark if isinstance(mark, dict) else {}
 
 

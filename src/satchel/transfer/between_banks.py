@@ -46,7 +46,7 @@ class OnConflict(StrEnum):
     ERROR = "error"
 
 
-class Carried(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Carried(msgspec.Struct, kw_only=True):
     """What was carried, or would be."""
 
     records: int = 0
@@ -219,6 +219,8 @@ class Carrier:
 
     def _put(self, parts: Sequence[_Part], names: Sequence[str]) -> None:
         """Add some records, with what belongs to them beside the log."""
+        if not any(part.adds for part in parts):
+            return
         self.target.append(self._arrivals.new)
         self._arrivals.new.clear()
         ids = [part.logged.record.id for part in parts]

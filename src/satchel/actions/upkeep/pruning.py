@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 """Told of the places of the log that were looked at, and how many there are."""
 
 
-class Pruned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """What was erased, or would be."""
 
     bank: str

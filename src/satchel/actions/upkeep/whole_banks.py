@@ -32,7 +32,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     carried: Carried
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
     """A bank that is gone, or would be."""
 
     id: str
