@@ -24,6 +24,7 @@ from satchel.memory.records import (
     Edge,
     Erasure,
     GraphNode,
+    Model,
     SessionEvent,
     Source,
     State,
@@ -108,8 +109,12 @@ def test_pruning_with_deleted_erases_what_nobody_wants_any_more(
 ) -> None:
     """Deleted, expired, rejected; not what was restored, and not what is only held."""
     states: list[list[State]] = [
-        *([["deleted"], ["expired"], ["rejected"]]),
-        *([["deleted", "restored"], ["quarantined"], ["superseded", "restored", "promoted"]]),
+        ["deleted"],
+        ["expired"],
+        ["rejected"],
+        ["deleted", "restored"],
+        ["quarantined"],
+        ["superseded", "restored", "promoted"],
     ]
     records = [seal(Semantic(text=f"number {at}")) for at in range(len(states))]
     bank.ledger.append(records)
@@ -181,14 +186,15 @@ def test_bytes_that_are_left_in_the_file_are_told_and_gone_after_the_next_prunin
     """Fault: the program ended after the erasure and before the file was written anew."""
     made = versions(bank, 2)
     bank.ledger.append([seal(Erasure(entry=made[0].id))])
-    noted = [one for one in satchel("doctor", "--json").json if one["name"] == bank.id]
-    assert [(one["state"], "bytes of what was erased" in one["detail"]) for one in noted] == [
-        ("note", True)
-    ]
+    (noted,) = _health(satchel, bank)
+    assert noted["state"] == "note"
+    assert "bytes of what was erased" in noted["detail"]
     assert satchel("prune", "--superseded-before", "1y").status == 0
-    assert [one for one in satchel("doctor", "--json").json if one["name"] == bank.id][0][
-        "state"
-    ] == "ok"
+    assert [one["state"] for one in _health(satchel, bank)] == ["ok"]
+
+
+def _health(satchel: Run, bank: OpenBank) -> list[Any]:
+    return [one for one in satchel("doctor", "--json").json if one["name"] == bank.id]
 
 
 def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBank) -> None:
@@ -206,7 +212,8 @@ def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBan
 
 
 @pytest.mark.parametrize("text", ["", "soon", "90", "-1d", "1m", "2026-13-01", "9" * 6 + "y"])
-def test_a_moment_that_is_none_is_refused(satchel: Run, bank: OpenBank, text: str) -> None:
+@pytest.mark.usefixtures("bank")
+def test_a_moment_that_is_none_is_refused(satchel: Run, text: str) -> None:
     """With what can be written."""
     ran = satchel("prune", f"--superseded-before={text}", "--json")
     assert (ran.status, ran.error["field"]) == (2, "superseded-before")
@@ -238,8 +245,8 @@ def _texts(found: Any) -> list[str]:
 
 
 def test_everything_is_found_wherever_it_names_somebody(satchel: Run, bank: OpenBank) -> None:
-    """Owner, entities, aliases, facts, actors, tags, metadata, keys, text, nodes, turns, reasons."""
-    naming = [
+    """Owner, entities, aliases, facts, actors, tags, metadata and its keys, text, nodes, turns."""
+    naming: list[Model] = [
         Semantic(text="1", scope=Scope(user="ada")),
         Semantic(text="2", entities=(Entity(name="Ada"),)),
         Semantic(text="3", entities=(Entity(name="x", aliases=("Countess Ada",)),)),
@@ -251,11 +258,15 @@ def test_everything_is_found_wherever_it_names_somebody(satchel: Run, bank: Open
         Semantic(text="9", metadata={"ada": True}),
         Semantic(text="10 (Ada)"),
         Semantic(text="11 \u200bA\u0301da\u0300"),
-        SessionEvent(event="message", session="s", text="12 ＡＤＡ said"),
+        SessionEvent(event="message", session="s", text="12 \uff21\uff24\uff21 said"),
         SessionEvent(event="message", session="s", text="13", content=[{"by": "Ada"}]),
         GraphNode(name="Ada", summary="14"),
     ]
-    others = [Semantic(text="Adam, Adalbert, canada"), GraphNode(name="Bob"), Episodic(text="Ad a")]
+    others: list[Model] = [
+        Semantic(text="Adam, Adalbert, canada"),
+        GraphNode(name="Bob"),
+        Episodic(text="Ad a"),
+    ]
     bank.ledger.append([seal(draft) for draft in (*naming, *others)])
     found = _told(satchel, "ada")
     assert len(found["records"]) == len(naming)
@@ -348,7 +359,7 @@ def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
         "ada\n# Forged\n## Erased\n```\n<script>\r\n### 9. semantic, current\x1b[2J\x9b31m"
         "\u202e\u2028# Forged\u2029\x0b# Forged\x85# Forged\n\n---\nAda: [x](http://x)"
     )
-    drafts = [
+    drafts: list[Model] = [
         Semantic(text=nasty, kind=nasty, tags=(nasty,), metadata={nasty: [nasty, {nasty: 1}]}),
         GraphNode(name=nasty),
         SessionEvent(event="message", session=nasty, role=nasty, content=nasty),
