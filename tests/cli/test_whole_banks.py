@@ -32,7 +32,7 @@ from satchel.seal.signing.key import SigningKey
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
-WORD = "quorxzbivane"
+WORD = "quorxzbivank"
 THIEF = SigningKey.from_seed(b"t" * 32)
 
 

@@ -36,7 +36,7 @@ from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
-WORD = "quorxzbivane"
+WORD = "quorxzbivank"
 """A word that nothing else holds, with no stem to be cut to."""
 
 
@@ -113,7 +113,10 @@ def _raw(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 40])
+def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(
+    tmp_path: Path, at_once: int
+) -> None:
     """In the database, its log and its index: free pages, slack, words, columns, links, blobs."""
     folder = tmp_path / "store"
     folder.mkdir()
@@ -128,8 +131,9 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(tmp_pat
     with store.writing() as writing:
         blob = writing.blobs.put(ledger.bank, [WORD.encode() * 9])
     file = seal(FileVersion(path=f"{WORD}.md", text=WORD, blob=blob))
-    for number in range(40):  # among others, over many pages and merges of the index
-        ledger.append([*memories(20, start=100 * number), secrets[number]])
+    among = [[*memories(20, start=100 * number), secrets[number]] for number in range(40)]
+    for start in range(0, 40, at_once):  # over many pages and merges of the index, or in one
+        ledger.append([record for some in among[start : start + at_once] for record in some])
     ledger.append([*turns, edge, file])
     assert WORD.encode() in _raw(folder)
 

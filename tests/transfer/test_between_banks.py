@@ -404,16 +404,19 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
     monkeypatch.setattr(Ledger, "append", append)
     assert standing(target) == before
     now_ = standing(origin)
-    origin.append(memories(2, start=50))  # of a later moment
-    if at > 1:
+    origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
+    if at:
         with pytest.raises(UsageError, match="cut short"):
             carry(store, origin, target, retired=not retired)
     carry(store, origin, target, retired=retired)
     found = standing(target)
-    assert {name: found[name] for name in now_} == now_
+    if at:
+        assert found == now_
+    else:  # nothing was begun, so there was no moment to go on from
+        assert found.keys() >= now_.keys() - {mine[4].id}
     require_sound(store, target)
     carry(store, origin, target, retired=retired)
-    assert standing(target) == standing(origin)
+    assert standing(target, Filter()).keys() >= standing(origin, Filter()).keys()
     with target.reading() as view:
         assert view.open_imports() == []
 
