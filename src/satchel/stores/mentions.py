@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.errors import UsageError
+from satchel.memory.parts import is_id
 from satchel.stores._terms import index_text, needle
 
 
@@ -38,9 +39,9 @@ class Mentions:
     def places_in(self, value: Any) -> list[str]:
         """Return where a JSON value mentions one of them, in keys or values, as JSON pointers.
 
-        Numbers are read as their digits: an id is often one.
+        Numbers are read as their digits: an id is often one. The ids of records name nobody.
         """
-        return [path for path, text in _texts(value) if self.are_in(text)]
+        return [path for path, text in _texts(value) if not is_id(text) and self.are_in(text)]
 
 
 def _texts(value: Any) -> Iterator[tuple[str, str]]:

@@ -191,13 +191,16 @@ def _lines(part: Any) -> list[str]:
 
 def _shown(text: object) -> str:
     """Return text in which only what can be seen stands as itself."""
-    return "".join(
-        one if _is_seen(one) else one.encode("unicode_escape").decode() for one in str(text)
-    )
+    said = str(text)
+    if said.isprintable():
+        return said
+    return "".join(one if _is_seen(one) else one.encode("unicode_escape").decode() for one in said)
 
 
 def _as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
     return "".join(one if _is_seen(one) else json.dumps(one)[1:-1] for one in text)
 
 
