@@ -1,5 +1,6 @@
 """One bank carried into another: everything as it stood, all at once, and only once."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,18 @@ class _Cut(BaseException):
     pass
 
 
+def _cut_after(bank: str, appends: int, patch: pytest.MonkeyPatch) -> None:
+    """Have appends to a bank fail after some."""
+    append, calls = Ledger.append, itertools.count(1)
+
+    def failing(self: Ledger, records: Any, **more: Any) -> list[int]:
+        if self.bank == bank and next(calls) > appends:
+            raise _Cut
+        return append(self, records, **more)
+
+    patch.setattr(Ledger, "append", failing)
+
+
 @pytest.mark.parametrize("which", ["current", "all"])
 @pytest.mark.parametrize("at", range(9))
 def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
@@ -388,20 +401,11 @@ def test_one_that_is_cut_short_is_invisible_and_gone_on_with(
     mine = memories(5)
     new = seal(Semantic(text="new", parent_ids=(one[0].id,)))
     origin.append([*mine, new, *said(one[0], "superseded"), *said(other[2], "quarantined")])
-    before, calls = standing(target), [0]
-    append = Ledger.append
-
-    def failing(self: Ledger, records: Any, **more: Any) -> list[int]:
-        if self.bank == target.bank:
-            calls[0] += 1
-            if calls[0] > at:
-                raise _Cut
-        return append(self, records, **more)
-
-    monkeypatch.setattr(Ledger, "append", failing)
-    with pytest.raises(_Cut):
-        carry(store, origin, target, retired=retired)
-    monkeypatch.setattr(Ledger, "append", append)
+    before = standing(target)
+    with monkeypatch.context() as patch:
+        _cut_after(target.bank, at, patch)
+        with pytest.raises(_Cut):
+            carry(store, origin, target, retired=retired)
     assert standing(target) == before
     now_ = standing(origin)
     origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
