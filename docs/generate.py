@@ -15,6 +15,7 @@ import msgspec
 from satchel import errors
 from satchel.actions.config import Options
 from satchel.ports.registry import formats
+from satchel.screen.secrets import KINDS
 from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
 from satchel.seal.limits import Limits
 from satchel.seal.verify.verification import STEPS, Outcome
@@ -50,6 +51,7 @@ def main() -> None:
         "limits.md": limit_table(),
         "configuration.md": configuration_table(),
         "verification.md": verification_table(),
+        "secrets.md": secret_table(),
     }
     stale = []
     for name, text in pages.items():
@@ -160,6 +162,15 @@ def verification_table() -> str:
     rows += [f"{place}. `{outcome}`" for place, outcome in enumerate(Outcome, start=1)]
     rows += ["", "Sections of the body, in order, and the record type each holds:", ""]
     rows += [f"- `{name}`: {TYPED_SECTIONS.get(name, 'objects')}" for name in ORDER]
+    return "\n".join(rows) + "\n"
+
+
+def secret_table() -> str:
+    """One row a kind of secret."""
+    rows = [MADE, "# Secrets that are recognised", ""]
+    rows += ["What is more certain stands first; see ../guides/secrets.md.", ""]
+    rows += ["| kind | what it is |", "|---|---|"]
+    rows += [f"| `{kind}` | {title} |" for kind, title in KINDS.items()]
     return "\n".join(rows) + "\n"
 
 

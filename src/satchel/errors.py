@@ -259,10 +259,24 @@ class SlotTakenError(SatchelError):
     http_status: ClassVar[int] = 409
 
 
+class ConflictError(SatchelError):
+    """What arrives is another version of what a bank has, and that was not to be."""
+
+    code: ClassVar[str] = "transfer.conflict"
+    http_status: ClassVar[int] = 409
+
+
 class UnknownBankError(UsageError):
     """There is no such bank here."""
 
     code: ClassVar[str] = "bank.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownImportError(UsageError):
+    """There is no such import into the bank."""
+
+    code: ClassVar[str] = "import.unknown"
     http_status: ClassVar[int] = 404
 
 

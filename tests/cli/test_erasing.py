@@ -34,6 +34,7 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
+from satchel.transfer.incoming.known import Known, fingerprint
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -209,6 +210,39 @@ def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBan
     prune(bank, "2999")
     with bank.store.reading() as reader:
         assert list(reader.side(bank.id)) == [f"{DAMAGED}{places[made[2].id]}"]
+
+
+def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
+    satchel: Run, bank: OpenBank, mem0: Path
+) -> None:
+    """Fingerprints have no nonce; those of erased records go, those of others still tell."""
+    assert satchel("import", "--bank", "assistant", "--input", mem0).status == 0
+
+    def prints() -> list[bytes]:
+        with bank.ledger.reading() as view:
+            records = view.scan(Filter(types=frozenset({"semantic"}), retired=True))
+            known = Known(view)
+            return [
+                f for one in records if (f := fingerprint(one.record.id, one.record.body)) in known
+            ]
+
+    before = prints()
+    with bank.ledger.reading() as view:
+        records = view.scan(Filter(types=frozenset({"semantic"})))
+        (tea,) = (one.record for one in records if b"tea" in one.record.body)
+    assert len(before) == 2
+    bank.ledger.append([said(tea, "deleted")])
+    assert prune(bank, "2999", deleted=True).erased == 1
+    with bank.store.reading() as reader:
+        assert reader.side(bank.id, "known/") == {}
+    assert prints() == [one for one in before if one != fingerprint(tea.id, tea.body)]
+    with bank.ledger.reading() as view:
+        assert fingerprint(tea.id, tea.body) not in Known(view)
+    again = satchel("import", "--bank", "assistant", "--input", mem0)
+    assert again.status == 0
+    with bank.ledger.reading() as view:
+        found = [one.row.text for one in view.scan(Filter(types=frozenset({"semantic"})))]
+    assert sorted(map(str, found)) == ["likes tea", "lives in 東京"]
 
 
 @pytest.mark.parametrize("text", ["", "soon", "90", "-1d", "1m", "2026-13-01", "9" * 6 + "y"])

@@ -89,6 +89,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks adopt": ["strange"],
         "banks accept-loss": ["here"],
         "banks accept-gone": ["blake3:" + "0" * 64],
+        "import": [mem0, "--bank", "here"],
+        "undo": ["--bank", "here"],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
@@ -107,6 +109,8 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     if words[0] in ("banks", "prune", "everything"):
         has_banks(satchel)
+    if words[0] == "undo":
+        assert satchel("import", mem0, "--bank", "here").status == 0
     ran = satchel(*working(words, sealed, mem0), "--json")
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from secrets_kit import Maker, card
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -180,6 +181,28 @@ def test_inspect_says_what_is_inside_and_changes_nothing(satchel: Run, mem0: Pat
     assert satchel("inspect", mem0, "--json").json["records"] == {"semantic": 2}
     assert "2" in satchel("inspect", mem0).out
     assert mem0.read_bytes() == before
+
+
+def test_inspect_counts_the_secrets_in_a_file_and_shows_none(satchel: Run, tmp_path: Path) -> None:
+    """Of each kind how many; the values are nowhere in what is printed."""
+    token, other = (Maker(seed).make("github-token")[1] for seed in (1, 2))
+    path = tmp_path / "mem0.json"
+    rows = [
+        {"id": "1", "memory": f"the key is {token}", "metadata": {"note": other}},
+        {"id": "2", "memory": "likes tea"},
+        {"id": "3", "memory": f"pays with {card()}"},
+    ]
+    path.write_text(json.dumps(rows))
+
+    ran = satchel("inspect", path)
+    found = satchel("inspect", path, "--json")
+    assert found.json["secrets"] == {"github-token": 2, "card-number": 1}
+    assert "github-token 2, card-number 1" in ran.out
+    for secret in (token, other, card()):
+        assert secret not in ran.out + ran.err + found.out + found.err
+    rows[0], rows[2] = {"id": "1", "memory": "has a cat"}, {"id": "3", "memory": "rides"}
+    path.write_text(json.dumps(rows))
+    assert "secrets" not in satchel("inspect", path, "--json").json
 
 
 def test_formats_are_listed_and_shown_one_by_one(satchel: Run) -> None:

@@ -33,8 +33,9 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
+from satchel.ledger.appending.tickets import Ticket
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
-from satchel.ledger.ledger import Ledger, _Ticket
+from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.memory.records import Bank, Config
 from satchel.seal.records import Sealed
@@ -130,9 +131,8 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
     bank = seal(Bank(owner_keys=(OWNER.did, THIEF.did), created_at=_AT))
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
-        made._commit(
-            writing, None, [_Ticket([bank, admission(bank.id, WRITER.did, THIEF, _AT)], None)]
-        )
+        records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
+        made._commit(writing, None, [Ticket([(one, one.model) for one in records], None)])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "stranger"
     with pytest.raises(ReadOnlyStoreError):

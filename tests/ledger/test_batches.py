@@ -16,7 +16,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin
 from satchel.memory.records import Receipt, Source, Status
 from satchel.memory.times import now
-from satchel.ports.rows import Filter
+from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
@@ -179,8 +179,9 @@ def test_rows_cannot_be_moved_into_an_open_import_behind_its_back(tmp_path: Path
     ledger.append(memories(2), batch=source)
     ledger.append([at_slot(99, "seen")])
     with store.writing() as writing:
+        slot = bytes.fromhex(slot_of(at_slot(99, "seen").model) or "")
         writing._connection.execute(
-            "UPDATE record SET retired = -1, batch = 2 WHERE slot LIKE '%\"99\"%'"
+            "UPDATE record SET retired = -1, batch = 2 WHERE slot = ?", (slot,)
         )
     for reader in (ledger, opened(store, ledger.bank, None)):
         with pytest.raises(VerificationError):

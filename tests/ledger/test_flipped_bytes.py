@@ -140,7 +140,7 @@ def test_a_flipped_byte_of_a_page_with_records_is_refused_or_makes_no_difference
     flips(whole, places, lambda _: chance.randrange(1, 256), tmp_path / "flipped")
 
 
-@pytest.mark.parametrize("column", ["type", "at", "slot", "kind", "user", "run", "moment"])
+@pytest.mark.parametrize("column", ["type", "at", "kind", "user", "run", "moment"])
 def test_text_that_is_no_text_is_told_as_damage(whole: Whole, column: str) -> None:
     """Fault: bytes that are not UTF-8 where text has to be."""
     connection = apsw.Connection(str(whole.database))

@@ -1,45 +1,20 @@
 """Sealing in few steps gives what the careful way gives, and takes nothing that it refuses."""
 
-import collections
-import datetime as dt
-import decimal
-import enum
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
+from traps_kit import PLACES, TRAPS
 
 from satchel.conformance import strategies
 from satchel.errors import SatchelError
-from satchel.memory.entries import Entry, Episodic, Procedural, Semantic, Working
+from satchel.memory.entries import Entry, Episodic, Semantic, Working
 from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
 from satchel.seal import sealing
 from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.records import Sealed
 
 _NONCE = "0123456789abcdef" * 2
-
-
-class _Number(enum.IntEnum):
-    ONE = 1
-
-
-class _Word(enum.StrEnum):
-    ONE = "one"
-
-
-class _Text(str):
-    __slots__ = ()
-
-
-class _Object(dict[str, Any]):
-    pass
-
-
-class _List(list[Any]):
-    pass
 
 
 def _quickly(draft: Entry) -> Sealed | None:
@@ -60,58 +35,13 @@ def test_both_ways_give_the_same_bytes(entry: Entry) -> None:
     assert record is None or record == _carefully(entry)
 
 
-_TRAPS: list[Any] = [
-    *(float("nan"), float("inf"), -0.0, 0.0, 1.0, 1e-7, 1e-5, 1e15, 1e22, 0.5, 2.5),
-    *(2**53 - 1, 2**53, -(2**53), 2**64, 2**70, True, None, "", "x", "\ud800", "\U0001f600"),
-    *(b"x", bytearray(b"x"), (), (1,), [], {}, [[]], {"a": {}}, {1, 2}, object()),
-    *(dt.datetime.now(dt.UTC), dt.date(2026, 1, 1), decimal.Decimal("1.5")),
-    *(
-        uuid.UUID(int=1),
-        _Number.ONE,
-        _Word.ONE,
-        TrustClass.USER,
-        _Text("x"),
-        Scope(),
-        Scope(user="x"),
-    ),
-    *(_Object(a=1), _List([1]), collections.OrderedDict(a=1), {1: 2}, {_Word.ONE: 1}),
-    *({_Text("k"): 1}, {"\U0001f600": 1, "\uffff": 2}, {"\ud800": 1}, {None: 1}),
-    *('"id":"' + sealing._STAND_IN + '",', {"id": sealing._STAND_IN[:-1] + "!", "z": 1}),
-]
-_PLACES: dict[str, Callable[[Any], Entry]] = {
-    "metadata": lambda value: Semantic(text="x", metadata={"a": value}),
-    "deep": lambda value: Semantic(text="x", metadata={"a": [{"b": [value]}]}),
-    "data": lambda value: Semantic(data=value),
-    "as_written": lambda value: Semantic(text="x", origin=Origin(as_written={"a": value})),
-    "provider": lambda value: Semantic(text="x", origin=Origin(provider=value)),
-    "trust": lambda value: Semantic(text="x", origin=Origin(trust=value)),
-    "scope": lambda value: Semantic(text="x", scope=value),
-    "user": lambda value: Semantic(text="x", scope=Scope(user=value)),
-    "text": lambda value: Semantic(text=value),
-    "kind": lambda value: Semantic(text="x", kind=value),
-    "tags": lambda value: Semantic(text="x", tags=(value,)),
-    "all tags": lambda value: Semantic(text="x", tags=value),
-    "salience": lambda value: Semantic(text="x", salience=value),
-    "confidence": lambda value: Semantic(text="x", confidence=value),
-    "entity": lambda value: Semantic(text="x", entities=(Entity(name=value),)),
-    "alias": lambda value: Semantic(text="x", entities=(Entity(name="x", aliases=(value,)),)),
-    "entities": lambda value: Semantic(text="x", entities=(value,)),
-    "evidence": lambda value: Semantic(text="x", sources=(Evidence(kind="m", id=value),)),
-    "events": lambda value: Semantic(text="x", source_event_ids=(value,)),
-    "event_type": lambda value: Episodic(text="x", event_type=value),
-    "scratch": lambda value: Working(scratch=value),
-    "goals": lambda value: Working(goals=(value,)),
-    "parameters": lambda value: Procedural(parameters=(value, "x")),
-}
-
-
-@pytest.mark.parametrize("place", _PLACES)
-@pytest.mark.parametrize("trap", range(len(_TRAPS)))
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("trap", range(len(TRAPS)))
 def test_what_an_encoder_changes_in_silence_is_not_sealed_in_few_steps(
     place: str, trap: int
 ) -> None:
     """NaN, dates, tuples, subclasses, odd numbers, empty members: as the careful way has it."""
-    draft = _PLACES[place](_TRAPS[trap])
+    draft = PLACES[place](TRAPS[trap])
     record = _quickly(draft)
     assert record is None or record == _carefully(draft)
 

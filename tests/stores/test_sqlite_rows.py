@@ -77,7 +77,7 @@ def test_no_column_of_text_holds_a_lossy_copy(path: Path, ledger: Ledger) -> Non
     """Every text in a column is the very text of the record: not folded, cut or composed."""
     records = _awkward()
     ledger.append(records)
-    names = ("slot", "kind", "user", "agent", "run", "app", "session", "moment", "expires_at")
+    names = ("kind", "user", "agent", "run", "app", "session", "moment", "expires_at")
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in names)
     found = _sql(path, f"SELECT {columns} FROM record ORDER BY place")[2:]  # noqa: S608 - our own names
     expected = []

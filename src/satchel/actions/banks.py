@@ -3,7 +3,7 @@
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.opened import find_bank, name_of
+from satchel.actions.opened import find_bank, name_of, named_banks
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -45,14 +45,18 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     """
     with opened_store(settings) as store:
         _require_free(store, name)
-        ledger = Ledger.create(
-            store,
-            owner=owner,
-            writer=writer_key(settings),
-            witness=witness_of(settings),
-            name=name,
-        )
-        return _line(settings, store, ledger.bank)
+        return _line(settings, store, made_bank(settings, store, name, owner).bank)
+
+
+def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) -> Ledger:
+    """Start a bank in an open store, whatever others are called."""
+    return Ledger.create(
+        store,
+        owner=owner,
+        writer=writer_key(settings),
+        witness=witness_of(settings),
+        name=name,
+    )
 
 
 def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -> BankLine:
@@ -116,10 +120,8 @@ def _require_free(store: Store, name: str, but: str | None = None) -> None:
     """Require that a name can be given to a new bank, or to the one that is named."""
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
-    with store.reading() as reader:
-        taken = (bank for bank in reader.banks() if bank != but and name_of(reader, bank) == name)
-        if next(taken, None) is not None:
-            raise UsageError(f"there is a bank {name!r} already", field="name")
+    if set(named_banks(store).get(name, ())) - {but}:
+        raise UsageError(f"there is a bank {name!r} already", field="name")
 
 
 def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> Decider:

@@ -43,7 +43,7 @@ from satchel.seal.verify.verification import Outcome, Verification
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""
 
-_NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
+NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
 _UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
 
 
@@ -128,7 +128,7 @@ def convert(
         raise TargetExistsError(
             "the target exists already", file=str(output), hint="Use --force to replace it."
         )
-    before, size = _digest(source)
+    before, size = digest_of(source)
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, writing_report = Report(), Report()
@@ -143,17 +143,17 @@ def convert(
             compress=output.name.endswith(".gz"),
         )
         if verdict is not None and not keep:
-            _require_trust(verdict, asked.unsafe_accept, place.name)
+            require_trust(verdict, asked.unsafe_accept, place.name)
         target = Target(output, overwrite=asked.overwrite)
         _write(writer, records, target, writing, asked)
         counts = records.counts
-    if _digest(source)[0] != before:
+    if digest_of(source)[0] != before:
         raise UnreadableError(
             "the file changed while it was read; the output may be a mixture",
             file=place.name,
             hint="Run it again when nothing writes to it.",
         )
-    after, written = _digest(output)
+    after, written = digest_of(output)
     return Conversion(
         input=place.name,
         output=str(output),
@@ -209,8 +209,8 @@ def _records(
     if reader.info.traits.sealed:
         options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
         verdict = verify(place.path, settings, options)
-        if verdict.outcome in _NEVER:
-            raise _refusal(verdict, place.name)
+        if verdict.outcome in NEVER:
+            raise refusal(verdict, place.name)
     if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
         with opened_records(place.path, limits) as records:
             yield records, verdict, True
@@ -239,7 +239,7 @@ def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
     )
 
 
-def _require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
+def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
     """Refuse to take records out of a file that nobody trusted vouches for, unless told to."""
     refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
     if refused:
@@ -253,7 +253,8 @@ def _require_trust(verdict: Verification, accepted: frozenset[Outcome], name: st
         )
 
 
-def _refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
+def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
+    """Return the error of a file that does not verify."""
     worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
     kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
     return kind(
@@ -312,7 +313,7 @@ def _read_back(
         return None
     options = VerifyOptions(deep=deep, keys=asked.trusted_keys, on_progress=asked.on_progress)
     verdict = verify(output, settings, options)
-    if verdict.outcome in _NEVER and (source is None or source.outcome not in _NEVER):
+    if verdict.outcome in NEVER and (source is None or source.outcome not in NEVER):
         output.unlink(missing_ok=True)
         raise TargetError(
             f"what was written reads back as {verdict.outcome}; it was removed",
@@ -322,7 +323,7 @@ def _read_back(
     return verdict.outcome.value
 
 
-def _digest(path: Path) -> tuple[str, int]:
+def digest_of(path: Path) -> tuple[str, int]:
     """Return the digest and size of a file."""
     found, size = blake3(), 0
     with Place(path).open() as stream:

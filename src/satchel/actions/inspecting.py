@@ -16,6 +16,7 @@ from satchel.memory.times import now
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
+from satchel.screen.records import screened
 from satchel.seal.records import Sealed
 
 _MOST = 20
@@ -47,6 +48,9 @@ class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
     latest: str | None = None
     undated: int = 0
     expired: int = 0
+    secrets: dict[str, int] = {}
+    """Keys, tokens, passwords and cards in the records, of each kind; how many, never which."""
+
     container: dict[str, Any] = {}
     """Fields around the records, or the statement of a sealed file."""
 
@@ -101,6 +105,7 @@ class _Tally:
         self._agents: Counter[str] = Counter()
         self._tags: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
+        self._secrets: Counter[str] = Counter()
         self._runs: set[str] = set()
         self._earliest: str | None = None
         self._latest: str | None = None
@@ -110,6 +115,7 @@ class _Tally:
 
     def add(self, model: Model) -> None:
         self.records[str(model.__struct_config__.tag)] += 1
+        self._secrets.update(finding.kind for finding in screened(model))
         if isinstance(model, Entry):
             self._owner(model)
             self._when(model)
@@ -145,6 +151,7 @@ class _Tally:
             "latest": self._latest,
             "undated": self._undated,
             "expired": self._expired,
+            "secrets": dict(self._secrets.most_common()),
         }
 
 

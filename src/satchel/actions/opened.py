@@ -120,6 +120,17 @@ def find_bank(store: Store, wanted: str) -> str:
     return found.pop()
 
 
+def named_banks(store: Store) -> dict[str, list[str]]:
+    """Return the ids of the banks that have each name."""
+    found = dict[str, list[str]]()
+    with store.reading() as reader:
+        for bank in reader.banks():
+            name = name_of(reader, bank)
+            if name is not None:
+                found.setdefault(name, []).append(bank)
+    return found
+
+
 def name_of(reader: Reader, bank: str) -> str | None:
     """Return what a bank is called, as its owner signed it last.
 

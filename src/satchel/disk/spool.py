@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain, starmap
 from typing import Any, BinaryIO, cast
 
 from satchel.errors import TargetError
@@ -68,6 +69,83 @@ class Spool:
     def _flush(self) -> None:
         if self._held:
             _guarded(self._file.write, bytes(self._held))
+            self._held.clear()
+
+
+class Strands:
+    """Many streams of bytes in one temporary file, each appended to and read by itself."""
+
+    _MOST_HELD = 1 << 23
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115
+        self._end = 0
+        self._all: list[Strand] = []
+        self._held = 0
+
+    def strand(self) -> "Strand":
+        """Return a new stream."""
+        made = Strand(self)
+        self._all.append(made)
+        return made
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
+
+    def hold(self, size: int) -> None:
+        """Count bytes that a stream holds in memory; when they are many, all go to the file."""
+        self._held += size
+        if self._held > self._MOST_HELD:
+            for one in self._all:
+                one.flush()
+            self._held = 0
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Write to the end of the file, and return where it starts and ends there."""
+        start, self._end = self._end, self._end + len(data)
+        self._file.seek(start)
+        _guarded(self._file.write, data)
+        return start, self._end
+
+    def between(self, start: int, end: int) -> Iterator[bytes]:
+        """Yield a stretch of the file."""
+        for at in range(start, end, CHUNK):
+            self._file.seek(at)  # others may have read in between
+            yield self._file.read(min(CHUNK, end - at))
+
+
+class Strand:
+    """One of the streams; made by ``Strands``."""
+
+    def __init__(self, strands: Strands) -> None:
+        self._strands = strands
+        self._spans: list[tuple[int, int]] = []
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Append ``data``.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        self._held += data
+        self._strands.hold(len(data))
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield everything written so far, line by line, without their LF."""
+        kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
+        rest = b""
+        for found in chain(kept, [bytes(self._held)]):
+            *lines, rest = (rest + found).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+    def flush(self) -> None:
+        """Move what is held in memory to the file."""
+        if self._held:
+            self._spans.append(self._strands.append(bytes(self._held)))
             self._held.clear()
 
 

@@ -1,5 +1,7 @@
 """Imports as batches: the records that open them, mark their groups and make them visible."""
 
+from typing import Any
+
 from satchel.errors import UsageError
 from satchel.ledger.folding import CLOSED, GROUP, MOST_IN_GROUP, Fold
 from satchel.memory.records import Receipt
@@ -28,11 +30,12 @@ def group_of(fold: Fold, source: str, count: int, at: str) -> Sealed:
     return seal(Receipt(action=GROUP, result={"source": source, "records": count}, at=at))
 
 
-def closing(source: str, at: str) -> Sealed:
+def closing(source: str, at: str, **result: Any) -> Sealed:
     """Return the receipt that makes the records of an import visible, all in one moment.
 
     Args:
         source: Id of the source record of the import.
         at: The present moment.
+        **result: What else the receipt is to say, such as counts.
     """
-    return seal(Receipt(action=CLOSED, result={"source": source}, at=at))
+    return seal(Receipt(action=CLOSED, result={**result, "source": source}, at=at))

@@ -6,13 +6,15 @@ to search by; they are compared with this and believed no further.
 
 An import is a batch: its ``source`` record, then groups, each a receipt that says how many records
 after it belong to the batch, then a receipt that closes it. Until then its records are invisible
-and its status records without effect. Source: docs/spec/5-log.md, 5.8.
+and its status records without effect; and again once a status says of its source record that the
+import is undone. Source: docs/spec/5-log.md, 5.8.
 """
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from satchel.memory.records import Erasure, Model, Receipt, Source, Status
@@ -148,7 +150,7 @@ class Fold:
         if batch is None and not events:
             return _STAYS
         retired, hold = None, False
-        for place, _, state in sorted(_counted(events, size)):
+        for place, _, state in sorted(self._counted(events, size)):
             if state in RETIRING and retired is None:
                 retired = place
             elif state == "restored":
@@ -167,6 +169,19 @@ class Fold:
         """Return the batch of a source record."""
         return self._batches.get(source)
 
+    def batches(self) -> list[Batch]:
+        """Return the imports, in the order in which they began."""
+        with self._lock:
+            return sorted(self._batches.values(), key=attrgetter("number"))
+
+    def is_undone(self, batch: Batch, size: int) -> bool:
+        """Tell whether an import was taken back when the log had ``size`` records."""
+        undone = False
+        for event in self._events.get(batch.source, ()):
+            if event.batch is None and event.seq < size:
+                undone = (undone or event.state in RETIRING) and event.state != "restored"
+        return undone
+
     def is_erased(self, identity: str, size: int) -> bool:
         """Tell whether a record that was erased says so when the log had ``size`` records."""
         return self._erased.get(identity, size) < size
@@ -183,7 +198,7 @@ class Fold:
     def retirement(self, identity: str, seq: int, size: int) -> Retirement | None:
         """Return what retired a record when the log had ``size`` records; None while it stands."""
         found = None
-        for place, said, state in sorted(_counted(self._all_events(identity, seq), size)):
+        for place, said, state in sorted(self._counted(self._all_events(identity, seq), size)):
             if state in RETIRING and found is None:
                 found = Retirement(place, said, state)
             elif state == "restored":
@@ -192,7 +207,7 @@ class Fold:
 
     def said_of(self, identity: str, size: int) -> list[int]:
         """Return the places of the status records that name a record, where they count."""
-        return [seq for _, seq, _ in sorted(_counted(self._events.get(identity, ()), size))]
+        return [seq for _, seq, _ in sorted(self._counted(self._events.get(identity, ()), size))]
 
     def open_imports(self, size: int) -> list[str]:
         """Return the ids of the source records of imports that were not complete."""
@@ -247,24 +262,41 @@ class Fold:
         elif receipt.action == CLOSED:
             batch.closed = seq
             effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
-            effect.targets.extend(
-                target
-                for target, events in self._events.items()
-                if any(event.batch is batch for event in events)
-            )
+            effect.targets.extend(self._targets(batch))
+
+    def _targets(self, batch: Batch) -> list[str]:
+        """Return the records that an import says something of."""
+        return [
+            target
+            for target, events in self._events.items()
+            if any(event.batch is batch for event in events)
+        ]
 
     def _sweep(self, source: str, event: _Event, effect: Effect) -> None:
         """Note what a status of a whole import changes."""
         batch = self._batches.get(source)
-        for span in batch.spans if batch is not None else ():
+        if batch is None:
+            return
+        if batch.closed is not None:
+            effect.targets.extend(self._targets(batch))
+        for span in batch.spans:
             if event.state in RETIRING:
                 effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.seq))
                 effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.seq))
             elif event.state == "restored":
-                again = None if batch is not None and batch.closed is not None else PENDING
+                again = None if batch.closed is not None else PENDING
                 effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))
             elif event.state in HOLDS:
                 effect.sweeps.append(Sweep(*span, None, hold=HOLDS[event.state]))
+
+    def _counted(self, events: Iterable[_Event], size: int) -> Iterator[tuple[int, int, str]]:
+        """Yield what is in force at a size: the place from which it is, its own, and the state."""
+        for event in events:
+            place = event.place()
+            if place is None or place >= size:
+                continue
+            if event.batch is None or not self.is_undone(event.batch, size):
+                yield place, event.seq, event.state
 
     def _batch_at(self, seq: int) -> Batch | None:
         found = bisect_right(self._starts, seq) - 1
@@ -272,13 +304,6 @@ class Fold:
             return None
         last, batch = self._spans[found]
         return batch if seq <= last else None
-
-
-def _counted(events: Iterable[_Event], size: int) -> Iterable[tuple[int, int, str]]:
-    for event in events:
-        place = event.place()
-        if place is not None and place < size:
-            yield place, event.seq, event.state
 
 
 def _count(value: Any) -> int:

@@ -2,54 +2,46 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import msgspec
 
 from satchel.disk.forks import in_child
-from satchel.errors import MalformedError, ReadOnlyStoreError, SatchelError, UsageError
-from satchel.ledger.authority import DECISIONS, Authority, admission, founding, with_configs
+from satchel.errors import ReadOnlyStoreError, SatchelError
+from satchel.ledger.appending.tickets import (
+    Logging,
+    Ticket,
+    looked_at,
+    require_appendable,
+    with_models,
+)
+from satchel.ledger.authority import Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.erasure.targets import emptied_by, require_unerased
+from satchel.ledger.erasure.targets import emptied_by
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Config
+from satchel.memory.records import Bank, Model
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
 from satchel.seal.proved_tree import ProvedTree, grown
-from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
 
-_NEVER_LOGGED = frozenset({"embedding", "blob"})
-
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""
-
-
-@dataclass(slots=True)
-class _Ticket:
-    """One append that waits for its commit."""
-
-    records: Sequence[Sealed]
-    batch: str | None
-    places: list[int] = field(default_factory=list)
-    emptied: list[int] = field(default_factory=list)
-    """Places of the records that its commit erased."""
-
-    error: SatchelError | None = None
-    done: bool = False
 
 
 class Ledger:
@@ -105,23 +97,30 @@ class Ledger:
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
-            found = ledger._commit(writing, None, [_Ticket(records, None)])
+            found = ledger._commit(writing, None, [Ticket(with_models(records))])
         ledger._acknowledge(found)
         return ledger
 
     def _begin(self) -> None:
         """Start without anything under way; a child's parent goes on with what it had."""
         self._lock = threading.Lock()
-        self._queue: list[_Ticket] = []
+        self._queue: list[Ticket] = []
         self._local = threading.local()
 
-    def append(self, records: Sequence[Sealed], *, batch: str | None = None) -> list[int]:
+    def append(
+        self,
+        records: Sequence[Sealed],
+        *,
+        batch: str | None = None,
+        side: Mapping[str, bytes | None] | None = None,
+    ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
         Args:
             records: The records.
             batch: Id of the source record of the import that they belong to, which is in the log;
                 they stay invisible until ``batches.closing`` of it is appended.
+            side: Unlogged values to set in the same moment, or to remove.
 
         Raises:
             MalformedError: If a record is not what a reader would accept.
@@ -135,14 +134,8 @@ class Ledger:
         """
         if not records:
             return []
-        wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
-        if wrong is not None:
-            raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-        if batch is not None and any(record.type == "erasure" for record in records):
-            raise UsageError("an erasure cannot be undone, so it is no part of an import")
-        if any(_starts_epoch(record) for record in records):
-            raise UsageError("a decision about the whole bank is not appended like a record")
-        ticket = _Ticket([_looked_at(record) for record in records], batch)
+        require_appendable(records, batch)
+        ticket = Ticket(looked_at(records), batch, side or {})
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -192,7 +185,7 @@ class Ledger:
             records, given_up = draw(found, self._tree(writing, found))
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
-                after = self._commit(writing, after, [_Ticket(records, None)])
+                after = self._commit(writing, after, [Ticket(with_models(records))])
         self._acknowledge(after)
         return after
 
@@ -212,14 +205,14 @@ class Ledger:
         for ticket in waiting:
             ticket.done = True
 
-    def _commit_alone(self, ticket: _Ticket) -> None:
+    def _commit_alone(self, ticket: Ticket) -> None:
         ticket.error = None
         try:
             self._commit_together([ticket])
         except SatchelError as error:
             ticket.error = error
 
-    def _commit_together(self, waiting: list[_Ticket]) -> None:
+    def _commit_together(self, waiting: list[Ticket]) -> None:
         witnessed = self._witnessed()
         with self._store.writing() as writing:
             found = self._trusted(writing, witnessed)
@@ -232,31 +225,31 @@ class Ledger:
         self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
-        self, writing: Writer, found: TrustedHead | None, waiting: Sequence[_Ticket]
+        self, writing: Writer, found: TrustedHead | None, waiting: Sequence[Ticket]
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
-        records, rows = list[Sealed](), list[Row]()
+        records, rows = list[Logging](), list[Row]()
         for ticket in waiting:
             if ticket.batch is not None:
-                records.append(group_of(fold, ticket.batch, len(ticket.records), at))
+                group = group_of(fold, ticket.batch, len(ticket.records), at)
+                records.append((group, group.model))
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
-        authority = self._authority_after(found, records)
+        authority = self._authority_after(found, [record for record, _ in records])
         writer = self._writer
         if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it: satchel banks admit.",
             )
-        for place, record in enumerate(records, before):
-            rows.append(derive_row(record.model, seq=place, at=at, body=record.body))
+        for place, (record, model) in enumerate(records, before):
+            rows.append(derive_row(model, seq=place, at=at, body=record.body))
         try:
-            require_unerased(fold, records)
-            changes, sweeps = self._folded(writing, fold, rows, records)
+            changes, sweeps = self._folded(writing, fold, rows, [model for _, model in records])
             tree = self._tree(writing, found) if found else None
             emptied = emptied_by(writing, self.bank, tree, fold, records)
             leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
@@ -276,6 +269,7 @@ class Ledger:
             stored = StoredHead(
                 canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
             )
+            side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
             commit = Commit(
                 rows=rows,
                 nodes=nodes,
@@ -283,7 +277,7 @@ class Ledger:
                 changes=changes,
                 sweeps=sweeps,
                 erased=emptied.places,
-                side=emptied.side,
+                side={**side, **emptied.side},
             )
             writing.append(self.bank, commit)
             waiting[0].emptied = emptied.places
@@ -305,12 +299,12 @@ class Ledger:
         )
 
     def _folded(
-        self, reader: Reader, fold: Fold, rows: list[Row], records: Sequence[Sealed]
+        self, reader: Reader, fold: Fold, rows: list[Row], models: Sequence[Model]
     ) -> tuple[list[Change], list[Sweep]]:
         """Set the columns of new rows that depend on the log; return what changes in others."""
         facts = [
-            Fact(row.seq, row.id, record.model)
-            for row, record in zip(rows, records, strict=True)
+            Fact(row.seq, row.id, model)
+            for row, model in zip(rows, models, strict=True)
             if row.type in FOLDED
         ]
         before = fold.size
@@ -378,17 +372,3 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
-
-
-def _starts_epoch(record: Sealed) -> bool:
-    model = record.model if record.type == "config" else None
-    return isinstance(model, Config) and model.action in DECISIONS
-
-
-def _looked_at(record: Sealed) -> Sealed:
-    """Return a record as its own bytes have it: what is logged once cannot be taken back."""
-    opened, model = open_record(record.body)
-    if (opened.id, opened.type) != (record.id, record.type):
-        raise MalformedError("the bytes are those of another record", field="id")
-    opened.model = model
-    return opened

@@ -42,6 +42,26 @@ class Logged:
         return self.row.seq
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """One import into a bank."""
+
+    source: str
+    """Id of its source record."""
+
+    place: int
+    """Place of that in the log."""
+
+    records: int
+    """How many records came with it so far, statuses included."""
+
+    complete: bool
+    """Whether its records were made visible."""
+
+    undone: bool
+    """Whether it was taken back."""
+
+
 class View:
     """One consistent, verified view of a bank."""
 
@@ -181,6 +201,33 @@ class View:
                 if row.body is not None and not self._fold.is_erased(row.id, self.head.size)
             ]
         return found
+
+    def imports(self) -> list[Import]:
+        """Return the imports of the bank, in the order in which they began."""
+        size = self.head.size
+        return [
+            Import(
+                source=batch.source,
+                place=batch.number,
+                records=sum(last - first + 1 for first, last in batch.spans),
+                complete=not batch.is_open(size),
+                undone=self._fold.is_undone(batch, size),
+            )
+            for batch in self._fold.batches()
+            if batch.number < size
+        ]
+
+    def imported(self, source: str) -> Iterator[Logged]:
+        """Yield the records of a complete import that are still there, in the order of the log."""
+        batch = self._fold.batch(source)
+        for first, last in batch.spans if batch is not None else ():
+            for start in range(first, min(last + 1, self.head.size), _TOGETHER):
+                places = range(start, min(last + 1, start + _TOGETHER, self.head.size))
+                yield from self._proved(self._at(places))
+
+    def side(self, prefix: str) -> dict[str, bytes]:
+        """Return unlogged values by name; nothing proves them."""
+        return self._reader.side(self._bank, prefix)
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
         """Yield the records with a link that starts, or ends, at a record's id."""

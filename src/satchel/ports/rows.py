@@ -9,11 +9,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.memory.entries import Entry
+from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import Edge, FileVersion, Model, SessionEvent
-from satchel.seal.encoding.jcs import canonical
+from satchel.seal.encoding.jcs import encode_sorted
 
 DERIVES_FROM = "derives_from"
 """The kind of the link from an entry to each of its parents."""
@@ -23,6 +25,9 @@ RETIRING = frozenset({"superseded", "deleted", "expired", "rejected"})
 
 HOLDS = {"quarantined": True, "released": False}
 """States that put a record into quarantine, or out of it."""
+
+SLOT_BYTES = 16
+"""Length of a slot's name, in bytes; it is written in hex."""
 
 PENDING = -1
 """Stands in ``Row.retired`` while the import that the row came with is not complete."""
@@ -198,63 +203,123 @@ def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) 
         body: Its canonical bytes.
         batch: Which import it came with.
     """
+    given = (model.id or "", str(model.__struct_config__.tag), at, body, batch)
+    if isinstance(model, Entry):
+        return _entry_row(model, seq, *given)
     scope = getattr(model, "scope", None)
+    return _row(
+        *(seq, *given, slot_of(model), getattr(model, "kind", None), scope),
+        model.session if isinstance(model, SessionEvent) else None,
+        getattr(model, "created_at", None),
+        None,
+        getattr(model, "text", None),
+        (Link(model.source, model.target, model.kind),) if isinstance(model, Edge) else (),
+    )
+
+
+def _entry_row(  # noqa: PLR0913 - what a record's row is given, spelled out for speed
+    model: Entry, seq: int, identity: str, tag: str, at: str, body: bytes, batch: int
+) -> Row:
+    kind, scope, occurred, created, expires, origin, parents = _entry_members(model)
+    slot = None
+    if origin is not None and origin.id is not None:
+        slot = origin_slot(kind, scope, origin)
+    links = tuple(Link(identity, parent, DERIVES_FROM) for parent in parents) if parents else ()
+    return _row(
+        *(seq, identity, tag, at, body, batch, slot, kind, scope, None, occurred or created),
+        expires,
+        _words(model, tag),
+        links,
+    )
+
+
+_entry_members = attrgetter(
+    "kind", "scope", "occurred_at", "created_at", "expires_at", "origin", "parent_ids"
+)
+
+
+def _row(  # noqa: PLR0913 - the columns, in their order
+    seq: int,
+    identity: str,
+    tag: str,
+    at: str,
+    body: bytes,
+    batch: int,
+    slot: str | None,
+    kind: str | None,
+    scope: Scope | None,
+    session: str | None,
+    moment: str | None,
+    expires_at: str | None,
+    text: str | None,
+    links: tuple[Link, ...],
+) -> Row:
+    user, agent, run, app = (None, None, None, None) if scope is None else _scope_members(scope)
     return Row(
         seq=seq,
-        id=model.id or "",
-        type=str(model.__struct_config__.tag),
+        id=identity,
+        type=tag,
         at=at,
         body=body,
         batch=batch,
-        slot=slot_of(model),
-        kind=getattr(model, "kind", None),
-        user=scope and scope.user,
-        agent=scope and scope.agent,
-        run=scope and scope.run,
-        app=scope and scope.app,
-        session=model.session if isinstance(model, SessionEvent) else None,
-        moment=getattr(model, "occurred_at", None) or getattr(model, "created_at", None),
-        expires_at=getattr(model, "expires_at", None),
-        text=_words(model),
-        links=_links(model),
+        slot=slot,
+        kind=kind,
+        user=user,
+        agent=agent,
+        run=run,
+        app=app,
+        session=session,
+        moment=moment,
+        expires_at=expires_at,
+        text=text,
+        links=links,
     )
+
+
+_scope_members = attrgetter("user", "agent", "run", "app")
 
 
 def slot_of(model: Model) -> str | None:
     """Return the name of the one thing in the world that a record speaks of, if it has one.
 
     That is its source's own id for it, with the provider, the account, the owner and the kind; or
-    a file's path.
+    a file's path. The name is 32 hex digits, the start of a BLAKE3 hash: as text, the parts would
+    be a fifth of a small record, twice.
     """
     if isinstance(model, FileVersion):
-        return canonical(["path", model.path]).decode()
+        return _slot(["path", model.path])
     origin = getattr(model, "origin", None)
     if origin is None or origin.id is None:
         return None
-    scope = getattr(model, "scope", None)
-    owner: list[Any] = []
-    if scope is not None:
-        owner = [scope.user, scope.agent, scope.run, scope.app, list(scope.namespace)]
-    kind = getattr(model, "kind", None)
-    return canonical(["origin", kind, origin.provider, origin.source, owner, origin.id]).decode()
+    return origin_slot(getattr(model, "kind", None), getattr(model, "scope", None), origin)
 
 
-def _words(model: Model) -> str | None:
-    if isinstance(model, Entry):
-        parts = [
-            getattr(model, name, None)
-            for name in ("text", "observation", "subject", "predicate", "object")
-        ]
-        parts += [getattr(model, name, None) for name in ("name", "description")]
-        parts += model.tags
-        parts += [entity.name for entity in model.entities]
-        return "\n".join(part for part in parts if part) or None
-    return getattr(model, "text", None)
+def origin_slot(kind: str | None, scope: Scope | None, origin: Origin) -> str:
+    """Return the slot of a record with these members; its origin must have an id."""
+    owner: list[Any] = [] if scope is None else [*_scope_members(scope), list(scope.namespace)]
+    return _slot(["origin", kind, origin.provider, origin.source, owner, origin.id])
 
 
-def _links(model: Model) -> tuple[Link, ...]:
-    if isinstance(model, Edge):
-        return (Link(model.source, model.target, model.kind),)
-    if isinstance(model, Entry) and model.id is not None:
-        return tuple(Link(model.id, parent, DERIVES_FROM) for parent in model.parent_ids)
-    return ()
+def _slot(parts: list[Any]) -> str:
+    # Texts and lists of them: the sorted encoding is the canonical one.
+    return blake3(encode_sorted(parts)).hexdigest(length=SLOT_BYTES)
+
+
+_WORDS = {
+    Component.EPISODIC: ("text", "observation", "tags", "entities"),
+    Component.IDENTITY: ("text", "tags", "entities"),
+    Component.PROCEDURAL: ("text", "name", "description", "tags", "entities"),
+    Component.SEMANTIC: ("text", "subject", "predicate", "object", "tags", "entities"),
+    Component.WORKING: ("text", "tags", "entities"),
+}
+_words_of = {str(component): attrgetter(*names) for component, names in _WORDS.items()}
+
+
+def _words(entry: Entry, tag: str) -> str | None:
+    *texts, tags, entities = _words_of[tag](entry)
+    if tags or entities:
+        texts += tags
+        texts += [entity.name for entity in entities]
+    elif texts[0] and not any(texts[1:]):
+        return str(texts[0])
+    return "\n".join(part for part in texts if part) or None

@@ -99,10 +99,11 @@ class Commit:
 
     head: StoredHead
     changes: Sequence[Change] = ()
-    """Applied first; rows that are no longer current before those that are again."""
+    """Applied first but for sweeps that retire, which come before them: rows that are no longer
+    current before those that are again."""
 
     sweeps: Sequence[Sweep] = ()
-    """Applied then, in order, before the rows are added."""
+    """Applied then, all of them in order, before the rows are added."""
 
     erased: Sequence[int] = ()
     """Places of rows that are left as ``Row.erased`` gives them, after that and before the rows are

@@ -1,12 +1,19 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 
 from satchel.errors import InputError
+from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.seal.records import Sealed
-from satchel.seal.sealing import Nonces, random_nonce, seal
+from satchel.seal.sealing import Nonces, random_nonce
+from satchel.seal.sealing_batches import seal_many
+
+_FIRST, _MOST = 8, 256
+"""Records that are sealed together: few at first, so that the first come soon."""
 
 
 def taken(
@@ -24,13 +31,43 @@ def taken(
         InputError: If a record has no canonical form or is over a bound; names file and line, and
             the record, counted from 0.
     """
-    for number, item in enumerate(adapter.read(place, reading)):
-        if isinstance(item, Sealed):
-            yield item
-            continue
+    number = 0
+    for items in _together(adapter.read(place, reading)):
+        drafts = [item for item in items if not isinstance(item, Sealed)]
+        made = seal_many(drafts, nonces=nonces, limits=reading.limits)
+        for item in items:
+            try:
+                record = item if isinstance(item, Sealed) else next(made)
+            except InputError as error:
+                error.field = f"{number}/{error.field}" if error.field else str(number)
+                line = _line_of(number, adapter, place, reading)
+                raise error.located(file=place.name, line=line) from None
+            yield record
+            number += 1
+
+
+def _together(items: Iterator[Model | Sealed]) -> Iterator[list[Model | Sealed]]:
+    """Yield what a reader gives, some at a time; its error comes after what came before it."""
+    size, problem = _FIRST, None
+    while problem is None:
+        some = list[Model | Sealed]()
         try:
-            record = seal(item, nonces=nonces, limits=reading.limits)
+            for item in islice(items, size):
+                some.append(item)
         except InputError as error:
-            error.field = f"{number}/{error.field}" if error.field else str(number)
-            raise error.located(file=place.name, line=reading.line()) from None
-        yield record
+            problem = error
+        if not some and problem is None:
+            return
+        yield some
+        size = min(_MOST, 2 * size)
+    raise problem
+
+
+def _line_of(number: int, adapter: Format, place: Place, reading: Reading) -> int | None:
+    """Return the line on which a record starts; the reader is further by now, so it reads again."""
+    again = Reading(limits=reading.limits)
+    with suppress(InputError):
+        for _ in islice(adapter.read(Place(place.path), again), number + 1):
+            pass
+        return again.line()
+    return None

@@ -15,6 +15,7 @@ from blake3 import blake3
 
 from satchel.memory.entries import ENTRY_CLASSES, TIMES, Entry, Semantic
 from satchel.memory.parts import Component, is_hex
+from satchel.memory.records import Model
 from satchel.memory.times import are_canonical_times
 from satchel.seal.encoding.domain import MAX_DEPTH
 from satchel.seal.encoding.jcs import (
@@ -24,13 +25,13 @@ from satchel.seal.encoding.jcs import (
     has_plain_layout,
     plain_float,
 )
-from satchel.seal.limits import Limits, over_bounds
-from satchel.seal.records import PREFIX
+from satchel.seal.limits import DEFAULT_LIMITS, Limits, over_bounds
+from satchel.seal.records import PREFIX, Sealed, open_record
 
 _times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
 _salience_of, _confidence_of = attrgetter("salience"), attrgetter("confidence")
 _id_of, _data_of = attrgetter("id"), attrgetter("data")
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # A number of sixteen digits in a batch, once digits are alike, signs gone and what can stand
 # before a number is a colon; a batch with one is looked at line by line.
 _FLAT = bytes.maketrans(b"123456789[,\xf0\xf1\xf2\xf3\xf4", b"000000000::" + b"\xff" * 5)
@@ -43,7 +44,12 @@ _ID = b'"id":"blake3:'
 _ID_LENGTH = len(_ID) + 64 + len(b'",')
 
 
-def _is_ordinary(batch: bytes) -> bool:
+_COMPONENTS = frozenset(map(str, Component))
+_LEAST = 8
+"""Entries of a component from which it is worth it to look at them together."""
+
+
+def is_ordinary(batch: bytes) -> bool:
     """Tell whether a batch has no number beyond 2^53-1 and no key beyond the BMP."""
     flat = batch.translate(_FLAT, b"-")
     return _LONG not in flat and _ASTRAL not in flat
@@ -57,7 +63,7 @@ class _Codec(NamedTuple):
 
 
 @cache
-def _codec(component: str) -> _Codec:
+def codec(component: str) -> _Codec:
     """Return decoders for the entries of a component that leave their digits to later."""
     cls = ENTRY_CLASSES[Component(component)]
     unchecked = msgspec.defstruct(
@@ -108,18 +114,18 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
         limits: The bounds on an entry.
     """
     count = len(lines)
-    places, models = _read(_codec(component), lines, batch)
+    places, models = _read(codec(component), lines, batch)
     if len(places) < len(lines):
         lines = [lines[place] for place in places]
     hashes = list(map(_hash_of_the_rest, lines))
     proved = list(zip(models, hashes, places, strict=True))
+    ordinary = is_ordinary(batch)
     if not (
         _have_own_ids(models, hashes)
         and None not in map(_nonce_of, models)
-        and _hold_no_free_json(models, batch)
-        and max(map(len, lines), default=0) <= _room(limits)
+        and (hold_no_free_json(models, batch) or (ordinary and are_shallow(lines)))
+        and not any(over_bounds(*one, limits) for one in _large(models, lines, limits))
     ):
-        ordinary = _is_ordinary(batch)
         proved = [
             found
             for found, line in zip(proved, lines, strict=True)
@@ -131,6 +137,34 @@ def sort(component: str, lines: list[bytes], batch: bytes, limits: Limits) -> So
     return Sorted(proved, [place for place in range(count) if place not in held])
 
 
+def open_many(
+    records: Sequence[Sealed], *, limits: Limits = DEFAULT_LIMITS
+) -> list[tuple[Sealed, Model]]:
+    """Return what ``records.open_record`` gives for each record's bytes, in their order.
+
+    Raises:
+        MalformedError: If the bytes of one are not canonical, the shape is wrong, or the id is not
+            that of the content.
+        LimitError: If one is too large.
+    """
+    found: list[tuple[Sealed, Model] | None] = [None] * len(records)
+    by_type = dict[str, list[int]]()
+    for place, record in enumerate(records):
+        if record.type in _COMPONENTS:
+            by_type.setdefault(record.type, []).append(place)
+    for component, places in by_type.items():
+        lines = [records[place].body for place in places]
+        if len(lines) < _LEAST or any(b"\n" in line for line in lines):
+            continue
+        for model, raw, at in sort(component, lines, b"\n".join([*lines, b""]), limits).proved:
+            record = Sealed(PREFIX + raw.hex(), component, lines[at])
+            found[places[at]] = (record, model)
+    return [
+        one or open_record(record.body, limits=limits)
+        for one, record in zip(found, records, strict=True)
+    ]
+
+
 def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int], Sequence[Entry]]:
     """Return the entries whose bytes msgspec would write the same way, and their places.
 
@@ -138,9 +172,9 @@ def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int
     """
     try:
         models = codec.many(batch)
-        if encode_lines(models) == batch and _plain_numbers(models):
+        if encode_lines(models) == batch and plain_numbers(models):
             return range(len(models)), models
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     found = dict(_read_singly(codec, lines))
     return list(found), list(found.values())
@@ -150,9 +184,9 @@ def _read_singly(codec: _Codec, lines: list[bytes]) -> Iterator[tuple[int, Entry
     for place, line in enumerate(lines):
         try:
             model = codec.one(line)
-        except _UNREADABLE:
+        except UNREADABLE:
             continue
-        if encode_sorted(model) == line and _plain_numbers([model]):
+        if encode_sorted(model) == line and plain_numbers([model]):
             yield place, model
 
 
@@ -167,7 +201,7 @@ def _have_own_ids(models: Sequence[Entry], hashes: list[bytes]) -> bool:
     return None not in (ids := list(map(_id_of, models))) and "\n".join(ids) == expected
 
 
-def _hold_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
+def hold_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
     """Tell whether no entry has free JSON, whose numbers can be spelled in ways of their own.
 
     Such numbers need an object around them, or are the data.
@@ -182,7 +216,7 @@ def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: b
         model.id == PREFIX + raw.hex()
         and model.nonce is not None
         and (
-            _hold_no_free_json([model], line)
+            hold_no_free_json([model], line)
             or (ordinary and line.count(b"{") + line.count(b"[") <= MAX_DEPTH)
             or has_plain_layout(line)
         )
@@ -190,12 +224,26 @@ def _holds(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: b
     )
 
 
-def _room(limits: Limits) -> int:
+def are_shallow(lines: Sequence[bytes]) -> bool:
+    """Tell whether no line can be nested too deep."""
+    return all(line.count(b"{") + line.count(b"[") <= MAX_DEPTH for line in lines)
+
+
+def _large(
+    models: Sequence[Entry], lines: Sequence[bytes], limits: Limits
+) -> Iterator[tuple[Entry, int]]:
+    """Yield the entries that may be over a bound, with their sizes."""
+    sizes, bound = list(map(len, lines)), room(limits)
+    if max(sizes, default=0) > bound:
+        yield from (one for one in zip(models, sizes, strict=True) if one[1] > bound)
+
+
+def room(limits: Limits) -> int:
     """Return a size in bytes under which an entry cannot be over any bound."""
     return min(limits.entry_bytes, limits.metadata_keys * 4, limits.tags * 3, limits.parents * 74)
 
 
-def _plain_numbers(entries: Sequence[Entry]) -> bool:
+def plain_numbers(entries: Sequence[Entry]) -> bool:
     """Tell whether the numbers of the model are spelled as everybody would."""
     numbers = [one for one in map(_salience_of, entries) if one is not None]
     if entries and isinstance(entries[0], Semantic):

@@ -43,17 +43,17 @@ def peaks_of(size: int) -> list[Node]:
 
 def grown(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
     """Append leaf hashes to a frontier and return the nodes to store, in the order of positions."""
-    nodes = []
+    nodes, size, peaks = [], frontier.size, frontier.peaks
     for leaf in leaves:
-        node, size = leaf, frontier.size
+        node, left = leaf, size
         nodes.append(leaf)
-        for peak in reversed(frontier.peaks):
-            if not size & 1:
-                break
-            node = node_hash(peak, node)
+        while left & 1:
+            node = node_hash(peaks.pop(), node)
             nodes.append(node)
-            size >>= 1
-        frontier.append(leaf)
+            left >>= 1
+        peaks.append(node)
+        size += 1
+    frontier.size = size
     return nodes
 
 

@@ -33,10 +33,10 @@ from satchel.seal.records import (
 _decode_typed = msgspec.json.Decoder(AnyRecord).decode
 
 # As long as an id, and nothing that a record could hold.
-_STAND_IN = PREFIX + os.urandom(32).hex()
-_STAND_IN_MEMBER = b'"id":"%b",' % _STAND_IN.encode()
+STAND_IN = PREFIX + os.urandom(32).hex()
+STAND_IN_MEMBER = b'"id":"%b",' % STAND_IN.encode()
 _NONCE_DIGITS = 32
-_TAGS: dict[type[Model], str] = {cls: name.value for name, cls in ENTRY_CLASSES.items()}
+ENTRY_TAGS: dict[type[Model], str] = {cls: name.value for name, cls in ENTRY_CLASSES.items()}
 
 Nonces = Callable[[], str]
 """Gives a new 128-bit nonce, 32 lower-case hex digits, at each call."""
@@ -86,7 +86,7 @@ def seal(
     nonce = nonces() if draft.nonce is None else draft.nonce
     ours = draft.nonce is None and nonces is random_nonce
     sound = ours or (len(nonce) == _NONCE_DIGITS and is_hex(nonce))
-    if not unknown and draft.id is None and sound and type(draft) in _TAGS:
+    if not unknown and draft.id is None and sound and type(draft) in ENTRY_TAGS:
         record = _sealed_quickly(cast("Entry", draft), nonce, limits)
         if record is not None:
             return record
@@ -99,14 +99,14 @@ def _sealed_quickly(draft: Entry, nonce: str, limits: Limits) -> Sealed | None:
         return None
     made = copy(draft)
     force_setattr(made, "nonce", nonce)  # on a copy that nobody else has seen
-    force_setattr(made, "id", _STAND_IN)
+    force_setattr(made, "id", STAND_IN)
     try:
         line = encode_sorted(made)
     except UnicodeEncodeError:  # a lone surrogate
         return None
     check_record(draft, len(line), limits)
     identity, body = _with_id(line)
-    return Sealed(identity, _TAGS[type(draft)], body)
+    return Sealed(identity, ENTRY_TAGS[type(draft)], body)
 
 
 def _sealed_carefully(
@@ -117,24 +117,24 @@ def _sealed_carefully(
         _add_unknown(value, unknown)
     value.setdefault("nonce", nonce)
     claimed = value.pop("id", None)
-    identity, body = _with_id(canonical_checked({**value, "id": _STAND_IN}))
+    identity, body = _with_id(canonical_checked({**value, "id": STAND_IN}))
     if claimed is not None and claimed != identity:
         raise ValueRefusedError(
             f"the id is not that of the content, which is {identity}", field="id"
         )
     try:
         # A struct made in a program is not checked by anyone before.
-        _decode_typed(body)
+        made = _decode_typed(body)
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise ValueRefusedError(f"no reader would take this: {problem}", field=field) from None
-    check_record(draft, len(body), limits)
+    check_record(made, len(body), limits)
     return Sealed(identity, value["type"], body)
 
 
 def _with_id(line: bytes) -> tuple[str, bytes]:
     """Return the id of a record around the stand-in, and the record with it in its place."""
-    before, _, after = line.partition(_STAND_IN_MEMBER)
+    before, _, after = line.partition(STAND_IN_MEMBER)
     identity = digest(before + after)
     return identity, b'%b"id":"%b",%b' % (before, identity.encode(), after)
 

@@ -23,8 +23,8 @@ can cut as well.
 """
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from operator import add
 from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
@@ -42,10 +42,11 @@ LONGEST_WORD = 128
 _ONE_WORD = {"unspaced": 4, "southeast": 4, "hangul": 2}
 
 _HANGUL = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7fb"
-_UNSPACED = (
-    "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_UNSPACED = (  # the most frequent first: they are compared one after the other
+    "\u4e00-\u9fff\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff"
+    "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\uf900-\ufaff"
     "\U00020000-\U0003fffd"  # Han
-    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"  # Kana
+    "\u309d-\u309f\u31f0-\u31ff\U0001aff0-\U0001b16f"  # Kana
     "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
 )
 _SOUTHEAST = (
@@ -58,11 +59,14 @@ _SOUTHEAST = (
 _TWO_PLANES = 0x20000
 _ALIAS_OFFSET = 0xF0000
 _ALIAS = "\U000f0000-\U0010fffd"
+_FIRST_ALIAS = _ALIAS[0]
 _SPACE_OF_NO_WIDTH = "\u200b"
 
 _SPACED = rf"[^\W_{_HANGUL}{_UNSPACED}{_SOUTHEAST}]"
 _PIECE = re.compile(
-    f"(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
+    # Most words are plain ones: that what follows is no letter is asked once, not at each of them.
+    f"(?P<plain>[a-z0-9]+(?!{_SPACED}|[{_ALIAS}]))"
+    f"|(?P<word>{_SPACED}+(?:[{_ALIAS}]+{_SPACED}*)*|(?:[{_ALIAS}]+{_SPACED}*)+)"
     f"|(?P<hangul>[{_HANGUL}][{_HANGUL}{_ALIAS}]*)"
     f"|(?P<unspaced>[{_UNSPACED}][{_UNSPACED}{_ALIAS}]*)"
     # Khmer and Thai editors put spaces of no width between words, some do not: they do not count.
@@ -72,7 +76,10 @@ _PIECE = re.compile(
 # cluster. Nothing that people write needs more than 16; hostile text does not get longer terms.
 _STACK = "\U000f17d2\U000f1039"
 _CLUSTER = re.compile(rf"([^{_ALIAS}](?:[{_STACK}][^{_ALIAS}]|[{_ALIAS}]){{0,15}})[{_ALIAS}]*")
-_ASCII_WORD = re.compile("[a-z0-9]+")
+# What index and query make of plain characters: letters and digits without capitals, and spaces.
+_ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128))
+_ASCII += bytes(128)
+_TOO_LONG = re.compile(b"[a-z0-9]{%d}" % (LONGEST_WORD + 1))
 
 # What joins the parts of one name: user@example.com, snake_case, v2.1.0, don't. In Tibetan, the
 # tsheg, which stands between the syllables of a word.
@@ -127,16 +134,39 @@ def index_text(text: str) -> str:
     each one of the folded text (see the module). Time is linear. Lone surrogates and NUL separate
     words, so the output is always valid UTF-8.
     """
-    folded = _fold(text)
-    if folded.isascii():
-        # Most texts, once accents and curly quotes are gone; several times as fast.
-        return " ".join(word[:LONGEST_WORD] for word in _ASCII_WORD.findall(folded))
-    terms: list[str] = []
-    for piece in _pieces(folded):
-        terms.extend(piece.tokens)
-        if piece.end is not None:
-            terms.append(piece.end)
-    return " ".join(terms)
+    if text.isascii():
+        return _ascii_terms(text)
+    found: list[str] = []
+    plain: list[str] = []
+    for stretch in text.split():  # only what has other letters in it needs more than capitals gone
+        if stretch.isascii():
+            plain.append(stretch)
+            continue
+        if plain:
+            found.append(_ascii_terms(" ".join(plain)))
+            plain.clear()
+        found += _terms(_fold(stretch))
+    if plain:
+        found.append(_ascii_terms(" ".join(plain)))
+    return " ".join(filter(None, found))
+
+
+def _ascii_terms(text: str) -> str:
+    plain = text.encode().translate(_ASCII)
+    words = plain.split()
+    if len(plain) > LONGEST_WORD and _TOO_LONG.search(plain):
+        words = [word[:LONGEST_WORD] for word in words]
+    return b" ".join(words).decode()
+
+
+def _terms(folded: str) -> Iterator[str]:
+    for match in _PIECE.finditer(folded):
+        if match.lastgroup in _ONE_WORD:
+            clusters = _clusters(match[0])
+            yield from map(add, clusters, clusters[1:])
+            yield clusters[-1]
+        else:
+            yield match[0][:LONGEST_WORD]
 
 
 def query(text: str, *, any_word: bool = True) -> str | None:
@@ -235,9 +265,16 @@ def _pieces(folded: str) -> Iterator[_Piece]:
         if longest is None:
             yield _Piece([found[:LONGEST_WORD]], None, one_word=True, start=start, stop=stop)
             continue
-        clusters: list[str] = _CLUSTER.findall(found.replace(_SPACE_OF_NO_WIDTH, ""))
-        pairs = [one + other for one, other in pairwise(clusters)]
+        clusters = _clusters(found)
+        pairs = list(map(add, clusters, clusters[1:]))
         yield _Piece(pairs, clusters[-1], len(clusters) <= longest, start, stop)
+
+
+def _clusters(run: str) -> Sequence[str]:
+    """Return the characters of a run, each with its marks."""
+    run = run.replace(_SPACE_OF_NO_WIDTH, "")
+    found: list[str] = _CLUSTER.findall(run) if max(run) >= _FIRST_ALIAS else list(run)
+    return found
 
 
 def _fold(text: str) -> str:

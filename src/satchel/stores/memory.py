@@ -122,12 +122,11 @@ class _Transaction(_View):
 
     def append(self, bank: str, commit: Commit) -> None:
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
+        _sweep(mine.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
         for change in commit.changes:
             row = mine.rows[change.seq]
             mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
-        for sweep in commit.sweeps:
-            places = slice(sweep.first, sweep.last + 1)
-            mine.rows[places] = [_swept(row, sweep) for row in mine.rows[places]]
+        _sweep(mine.rows, commit.sweeps)
         for place in commit.erased:
             mine.rows[place] = mine.rows[place].erased()
         mine.drop_vectors({mine.rows[place].id for place in commit.erased})
@@ -167,6 +166,12 @@ class _Transaction(_View):
     @property
     def blobs(self) -> "_BlobsWriting":
         return _BlobsWriting(self._banks)
+
+
+def _sweep(rows: list[Row], sweeps: Iterable[Sweep]) -> None:
+    for sweep in sweeps:
+        places = slice(sweep.first, sweep.last + 1)
+        rows[places] = [_swept(row, sweep) for row in rows[places]]
 
 
 def _swept(row: Row, sweep: Sweep) -> Row:

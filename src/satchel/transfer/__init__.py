@@ -1,1 +1,1 @@
-"""Moving memory: between banks, and between banks and files."""
+"""Moving memory into and out of banks."""

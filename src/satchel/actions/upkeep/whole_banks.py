@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.opened import find_bank, name_of
-from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of, writer_key
+from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ledger import acceptance
-from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.arrivals import is_begun
@@ -73,9 +73,7 @@ def copy_bank(
         origin = find_bank(store, wanted)
         target = _unfinished(settings, store, origin, name)
         if target is None:
-            witness, writer = witness_of(settings), writer_key(settings)
-            made = Ledger.create(store, owner=owner, writer=writer, witness=witness, name=name)
-            target = made.bank
+            target = made_bank(settings, store, name, owner).bank
         carrier = _carrier(settings, store, origin, target, writes=True)
         carrier.retired = retired
         return _copied(store, target, carrier.carry(progress=progress))
@@ -166,8 +164,7 @@ def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str
     Raises:
         UsageError: If the name is that of a bank that is in use.
     """
-    with store.reading() as reader:
-        named = [bank for bank in reader.banks() if name_of(reader, bank) == name]
+    named = named_banks(store).get(name, [])
     for bank in named:
         with open_ledger(settings, store, bank).reading() as view:
             begun = is_begun(view, origin)

@@ -7,10 +7,11 @@ that of a parent; no record with that id is taken any more. Source: docs/spec/7,
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from satchel.errors import ErasureRefusedError
+from satchel.ledger.appending.tickets import Logging
 from satchel.ledger.examining import opened_body
 from satchel.ledger.folding import Fold
 from satchel.ledger.heads import require_leaves
@@ -19,7 +20,6 @@ from satchel.memory.records import Erasure
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Writer
 from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
 
 ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
 """The types of the records that are memory; others speak of the bank or of records."""
@@ -29,6 +29,10 @@ UNFINISHED = "erasing"
 
 BLOB = f"{UNFINISHED}/"
 """Start of the names of blobs that an erased record named, until they were looked at."""
+
+FINGERPRINTS = "known/"
+"""Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
+has them can guess what was erased. They are made again of what is left."""
 
 _DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
 
@@ -41,21 +45,12 @@ class Emptied(NamedTuple):
     """What is left to do afterwards; see ``finishing``."""
 
 
-def require_unerased(fold: Fold, records: Iterable[Sealed]) -> None:
-    """Require that none of the records was erased before.
-
-    Raises:
-        ErasureRefusedError: Naming the first that was.
-    """
-    for record in records if fold.has_erasures else ():
-        if fold.is_erased(record.id, fold.size):
-            raise ErasureRefusedError(
-                "the record was erased, so it is not taken again", field=record.id
-            )
-
-
 def emptied_by(
-    writing: Writer, bank: str, tree: ProvedTree | None, fold: Fold, records: Sequence[Sealed]
+    writing: Writer,
+    bank: str,
+    tree: ProvedTree | None,
+    fold: Fold,
+    records: Sequence[Logging],
 ) -> Emptied:
     """Return what erasure records empty, after whatever else is logged with them.
 
@@ -64,16 +59,18 @@ def emptied_by(
         bank: The bank.
         tree: The tree under what is there; None for a bank that is just founded.
         fold: What the log says with the new records in it.
-        records: The new records; those of other types are passed over.
+        records: The new records and their values; those of other types are passed over.
 
     Raises:
-        ErasureRefusedError: If one is not of memory, or is current.
+        ErasureRefusedError: If one is not of memory, or is current; or if a new record was erased
+            before.
     """
-    wanted = {record.model.entry: None for record in records if isinstance(record.model, Erasure)}
+    if fold.has_erasures:
+        _require_unerased(fold, records)
+    wanted = {model.entry: None for _, model in records if isinstance(model, Erasure)}
     if not wanted:
         return Emptied([], {})
-    new = {record.id for record in records}
-    if found := new & wanted.keys():
+    if found := wanted.keys() & {record.id for record, _ in records}:
         raise ErasureRefusedError("a record is not erased as it is logged", field=found.pop())
     rows = [] if tree is None else writing.get(bank, list(wanted))
     if tree is not None:
@@ -83,10 +80,20 @@ def emptied_by(
     if not rows:
         return Emptied([], {})
     side: dict[str, bytes | None] = {UNFINISHED: b""}
+    side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
     if next(iter(writing.blobs.listed(bank)), None) is not None:
         named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
         side |= {BLOB + digest: b"" for digest in named if writing.blobs.has(bank, digest)}
     return Emptied(sorted(row.seq for row in rows), side)
+
+
+def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:
+    before = fold.size - len(records)
+    for record, _ in records:
+        if fold.is_erased(record.id, before):
+            raise ErasureRefusedError(
+                "the record was erased, so it is not taken again", field=record.id
+            )
 
 
 def blobs_named(body: bytes) -> set[str]:

@@ -22,6 +22,9 @@ from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.sqlite.errors import translated
 
 _CACHE_KIB = 16 * 1024
+_LOG_PAGES = 4096
+"""Pages in the write-ahead log after which they go to the file. With SQLite's own 1,000 that is
+after every commit of a large import: the pages of an index would go there again and again."""
 _LEAST_INDEX = 32 * 1024  # bytes of an index in use; one that found no room stays smaller
 
 
@@ -199,6 +202,7 @@ def _connected(
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
         connection.pragma("cache_size", -_CACHE_KIB)
+        connection.pragma("wal_autocheckpoint", _LOG_PAGES)
         connection.pragma("trusted_schema", 0)
     return connection
 

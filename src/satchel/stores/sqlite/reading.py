@@ -11,16 +11,23 @@ from satchel.seal.records import shape_of
 from satchel.stores import _terms
 from satchel.stores.sqlite.blobs import Blobs
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
-from satchel.stores.sqlite.statements import ID_PREFIX, NODE_BITS, Kinds, Statements, raw_id
+from satchel.stores.sqlite.statements import (
+    ID_PREFIX,
+    NODE_BITS,
+    Kinds,
+    Statements,
+    raw_id,
+    raw_slot,
+)
 from satchel.stores.sqlite.vectors import Vectors
 
 _COLUMNS = (
     *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
     *("user", "agent", "run", "app", "session", "moment", "expires_at"),
 )
-_TEXT = (str, NoneType)
+_TEXT, _BYTES = (str, NoneType), (bytes, NoneType)
 _KINDS: Kinds = (
-    *(int, bytes, str, str, (bytes, NoneType), int, (int, NoneType), int, _TEXT, _TEXT),
+    *(int, bytes, str, str, _BYTES, int, (int, NoneType), int, _BYTES, _TEXT),
     *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
 )
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
@@ -78,7 +85,7 @@ class View(Statements):
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{_SELECT} WHERE bank = ? AND slot = ? AND {_CURRENT}"
-        found = self._all(sql, self._number(bank), slot, kinds=_KINDS)
+        found = self._all(sql, self._number(bank), raw_slot(slot), kinds=_KINDS)
         return _row(found[0]) if found else None
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
@@ -225,4 +232,6 @@ def _row(found: Sequence[Any]) -> Row:
     place, identity, *rest = found
     values = dict(zip(_COLUMNS[2:], rest, strict=True))
     values["hold"] = bool(values["hold"])
+    if values["slot"] is not None:
+        values["slot"] = values["slot"].hex()
     return Row(seq=place & SEQ_MASK, id=ID_PREFIX + identity.hex(), **values)

@@ -45,7 +45,7 @@ CREATE TABLE record (
     batch INTEGER NOT NULL,
     retired INTEGER,
     hold INTEGER NOT NULL,
-    slot TEXT,
+    slot BLOB,
     kind TEXT,
     user TEXT,
     agent TEXT,

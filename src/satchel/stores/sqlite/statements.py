@@ -27,6 +27,11 @@ def raw_id(identity: str) -> bytes:
         return b""
 
 
+def raw_slot(slot: str | None) -> bytes | None:
+    """Return the bytes of a slot's name; of anything else, bytes that no slot has."""
+    return None if slot is None else raw_id(slot)
+
+
 class Statements:
     """What everything that reads or writes the tables does, on a connection in a transaction."""
 

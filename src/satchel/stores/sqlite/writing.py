@@ -12,7 +12,7 @@ from satchel.stores.sqlite.blobs import BlobsWriting
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.reading import View, is_searched, links_of, thread_of, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
-from satchel.stores.sqlite.statements import NODE_BITS, Kinds, raw_id
+from satchel.stores.sqlite.statements import NODE_BITS, Kinds, raw_id, raw_slot
 from satchel.stores.sqlite.vectors import VectorsWriting
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
@@ -41,6 +41,9 @@ class Transaction(View):
         with self._whole():
             number = self._bank(bank, commit)
             # Who leaves a slot first, so that who takes it over finds it free.
+            for sweep in commit.sweeps:
+                if sweep.retired is not None:
+                    self._sweep(number, sweep)
             last = {change.seq: change for change in commit.changes}
             for change in sorted(last.values(), key=lambda change: change.retired is None):
                 self._change(number, change)
@@ -253,6 +256,6 @@ class Transaction(View):
 def _values(row: Row, number: int, place: int) -> tuple[Any, ...]:
     return (
         *(place, number, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
-        *(int(row.hold), row.slot, row.kind, row.user, row.agent, row.run, row.app),
+        *(int(row.hold), raw_slot(row.slot), row.kind, row.user, row.agent, row.run, row.app),
         *(row.session, row.moment, row.expires_at),
     )

@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from satchel.errors import SatchelError, TargetError, UsageError
-from satchel.surfaces.cli import about, banks, erasing, keys, sealing
+from satchel.surfaces.cli import about, banks, erasing, importing, keys, sealing
 from satchel.surfaces.cli._console import ReaderGoneError, print_error, print_json, state
 
 _INTERRUPTED = 130
@@ -77,6 +77,7 @@ def options(
 sealing.add_to(app)
 keys.add_to(app)
 banks.add_to(app)
+importing.add_to(app)
 erasing.add_to(app)
 about.add_to(app)
 

@@ -229,6 +229,8 @@ def _show_overview(found: Overview) -> None:
         rows.append(("undated", f"{found.undated:,}"))
     if found.expired:
         rows.append(("expired", f"{found.expired:,}"))
+    if found.secrets:
+        rows.append(("secrets", Text(_tally(found.secrets), "yellow")))
     if found.outcome:
         rows.append(
             ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))

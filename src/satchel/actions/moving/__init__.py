@@ -1,0 +1,1 @@
+"""Memory between banks, files and stores."""

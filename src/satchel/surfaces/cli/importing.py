@@ -1,0 +1,195 @@
+"""``satchel import`` and ``satchel undo``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.actions.moving.importing import BankImported, Imported, ImportOptions, import_file
+from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
+from satchel.seal.verify.verification import Outcome
+from satchel.surfaces.cli._console import (
+    bytes_in,
+    count,
+    facts,
+    is_long,
+    line,
+    message,
+    print_json,
+    progress,
+    state,
+    table,
+)
+from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key
+from satchel.surfaces.cli.sealing import Acceptable
+from satchel.transfer.incoming.plan import OnConflict
+
+_WORDS = {
+    "added": "new",
+    "known": "known already, left as they are",
+    "twice": "twice in the file",
+    "skipped": "other versions, left out (--on-conflict overwrite takes them)",
+    "overwritten": "took the place of others",
+    "renamed": "kept beside others, renamed",
+    "restored": "current again",
+    "vanished": "no longer at the source, deleted",
+    "others": "edges, nodes, sessions and sources",
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("import")(import_command)
+    app.command("undo")(undo_command)
+
+
+def import_command(
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE]", help="What to read; - for the standard input.")
+    ] = Path("-"),
+    bank: Annotated[
+        str | None,
+        typer.Option("--bank", help="Everything goes into it; it is made if it is not there."),
+    ] = None,
+    given: Annotated[Path | None, typer.Option("--input", help="The file, as an option.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Format of the file; recognised otherwise.")
+    ] = None,
+    on_conflict: Annotated[
+        OnConflict, typer.Option(help="What to do with another version of what the bank has.")
+    ] = OnConflict.SKIP,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    accept: Annotated[
+        list[Acceptable] | None,
+        typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file."),
+    ] = None,
+    trusted: Annotated[
+        list[str] | None,
+        typer.Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
+    ] = None,
+    key: Owner = None,
+    as_json: Json = False,
+) -> int:
+    """Import memory from a file into a bank, or into one for each user in it.
+
+    Everything is read and checked first, and becomes visible in one moment; an import that was
+    killed goes on when it is run again. `satchel undo` takes it back.
+
+    Example: `satchel import mem0.json --bank assistant`
+    """
+    path = given or file
+    source = None if str(path) == "-" else path
+    size = 0 if source is None else bytes_in(source)
+    with (
+        progress("reading", is_long(4 * size)) as reading,
+        progress("logging", is_long(4 * size), records=True) as logging,
+    ):
+        found = import_file(
+            state.settings,
+            source,
+            bank,
+            lambda: owner_key(key),
+            ImportOptions(
+                source_format=from_,
+                on_conflict=on_conflict,
+                mirror=mirror,
+                dry_run=dry_run,
+                unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
+                trusted_keys=tuple(trusted or ()),
+                on_reading=reading,
+                on_logging=logging,
+            ),
+        )
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+    return 1 if found.losses else 0
+
+
+def _show(found: Imported) -> None:
+    would = "would import" if found.dry_run else "imported"
+    read = sum(one.done.read for one in found.banks)
+    line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
+    for one in found.banks:
+        _show_bank(one)
+    for loss in found.losses:
+        message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _show_bank(one: BankImported) -> None:
+    made = " (new)" if one.made or one.bank is None else ""
+    rows: list[tuple[str, object]] = [("bank", f"{one.name or one.bank}{made}")]
+    for name, words in _WORDS.items():
+        number = getattr(one.done, name)
+        if number:
+            rows.append(("", f"{number:,} {words}"))
+    for name, number in one.done.left.items():
+        rows.append(("", f"{number:,} {name} records stay with the log they come from"))
+    if one.resumed:
+        rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
+    if one.source is not None:
+        rows.append(("undo", f"satchel undo {one.source[:23]}"))
+    facts(rows)
+
+
+def undo_command(
+    wanted: Annotated[
+        str | None, typer.Argument(metavar="[IMPORT]", help="Its id or the start; else the last.")
+    ] = None,
+    bank: InBank = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the imports instead.")] = False,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="For whoever reads the log.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Take an import back: what came with it goes, what it replaced is there again.
+
+    Nothing is cut from the log: `satchel history` still tells.
+
+    Example: `satchel undo --bank assistant`
+    """
+    if listed:
+        lines = list_imports(state.settings, bank)
+        if as_json:
+            print_json(lines)
+        else:
+            _show_imports(lines)
+        return
+    done = undo_import(state.settings, bank, wanted, reason=reason, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+    else:
+        _show_undone(done)
+
+
+def _show_imports(lines: list[ImportLine]) -> None:
+    if not lines:
+        message("No imports yet: satchel import FILE")
+        return
+    rows: list[list[object]] = [
+        [one.at or "", one.format, count(one.records, "record"), one.state, one.source]
+        for one in lines
+    ]
+    table(["began", "format", "", "", "import"], rows)
+
+
+def _show_undone(done: Undone) -> None:
+    if done.already:
+        message("it was undone before")
+        return
+    would = "would take back" if done.dry_run else "took back"
+    line(f"{would} {count(done.records, 'record')} of {done.source}")
+    if done.replaced:
+        message(f"stays replaced, by what came later: {len(done.replaced):,}")

@@ -1,0 +1,200 @@
+"""Logging what was planned: in groups that nobody sees until the last one is there.
+
+A killed import is gone on with: the seed of its nonces is kept beside the log until it is complete,
+so the same input gives the same records again, and those that are logged are left out.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from satchel.errors import ConflictError, SlotTakenError
+from satchel.ledger.batches import closing
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.view import View
+from satchel.memory.records import Source, Status
+from satchel.memory.times import now
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.transfer.incoming.known import side_name
+from satchel.transfer.incoming.plan import OnConflict, Plan
+
+_SIDE = "import/"
+_ATTEMPTS = 8
+
+Progress = Callable[[int, int], None]
+"""Is told how many records are logged, and of how many."""
+
+
+class Journal(msgspec.Struct, kw_only=True, frozen=True):
+    """What an import under way has to remember; kept beside the log, gone when it is complete."""
+
+    asked: str
+    """What was asked for: the digest of the input and the options."""
+
+    seed: bytes
+    """Of all nonces."""
+
+    at: str
+    """When it began."""
+
+    source: str = ""
+    """Id of its source record, once that is logged."""
+
+
+def new_journal(asked: str) -> Journal:
+    """Return the journal of an import that begins."""
+    return Journal(asked=asked, seed=os.urandom(32), at=now())
+
+
+def journals(view: View) -> Iterator[Journal]:
+    """Yield those of the imports that are under way, or were killed."""
+    under_way = {one.source for one in view.imports() if not (one.complete or one.undone)}
+    for name, value in view.side(_SIDE).items():
+        journal = msgspec.json.decode(value, type=Journal)
+        if name == _SIDE + journal.source and journal.source in under_way:
+            yield journal
+
+
+class Batch:
+    """One import into one bank.
+
+    Args:
+        ledger: The bank.
+        plan: What to log.
+        journal: Of this import, begun before or not.
+        on_conflict: What to do when somebody is quicker with another version of something.
+    """
+
+    def __init__(
+        self, ledger: Ledger, plan: Plan, journal: Journal, on_conflict: OnConflict
+    ) -> None:
+        self._ledger = ledger
+        self._plan = plan
+        self._journal = journal
+        self._mode = on_conflict
+        self.source: str = journal.source
+        """Id of the source record; empty until ``log``."""
+
+        self.resumed = (logged_part(ledger, plan, journal.source) or 0) if journal.source else 0
+        """Records that were logged by an earlier attempt."""
+
+    def log(self, source: Source, told: Progress | None = None) -> None:
+        """Log everything that was planned; it is not visible yet."""
+        stage = self._plan.stage
+        total = stage.records + stage.statuses
+        if not self.source:
+            self._begin(source)
+        done = self.resumed
+        for group in stage.groups(after=done):
+            self._ledger.append(group, batch=self.source)
+            done += len(group)
+            if told is not None:
+                told(done, total)
+
+    def close(self, result: dict[str, Any]) -> str:
+        """Make everything visible at once, and return the id of the receipt.
+
+        Raises:
+            ConflictError: If somebody was quicker, and that was not to be; it is undone then.
+        """
+        for _ in range(_ATTEMPTS):
+            with self._ledger.reading() as view:
+                place = next(one.place for one in view.imports() if one.source == self.source)
+            receipt = closing(self.source, now(), **result)
+            side: dict[str, bytes | None] = dict(self._plan.known.missing)
+            side |= {side_name(place): self._plan.keys, _SIDE + self.source: None}
+            try:
+                self._ledger.append([receipt], side=side)
+            except SlotTakenError:
+                self._settle()
+            else:
+                return receipt.id
+        raise ConflictError(
+            "others change the same memories all the time", hint="Run the import again later."
+        )
+
+    def _begin(self, source: Source) -> None:
+        record = seal(source)
+        journal = msgspec.structs.replace(self._journal, source=record.id)
+        side = {_SIDE + record.id: msgspec.json.encode(journal)}
+        self._ledger.append([record], side=side)
+        self.source, self._journal = record.id, journal
+
+    def _settle(self) -> None:
+        """Decide between records of this import and what others logged meanwhile."""
+        at, statuses = now(), list[Sealed]()
+        with self._ledger.reading() as view:
+            for one in view.pending(self.source):
+                current = view.current(one.row.slot) if one.row.slot is not None else None
+                if current is None:
+                    continue
+                if self._mode is OnConflict.OVERWRITE:
+                    target, state, by = current.record.id, "superseded", one.record.id
+                else:
+                    target, state, by = one.record.id, "rejected", current.record.id
+                status = Status(target=target, state=state, by=by, reason="import", at=at)  # type: ignore[arg-type]
+                statuses.append(seal(status))
+        if self._mode is OnConflict.ERROR and statuses:
+            take_back(self._ledger, self.source, "conflict")
+            raise ConflictError(
+                f"{len(statuses)} memories were changed by others meanwhile",
+                hint="Nothing was imported. Say --on-conflict skip, overwrite or rename.",
+            )
+        for start in range(0, len(statuses), 1000):
+            self._ledger.append(statuses[start : start + 1000], batch=self.source)
+
+
+def logged_part(ledger: Ledger, plan: Plan, source: str) -> int | None:
+    """Return how much of a plan an earlier attempt logged; None where that was another plan."""
+    count = 0
+    with ledger.reading() as view:
+        planned = chain.from_iterable(plan.stage.groups())
+        for there in view.pending(source):
+            record = next(planned, None)
+            if record is None or there.record.id != record.id:
+                return None
+            count += 1
+    return count
+
+
+def take_back(ledger: Ledger, source: str, reason: str | None) -> list[str]:
+    """Undo an import: what came with it goes, what it replaced or deleted is there again.
+
+    What was replaced once more since then, by something else, stays replaced.
+
+    Args:
+        ledger: The bank.
+        source: Id of the import's source record.
+        reason: For whoever reads the log.
+
+    Returns:
+        The ids of what stays replaced.
+    """
+    at = now()
+    with ledger.reading() as view:
+        found = next(one for one in view.imports() if one.source == source)
+        again = list(_taken_over(view, source, found.place)) if found.complete else []
+    state = "deleted" if found.complete else "rejected"
+    records = [seal(Status(target=source, state=state, reason=reason, at=at))]  # type: ignore[arg-type]
+    for target, by in again:
+        status = Status(target=target, state="superseded", by=by, reason=reason, at=at)
+        records.append(seal(status))
+    ledger.append(records, side={side_name(found.place): None, _SIDE + source: None})
+    return [target for target, _ in again]
+
+
+def _taken_over(view: View, source: str, place: int) -> Iterator[tuple[str, str]]:
+    """Yield what the import retired and somebody else has put another thing in the place of."""
+    for one in view.imported(source):
+        if not isinstance(one.model, Status) or one.model.state not in ("superseded", "deleted"):
+            continue
+        target = view.get([one.model.target]).get(one.model.target)
+        if target is None or target.row.slot is None:
+            continue
+        current = view.current(target.row.slot)
+        if current is not None and current.row.batch != place:
+            yield target.record.id, current.record.id

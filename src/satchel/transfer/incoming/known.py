@@ -1,0 +1,124 @@
+"""Recognising what was imported before: an index of fingerprints that never leaves the store.
+
+A fingerprint is a hash of a record without its id and its nonce, so the same memory of the same
+provider, owner and original id has the same one whenever it arrives. Each import leaves one value
+beside the log, under its place in it: sorted digests of 16 bytes. What is not there, in a bank
+that came by a copy of its log, is made again from the log. Source: docs/spec/2-records.md, 2.7.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from blake3 import blake3
+
+from satchel.ledger.erasure.targets import FINGERPRINTS
+from satchel.ledger.view import View
+from satchel.memory.parts import Component
+from satchel.seal.encoding.jcs import canonical_checked
+
+WIDTH = 16
+"""Bytes of a fingerprint."""
+
+_SIDE = FINGERPRINTS
+_NONCE = b'"nonce":"'
+_NONCE_LENGTH = len(_NONCE) + 32 + len(b'",')
+_ENTRIES = frozenset(map(str, Component))
+
+
+def fingerprint(identity: str, body: bytes) -> bytes:
+    """Return what a record says, whatever its id and nonce are, in 16 bytes.
+
+    Args:
+        identity: The record's id.
+        body: Its canonical bytes.
+    """
+    rest = body.replace(b'"id":"%b",' % identity.encode(), b"", 1)
+    start = rest.find(_NONCE)
+    if start < 0 or rest.find(_NONCE, start + 1) >= 0:  # free JSON may have one of its own
+        value = msgspec.json.decode(rest)
+        value.pop("nonce", None)
+        return blake3(canonical_checked(value)).digest(length=WIDTH)
+    return blake3(rest[:start] + rest[start + _NONCE_LENGTH :]).digest(length=WIDTH)
+
+
+def repeated(found: bytes, times: int) -> bytes:
+    """Return the key of the same thing said again in one file; 0 times for the first."""
+    return found if times == 0 else blake3(found + times.to_bytes(8)).digest(length=WIDTH)
+
+
+class Keys:
+    """Sorted fingerprints, searched where they lie."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed) // WIDTH
+
+    def __getitem__(self, index: int) -> bytes:
+        return self._packed[index * WIDTH : (index + 1) * WIDTH]
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, bytes):
+            return False
+        place = bisect_left(self, key)
+        return place < len(self) and self[place] == key
+
+
+class Known:
+    """What a bank was given by imports that hold.
+
+    Args:
+        view: Of the bank; None where it is still to be made.
+    """
+
+    def __init__(self, view: View | None) -> None:
+        self.missing: dict[str, bytes | None] = {}
+        """Side values that were made again here, to be kept with the next append."""
+
+        self._all: list[Keys] = []
+        if view is None:
+            return
+        kept = view.side(_SIDE)
+        for one in view.imports():
+            name = side_name(one.place)
+            packed = kept.pop(name, None)
+            if not one.complete or one.undone:
+                if packed is not None:
+                    self.missing[name] = None
+                continue
+            if packed is None:
+                packed = _packed_again(view, one.source)
+                self.missing[name] = packed
+            self._all.append(Keys(packed))
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in keys for keys in self._all)
+
+
+def side_name(place: int) -> str:
+    """Return the name of the value that an import leaves.
+
+    Args:
+        place: Of its source record in the log.
+    """
+    return f"{_SIDE}{place}"
+
+
+def packed(keys: Iterable[bytes]) -> bytes:
+    """Return fingerprints as they are kept."""
+    return b"".join(sorted(set(keys)))
+
+
+def _packed_again(view: View, source: str) -> bytes:
+    return packed(_keys(view, source))
+
+
+def _keys(view: View, source: str) -> Iterator[bytes]:
+    times = dict[bytes, int]()
+    for logged in view.imported(source):
+        if logged.record.type in _ENTRIES:
+            found = fingerprint(logged.record.id, logged.record.body)
+            count = times[found] = times.get(found, -1) + 1
+            yield repeated(found, count)

@@ -1,0 +1,87 @@
+"""Values that an encoder would change in silence, and the places of an entry to put them in."""
+
+import collections
+import datetime as dt
+import decimal
+import enum
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from satchel.memory.entries import Entry, Episodic, Procedural, Semantic, Working
+from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
+from satchel.seal import sealing
+
+
+class Number(enum.IntEnum):
+    """An enumeration of numbers."""
+
+    ONE = 1
+
+
+class Word(enum.StrEnum):
+    """An enumeration of texts."""
+
+    ONE = "one"
+
+
+class Text(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+class Object(dict[str, Any]):
+    """A dict of a class of its own."""
+
+
+class Listed(list[Any]):
+    """A list of a class of its own."""
+
+
+TRAPS: list[Any] = [
+    *(float("nan"), float("inf"), -0.0, 0.0, 1.0, 1e-7, 1e-5, 1e15, 1e22, 0.5, 2.5),
+    *(2**53 - 1, 2**53, -(2**53), 2**64, 2**70, True, None, "", "x", "\ud800", "\U0001f600"),
+    *(b"x", bytearray(b"x"), (), (1,), [], {}, [[]], {"a": {}}, {1, 2}, object()),
+    *(dt.datetime.now(dt.UTC), dt.date(2026, 1, 1), decimal.Decimal("1.5")),
+    *(
+        uuid.UUID(int=1),
+        Number.ONE,
+        Word.ONE,
+        TrustClass.USER,
+        Text("x"),
+        Scope(),
+        Scope(user="x"),
+    ),
+    *(Object(a=1), Listed([1]), collections.OrderedDict(a=1), {1: 2}, {Word.ONE: 1}),
+    *({Text("k"): 1}, {"\U0001f600": 1, "\uffff": 2}, {"\ud800": 1}, {None: 1}),
+    *('"id":"' + sealing.STAND_IN + '",', {"id": sealing.STAND_IN[:-1] + "!", "z": 1}),
+]
+LOOK_PLAIN = (Number, Word, Text, TrustClass, Object, Listed, collections.OrderedDict, dict)
+"""Classes of which a value may equal the plain one that it is written as."""
+
+PLACES: dict[str, Callable[[Any], Entry]] = {
+    "metadata": lambda value: Semantic(text="x", metadata={"a": value}),
+    "deep": lambda value: Semantic(text="x", metadata={"a": [{"b": [value]}]}),
+    "data": lambda value: Semantic(data=value),
+    "as_written": lambda value: Semantic(text="x", origin=Origin(as_written={"a": value})),
+    "provider": lambda value: Semantic(text="x", origin=Origin(provider=value)),
+    "trust": lambda value: Semantic(text="x", origin=Origin(trust=value)),
+    "scope": lambda value: Semantic(text="x", scope=value),
+    "user": lambda value: Semantic(text="x", scope=Scope(user=value)),
+    "text": lambda value: Semantic(text=value),
+    "kind": lambda value: Semantic(text="x", kind=value),
+    "tags": lambda value: Semantic(text="x", tags=(value,)),
+    "all tags": lambda value: Semantic(text="x", tags=value),
+    "salience": lambda value: Semantic(text="x", salience=value),
+    "confidence": lambda value: Semantic(text="x", confidence=value),
+    "entity": lambda value: Semantic(text="x", entities=(Entity(name=value),)),
+    "alias": lambda value: Semantic(text="x", entities=(Entity(name="x", aliases=(value,)),)),
+    "entities": lambda value: Semantic(text="x", entities=(value,)),
+    "evidence": lambda value: Semantic(text="x", sources=(Evidence(kind="m", id=value),)),
+    "events": lambda value: Semantic(text="x", source_event_ids=(value,)),
+    "event_type": lambda value: Episodic(text="x", event_type=value),
+    "scratch": lambda value: Working(scratch=value),
+    "goals": lambda value: Working(goals=(value,)),
+    "parameters": lambda value: Procedural(parameters=(value, "x")),
+}
