@@ -221,10 +221,9 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
     def prints() -> list[bytes]:
         with bank.ledger.reading() as view:
             records = view.scan(Filter(types=frozenset({"semantic"}), retired=True))
+            made = [fingerprint(one.record.id, one.record.body) for one in records]
             known = Known(view)
-            return [
-                f for one in records if (f := fingerprint(one.record.id, one.record.body)) in known
-            ]
+        return [one for one in made if one in known]
 
     before = prints()
     with bank.ledger.reading() as view:
