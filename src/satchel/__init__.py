@@ -1,7 +1,8 @@
 """Carry the memory of an AI agent: seal it, prove it, move it.
 
-``satchel.verify``, ``satchel.convert`` and ``satchel.inspect`` do what the commands of the same
-names do. Everything is loaded when first used, so importing the package costs next to nothing.
+``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
+await. ``satchel.verify``, ``satchel.convert`` and ``satchel.inspect`` do what the commands of the
+same names do. Everything is loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -9,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
+    from satchel.api.bank import Bank
+    from satchel.api.satchel import Satchel
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
 
 _WHERE = {
+    "Bank": "satchel.api.bank",
     "Conversion": "satchel.api",
     "Overview": "satchel.api",
+    "Satchel": "satchel.api.satchel",
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
@@ -26,8 +31,10 @@ _WHERE = {
 }
 
 __all__ = [
+    "Bank",
     "Conversion",
     "Overview",
+    "Satchel",
     "SatchelError",
     "Sealed",
     "Verification",

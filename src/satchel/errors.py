@@ -3,7 +3,7 @@
 A message says what was wrong, where (file, line, byte, field) and what to do about it.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class SatchelError(Exception):
@@ -264,6 +264,49 @@ class ConflictError(SatchelError):
 
     code: ClassVar[str] = "transfer.conflict"
     http_status: ClassVar[int] = 409
+
+
+class ChangedError(SatchelError):
+    """What somebody was going to change was changed by somebody else first; nothing was done."""
+
+    code: ClassVar[str] = "bank.changed"
+    http_status: ClassVar[int] = 409
+
+
+class ClosedError(UsageError):
+    """It was closed, and is used after that."""
+
+    code: ClassVar[str] = "closed"
+    http_status: ClassVar[int] = 410
+
+
+class UnknownMemoryError(UsageError):
+    """There is no such memory in the bank, or the id is that of something else."""
+
+    code: ClassVar[str] = "memory.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class RetiredMemoryError(UsageError):
+    """The memory has a newer version, was forgotten, or is held back.
+
+    Args:
+        message: As in ``SatchelError``; so are the other arguments.
+        current: Id of its current version, where there is one.
+        **place: ``field`` and ``hint`` of ``SatchelError``.
+    """
+
+    code: ClassVar[str] = "memory.retired"
+    http_status: ClassVar[int] = 409
+
+    def __init__(self, message: str, *, current: str | None = None, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.current = current
+
+    def problem(self) -> dict[str, str | int]:
+        """Return the facts of ``SatchelError``, and the current version."""
+        more = {} if self.current is None else {"current": self.current}
+        return {**super().problem(), **more}
 
 
 class UnknownBankError(UsageError):

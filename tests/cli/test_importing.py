@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from secrets_kit import Maker
 
 from satchel.actions.config import load_settings
 from satchel.actions.opened import opened_bank
@@ -84,6 +85,30 @@ def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path)
     assert "\x1b" not in ran.out + ran.err
     assert "\u202e" not in ran.out + ran.err
     assert "\x1b" not in satchel("banks", "list").out
+
+
+def test_secrets_are_told_and_replaced_when_asked_for(satchel: Run, tmp_path: Path) -> None:
+    """By kind and number; what they are is nowhere in the output, nor scrubbed in the bank."""
+    _, secret = Maker(1).make("github-token")
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"id": "1", "memory": f"my token is {secret}", "user_id": "a"}]))
+    ran = satchel("import", path, "--bank", "kept")
+    assert "1 github-token" in ran.err
+    assert "--scrub-secrets" in ran.err
+    scrubbed = satchel("import", path, "--bank", "scrubbed", "--scrub-secrets", "--json")
+    assert scrubbed.json["secrets"] == {"github-token": 1}
+    assert secret not in ran.out + ran.err + scrubbed.out
+    with opened_bank(load_settings(), "scrubbed") as there, there.ledger.reading() as view:
+        bodies = b"".join(one.record.body for one in view.scan())
+    assert secret.encode() not in bodies
+    assert b"my token is [REDACTED:github-token:1]" in bodies
+
+
+def test_a_sealed_file_is_not_scrubbed_on_its_way_in(satchel: Run, sealed: Path) -> None:
+    """Its ids would be others; the error says so."""
+    ran = satchel("import", sealed, "--bank", "b", "--scrub-secrets")
+    assert ran.status == 2
+    assert "sealed" in ran.err
 
 
 def _large(path: Path, count: int) -> Path:

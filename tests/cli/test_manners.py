@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
-from ledger_kit import WRITER
+from ledger_kit import WRITER, memories
+from transfer_kit import append, new_bank
 
 from satchel.actions.config import load_settings
 from satchel.actions.wiring import opened_store
@@ -41,7 +42,18 @@ COMMANDS = list(commands(typer.main.get_command(app)))
 def test_the_commands_are_those_that_were_promised() -> None:
     """A command that disappears takes its tests with it; not unnoticed."""
     keys = {f"keys {verb}" for verb in ("create", "list", "export", "rotate", "trust", "revoke")}
-    others = {"convert", "inspect", "verify", "formats", "doctor", "config show"}
+    others = {
+        "export",
+        "diff",
+        "pull",
+        "push",
+        "convert",
+        "inspect",
+        "verify",
+        "formats",
+        "doctor",
+        "config show",
+    }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
 
@@ -91,8 +103,23 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
+        "remember": ["likes tea"],
+        "update": [THERE, "likes coffee"],
+        "correct": [THERE, "likes coffee"],
+        "forget": [THERE],
+        "restore": [THERE],
+        "show": [THERE],
+        "history": [THERE],
+        "export": ["--bank", "full", "--output", sealed.with_name("other.pam")],
+        "diff": [sealed, sealed],
+        "pull": [sealed.with_name("other.db")],
+        "push": [sealed.with_name("copy.db"), "--bank", "full"],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
+
+
+THERE = "{there}"
+"""Stands for the id of a memory that is there."""
 
 
 def has_banks(satchel: Run) -> None:
@@ -102,6 +129,12 @@ def has_banks(satchel: Run) -> None:
         Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="strange")
 
 
+def has_memory(satchel: Run, other: Path) -> None:
+    """Make a bank with a memory in it, and another store with a bank."""
+    append(new_bank("full"), memories(1))
+    assert satchel("--store", other, "banks", "create", "there").status == 0
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_json_is_one_value_on_stdout_and_nothing_else(
     satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
@@ -109,9 +142,13 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     if words[0] in ("banks", "prune", "everything"):
         has_banks(satchel)
+    if words[0] in ("export", "pull", "push"):
+        has_memory(satchel, sealed.with_name("other.db"))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
-    ran = satchel(*working(words, sealed, mem0), "--json")
+    there = satchel("remember", "likes milk", "--bank", "here").out.strip()
+    arguments = [there if word == THERE else word for word in working(words, sealed, mem0)]
+    ran = satchel(*arguments, "--json")
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)
     assert ran.err == ""
@@ -148,6 +185,15 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["keys", "export", "--secret"], 2, "usage"),
         (["convert", "a", "b.pam", "--unsafe-accept", "tampered"], 2, "usage"),
         (["--config", "missing.toml", "doctor"], 2, "config.invalid"),
+        (["export", "--output", "out.pam"], 2, "bank.unknown"),
+        (["export", "--output", "out.pam", "--format", "nope"], 2, "format.unknown"),
+        (["export", "--output", "out.pam", "--since", "soon"], 2, "usage"),
+        (["export"], 2, "usage"),
+        (["diff", "nobody", "nothing"], 2, "bank.unknown"),
+        (["pull", "missing.db"], 2, "bank.unknown"),
+        (["pull", "ftp://x/y"], 2, "usage"),
+        (["push", "copy.db"], 2, "bank.unknown"),
+        (["push", "copy.db", "--on-conflict", "nope"], 2, "usage"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

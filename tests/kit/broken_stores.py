@@ -334,6 +334,42 @@ class MissesIds(View):
         return found if len(found) == len(set(ids)) else []
 
 
+class AnyDigits(View):
+    """Finds ids by the first digit alone."""
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        return list(self.inner.ids(bank, digits[:1], limit=limit))
+
+
+class DigitsOfPairs(View):
+    """Finds ids by whole bytes, and forgets the half of one."""
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        return list(self.inner.ids(bank, digits[: len(digits) // 2 * 2], limit=limit))
+
+
+class IdsOfAll(View):
+    """Finds the ids of every bank."""
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        banks = self.inner.banks()
+        return sorted(each for one in banks for each in self.inner.ids(one, digits, limit=limit))
+
+
+class IdsWithoutEnd(View):
+    """Finds more ids than are asked for."""
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        return list(self.inner.ids(bank, digits, limit=9 * limit))
+
+
+class CapitalDigits(View):
+    """Takes capitals for digits."""
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        return list(self.inner.ids(bank, digits.lower(), limit=limit))
+
+
 class OneWay(View):
     """Follows links from their start only."""
 

@@ -33,9 +33,9 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.appending.tickets import Ticket
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
 from satchel.ledger.ledger import Ledger
+from satchel.ledger.waiting import Ticket
 from satchel.ledger.witness import Witness
 from satchel.memory.records import Bank, Config
 from satchel.seal.records import Sealed

@@ -133,6 +133,40 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
     assert len(texts(opened(store, ledger.bank, None))) == 3
 
 
+def test_an_import_may_say_something_of_another_import(store: Store) -> None:
+    """As a merge does: of all of it, and then of one record in it; from its completion on."""
+    ledger = created(store)
+    first, second = opens(ledger), opens(ledger)
+    records = memories(3)
+    ledger.append(records, batch=first)
+    ledger.append([closing(first, now())])
+    says = [
+        seal(Status(target=first, state="quarantined")),
+        seal(Status(target=first, state="deleted")),
+        seal(Status(target=records[1].id, state="restored")),
+        seal(Status(target=first, state="released")),
+    ]
+    ledger.append(says, batch=second)
+    assert len(texts(ledger)) == 3
+    ledger.append([closing(second, now())])
+    assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
+
+
+def test_what_is_said_at_once_of_all_and_of_one_counts_in_the_order_said(store: Store) -> None:
+    """One append: an import is deleted, and one of its records restored."""
+    ledger = created(store)
+    source, records = opens(ledger), memories(3)
+    ledger.append(records, batch=source)
+    ledger.append([closing(source, now())])
+    ledger.append(
+        [
+            seal(Status(target=source, state="deleted")),
+            seal(Status(target=records[1].id, state="restored")),
+        ]
+    )
+    assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
+
+
 def test_an_import_is_held_as_a_whole(store: Store) -> None:
     """Quarantine of a source record holds what is there and what comes; release lets it go."""
     ledger = created(store)

@@ -16,8 +16,8 @@ from satchel.errors import (
     ValueRefusedError,
     VerificationError,
 )
-from satchel.ledger.blobs import verified
 from satchel.memory.records import Status
+from satchel.ports.blobs import verified
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from satchel.errors import VerificationError
 from satchel.seal.proved_tree import ProvedTree, grown
-from satchel.seal.tree import Frontier, root_of
+from satchel.seal.tree import Frontier, audit_holds, audit_path, root_of
 
 _FAKE = b"\xff" * 32
 
@@ -74,3 +74,13 @@ def test_an_earlier_root_is_proved_or_refused(count: int, size: int, changed: in
     else:
         assert found == root_of(leaves[:size])
         assert size <= count
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 13, 64, 100])
+def test_each_leaf_has_the_path_that_the_rfc_gives_it(size: int) -> None:
+    """The paths of a stored tree are those computed from all leaves, and lead to the root."""
+    tree, leaves = _tree(size)
+    found = tree.paths(range(size))
+    assert found == {place: audit_path(leaves, place) for place in range(size)}
+    for place, path in found.items():
+        assert audit_holds(leaves[place], place, size, path, root_of(leaves))

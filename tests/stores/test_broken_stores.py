@@ -86,7 +86,10 @@ def _unopened(_: Path) -> StoreSubject:
     return StoreSubject("unopened", broken.Forgetful)
 
 
-_FILTERS = ("types", "kinds", "user", "agent", "run", "app", "session", "since", "until", "as_of")
+_FILTERS = (
+    *("types", "kinds", "user", "agent", "run", "app", "session", "slot"),
+    *("since", "until", "as_of"),
+)
 _TEXTS = ("slot", "kind", "user", "agent", "run", "app", "body")
 _STATES = {"batch": 0, "retired": None, "hold": False}
 
@@ -140,6 +143,13 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.FindsTwice),
         _memory(broken.CountsFromTheEnd),
         _memory(broken.MissesIds),
+    ],
+    "test_ids_are_found_by_their_first_digits": [
+        _memory(broken.AnyDigits),
+        _memory(broken.DigitsOfPairs),
+        _memory(broken.IdsOfAll),
+        _memory(broken.IdsWithoutEnd),
+        _memory(broken.CapitalDigits),
     ],
     "test_each_member_of_a_filter_counts": [
         *(_memory(broken.ignores(name)) for name in (*_FILTERS, "retired", "held")),

@@ -233,8 +233,9 @@ def test_what_came_with_an_import_stays_with_it(store: Store) -> None:
 
     def sources(ledger: Ledger) -> dict[str, Logged]:
         with ledger.reading() as view:
-            found = {one.record.id: one for one in view.get([r.id for r in records]).values()}
-            return {name: view.at([one.row.batch])[one.row.batch] for name, one in found.items()}
+            found = view.get([record.id for record in records])
+            told = view.told_at([one.row.batch for one in found.values()])
+            return {name: told[one.row.batch] for name, one in found.items()}
 
     assert {one.record for one in sources(target).values()} == {opening}
     with target.reading() as view:
@@ -266,11 +267,11 @@ def test_attack_a_strangers_bank_raises_nobodys_trust() -> None:
     Carrier(store=store, origin=stranger, target=target).carry()
     with target.reading() as view:
         (found,) = view.get([records[0].id]).values()
-        source = view.at([found.row.batch])[found.row.batch].model
+        source = view.told_at([found.row.batch])[found.row.batch].model
         assert isinstance(source, Source)
         assert source.trust is TrustClass.EXTERNAL
         assert view.said_of(records[0].id) == []
-        assert view.said_of(view.at([found.row.batch])[found.row.batch].record.id) == []
+        assert view.said_of(view.told_at([found.row.batch])[found.row.batch].record.id) == []
         assert view.places([opening.id]) == {}
 
 

@@ -1,24 +1,16 @@
 """Converting memory from one format to another, sealed on the way, read back at the end."""
 
-import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from blake3 import blake3
 
 from satchel.actions.config import Settings
-from satchel.actions.verifying import VerifyOptions, verify
-from satchel.disk.spool import CHUNK
+from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
 from satchel.errors import (
     EmptyInputError,
-    LossError,
-    MalformedError,
-    TargetError,
-    TargetExistsError,
     UnreadableError,
     UsageError,
     VerificationError,
@@ -39,11 +31,18 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.writing import (
+    NEVER,
+    chosen_format,
+    digest_of,
+    read_back,
+    refuse_existing,
+    write,
+)
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
 """Profiles that choose a format by another name."""
 
-NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
 _UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.ENTRIES_ONLY, Outcome.INCOMPLETE})
 
 
@@ -124,10 +123,7 @@ def convert(
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
     _refuse_same(source, output)
-    if os.path.lexists(output) and not asked.overwrite:
-        raise TargetExistsError(
-            "the target exists already", file=str(output), hint="Use --force to replace it."
-        )
+    refuse_existing(output, overwrite=asked.overwrite)
     before, size = digest_of(source)
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
@@ -145,7 +141,7 @@ def convert(
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)
         target = Target(output, overwrite=asked.overwrite)
-        _write(writer, records, target, writing, asked)
+        write(writer, records, target, writing, whole=asked.fail_on_loss)
         counts = records.counts
     if digest_of(source)[0] != before:
         raise UnreadableError(
@@ -169,26 +165,23 @@ def convert(
         same_seal=keep,
         source_outcome=verdict.outcome.value if verdict else None,
         signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
-        read_back=_read_back(output, writer, settings, verdict, asked, deep=deep),
+        read_back=read_back(
+            output,
+            writer,
+            policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
+            request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
+            verdict.outcome if verdict else None,
+        ),
     )
 
 
 def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
-    name = asked.target_format or formats.by_suffix(output.name)
+    name = asked.target_format
     if asked.profile is not None:
         if asked.profile not in PROFILES:
             raise UsageError(f"no profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}.")
         name = PROFILES[asked.profile]
-    if name is None:
-        raise UsageError(
-            "the output's name does not say its format",
-            file=str(output),
-            hint="Use --to, or end the name in .pam.jsonl, .pam or .pam.cbor.",
-        )
-    found = formats[name]
-    if not found.info.traits.writes:
-        raise UsageError(f"{name} can be read, but not written")
-    return name, found
+    return chosen_format(output, name)
 
 
 def _refuse_same(source: Path, output: Path) -> None:
@@ -251,83 +244,3 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
                 + [f"--unsafe-accept {found}" for found in refused]
             ),
         )
-
-
-def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
-    """Return the error of a file that does not verify."""
-    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
-    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
-    return kind(
-        f"the file is {verdict.outcome}: {worst.message}",
-        file=name,
-        line=worst.line,
-        byte=worst.byte,
-        field=worst.field,
-        hint="See: satchel verify --deep.",
-    )
-
-
-def _write(
-    writer: Format, records: RecordSet, target: Target, writing: Writing, asked: ConvertOptions
-) -> None:
-    if asked.fail_on_loss:
-        trial = Writing(
-            limits=writing.limits, keys=writing.keys, header=writing.header, report=Report()
-        )
-        with _scratch(target.path) as scratch:
-            writer.write(records, Target(scratch), trial)
-        if trial.report.total:
-            fields = sorted({loss.name for loss in trial.report.losses.values()})
-            raise LossError(
-                f"{trial.report.total} values would be lost: {', '.join(fields)}",
-                file=str(target.path),
-                hint="Leave --fail-on-loss out to write what fits.",
-            )
-    writer.write(records, target, writing)
-
-
-@contextmanager
-def _scratch(beside: Path) -> Iterator[Path]:
-    scratch = beside.with_name(f".{beside.name[:64]}.{secrets.token_hex(8)}.trial")
-    try:
-        yield scratch
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def _read_back(
-    output: Path,
-    writer: Format,
-    settings: Settings,
-    source: Verification | None,
-    asked: ConvertOptions,
-    *,
-    deep: bool,
-) -> str | None:
-    """Verify what is now on the disk; a file that does not verify is taken away again.
-
-    Records that were sealed just now were proved one by one then: that their bytes are on the
-    disk, which the body hash under the signature says, is all that is left to show of them.
-    """
-    if not writer.info.traits.sealed:
-        return None
-    options = VerifyOptions(deep=deep, keys=asked.trusted_keys, on_progress=asked.on_progress)
-    verdict = verify(output, settings, options)
-    if verdict.outcome in NEVER and (source is None or source.outcome not in NEVER):
-        output.unlink(missing_ok=True)
-        raise TargetError(
-            f"what was written reads back as {verdict.outcome}; it was removed",
-            file=str(output),
-            hint="The disk may be failing.",
-        )
-    return verdict.outcome.value
-
-
-def digest_of(path: Path) -> tuple[str, int]:
-    """Return the digest and size of a file."""
-    found, size = blake3(), 0
-    with Place(path).open() as stream:
-        while chunk := stream.read(CHUNK):
-            found.update(chunk)
-            size += len(chunk)
-    return f"blake3:{found.hexdigest()}", size

@@ -65,14 +65,15 @@ def open_bank_in(
     settings: Settings, store: Store, wanted: str | None = None, *, writes: bool = False
 ) -> OpenBank:
     """Return one bank of a store that is open; see ``opened_bank``."""
-    bank = _chosen(settings, store, wanted)
+    bank = chosen_bank(settings, store, wanted)
     ledger = open_ledger(settings, store, bank, writes=writes)
     with store.reading() as reader:
         name = name_of(reader, bank)
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
 
 
-def _chosen(settings: Settings, store: Store, wanted: str | None) -> str:
+def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
+    """Return the id of the bank of a store that is meant; see ``opened_bank``."""
     wanted = wanted or settings.options.store.bank or None
     if wanted is not None:
         return find_bank(store, wanted)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.signing import read_public_key
+from satchel.errors import MalformedError, VerificationError
 from satchel.seal.artifact.body import Progress
 from satchel.seal.judging import verify_file
-from satchel.seal.verify.verification import Verification
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import Outcome, Verification
 from satchel.seal.verify.verifying import Request
 
 
@@ -34,15 +36,35 @@ def verify(path: Path, settings: Settings, options: VerifyOptions | None = None)
         UsageError: If the entry asked for is not in it.
     """
     asked = options or VerifyOptions()
-    keys = frozenset(read_public_key(key) for key in asked.keys)
-    return verify_file(
-        path,
-        settings.policy(keys, asked.threshold),
-        Request(
-            deep=asked.deep,
-            require_fresh=asked.require_fresh or settings.options.verify.require_fresh,
-            entry=asked.entry,
-            limits=settings.options.limits,
-            on_progress=asked.on_progress,
-        ),
+    return verify_file(path, policy_of(settings, asked), request_of(settings, asked))
+
+
+def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
+    """Return whose signature is enough."""
+    keys = frozenset(read_public_key(key) for key in options.keys)
+    return settings.policy(keys, options.threshold)
+
+
+def request_of(settings: Settings, options: VerifyOptions) -> Request:
+    """Return how far to look."""
+    return Request(
+        deep=options.deep,
+        require_fresh=options.require_fresh or settings.options.verify.require_fresh,
+        entry=options.entry,
+        limits=settings.options.limits,
+        on_progress=options.on_progress,
+    )
+
+
+def refusal(verdict: Verification, name: str) -> MalformedError | VerificationError:
+    """Return the error for a file that nobody can put up with."""
+    worst = next(found for found in verdict.findings if found.outcome is verdict.outcome)
+    kind = MalformedError if verdict.outcome is Outcome.MALFORMED else VerificationError
+    return kind(
+        f"the file is {verdict.outcome}: {worst.message}",
+        file=name,
+        line=worst.line,
+        byte=worst.byte,
+        field=worst.field,
+        hint="See: satchel verify --deep.",
     )

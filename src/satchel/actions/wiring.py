@@ -62,11 +62,11 @@ def writer_key(settings: Settings) -> SigningKey:
 def open_ledger(settings: Settings, store: Store, bank: str, *, writes: bool = False) -> Ledger:
     """Open one bank of a store."""
     writer = writer_key(settings) if writes else None
-    trusted = _owners(settings, bank)
+    trusted = known_owners(settings, bank)
     return Ledger(store, bank, writer=writer, witness=witness_of(settings), trusted=trusted)
 
 
-def _owners(settings: Settings, bank: str) -> frozenset[str]:
+def known_owners(settings: Settings, bank: str) -> frozenset[str]:
     """Return the keys that this machine believes to own a bank: its own, and those bound to it.
 
     One that is trusted for any bank does not count: its holder could adopt them all.

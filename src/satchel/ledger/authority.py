@@ -131,6 +131,12 @@ class Authority:
         return key in self.owners or key in self.writers
 
 
+def starts_epoch(record: Sealed) -> bool:
+    """Tell whether a record is a decision, whether it counts or not."""
+    model = record.model if record.type == "config" else None
+    return isinstance(model, Config) and model.action in DECISIONS
+
+
 def founding(bank: Sealed) -> Authority:
     """Return who may sign when only the first record is there.
 

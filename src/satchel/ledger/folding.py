@@ -12,7 +12,8 @@ import is undone. Source: docs/spec/5-log.md, 5.8.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -48,16 +49,28 @@ class Effect(NamedTuple):
     sweeps: list[Sweep]
 
 
-class Retirement(NamedTuple):
-    """What ended the time in which a record was current."""
+class Said(NamedTuple):
+    """What one status record says of a record."""
 
     place: int
-    """From where in the log on."""
+    """From where on it counts."""
 
     seq: int
-    """Place of the status record that says so; before ``place`` where it came with an import."""
+    """Where it stands; not the same where it came with an import."""
 
     state: str
+    by: str | None
+    """Id of the record that takes the place of the one it speaks of."""
+
+
+class Unchanged(NamedTuple):
+    """What somebody saw, and builds on."""
+
+    size: int
+    """Records in the log then."""
+
+    records: Sequence[tuple[str, int]]
+    """Ids and places of the records whose standing counts."""
 
 
 @dataclass(slots=True)
@@ -85,6 +98,7 @@ class _Event(NamedTuple):
     seq: int
     state: str
     batch: Batch | None
+    by: str | None
 
     def place(self) -> int | None:
         """Return the place from which it counts."""
@@ -103,6 +117,7 @@ class Fold:
 
         self._lock = threading.Lock()
         self._events: dict[str, tuple[_Event, ...]] = {}
+        self._replaced: dict[str, list[str]] = {}  # by what took their place
         self._batches: dict[str, Batch] = {}
         self._starts: list[int] = []
         self._spans: list[tuple[int, Batch]] = []
@@ -160,6 +175,49 @@ class Fold:
             retired = PENDING
         return Standing(retired, hold)
 
+    def said(self, identity: str, seq: int, size: int) -> list[Said]:
+        """Return what was said of a record when the log had ``size`` records, in order."""
+        events = self._events.get(identity, ())
+        batch = self._batch_at(seq)
+        if batch is not None:
+            events += self._events.get(batch.source, ())
+        found = (Said(event.place() or 0, event.seq, event.state, event.by) for event in events)
+        counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
+        return sorted(said for said in found if said[:2] in counted)
+
+    def versions(self, identity: str, size: int) -> set[str]:
+        """Return the ids of all records that took one another's place, up to and from one."""
+        found, waiting = {identity}, [identity]
+        while waiting:
+            one = waiting.pop()
+            before = [each for each in self._replaced.get(one, ()) if one in self._by(each, size)]
+            new = {*before, *self._by(one, size)} - found
+            found |= new
+            waiting += new
+        return found
+
+    def _by(self, identity: str, size: int) -> set[str]:
+        """Return what took the place of a record."""
+        events = [event for event in self._events.get(identity, ()) if event.by is not None]
+        counted = {seq for _, seq, _ in self._counted(events, size)}
+        return {event.by for event in events if event.by is not None and event.seq in counted}
+
+    def is_same(self, was: Unchanged, size: int, changing: AbstractSet[str] = frozenset()) -> bool:
+        """Tell whether nothing was said since of what somebody builds on.
+
+        Args:
+            was: What was seen.
+            size: How long the log is now.
+            changing: Ids of records of which something is about to be said.
+        """
+        for identity, seq in was.records:
+            batch = self._batch_at(seq)
+            if identity in changing or (batch is not None and batch.source in changing):
+                return False
+            if self.standing(identity, seq, was.size) != self.standing(identity, seq, size):
+                return False
+        return True
+
     def batch_number(self, seq: int) -> int:
         """Return the number of the batch that a place belongs to; 0 for none."""
         batch = self._batch_at(seq)
@@ -195,23 +253,19 @@ class Fold:
         """Return the place of the record by which a record was erased."""
         return self._erased.get(identity)
 
-    def retirement(self, identity: str, seq: int, size: int) -> Retirement | None:
+    def retirement(self, identity: str, seq: int, size: int) -> Said | None:
         """Return what retired a record when the log had ``size`` records; None while it stands."""
         found = None
-        for place, said, state in sorted(self._counted(self._all_events(identity, seq), size)):
-            if state in RETIRING and found is None:
-                found = Retirement(place, said, state)
-            elif state == "restored":
+        for said in self.said(identity, seq, size):
+            if said.state in RETIRING:
+                found = found or said
+            elif said.state == "restored":
                 found = None
         return found
 
     def said_of(self, identity: str, size: int) -> list[int]:
         """Return the places of the status records that name a record, where they count."""
         return [seq for _, seq, _ in sorted(self._counted(self._events.get(identity, ()), size))]
-
-    def open_imports(self, size: int) -> list[str]:
-        """Return the ids of the source records of imports that were not complete."""
-        return [name for name, batch in self._batches.items() if batch.is_open(size)]
 
     def open_spans(self, size: int) -> list[tuple[int, int]]:
         """Return first and last places of stretches with all records that are not visible yet.
@@ -236,8 +290,10 @@ class Fold:
         seq, identity, model = fact
         batch = self._batch_at(seq)
         if isinstance(model, Status):
-            event = _Event(seq, model.state, batch)
+            event = _Event(seq, model.state, batch, model.by)
             self._events[model.target] = (*self._events.get(model.target, ()), event)
+            if model.by is not None:
+                self._replaced.setdefault(model.by, []).append(model.target)
             if batch is None:
                 effect.targets.append(model.target)
                 self._sweep(model.target, event, effect)
@@ -263,6 +319,10 @@ class Fold:
             batch.closed = seq
             effect.sweeps.extend(Sweep(*span, Was.PENDING, retired=None) for span in batch.spans)
             effect.targets.extend(self._targets(batch))
+            for target in self._targets(batch):
+                for event in self._events[target]:
+                    if event.batch is batch:
+                        self._sweep(target, event, effect)
 
     def _targets(self, batch: Batch) -> list[str]:
         """Return the records that an import says something of."""
@@ -281,8 +341,8 @@ class Fold:
             effect.targets.extend(self._targets(batch))
         for span in batch.spans:
             if event.state in RETIRING:
-                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.seq))
-                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.seq))
+                effect.sweeps.append(Sweep(*span, Was.CURRENT, retired=event.place()))
+                effect.sweeps.append(Sweep(*span, Was.PENDING, retired=event.place()))
             elif event.state == "restored":
                 again = None if batch.closed is not None else PENDING
                 effect.sweeps.append(Sweep(*span, Was.RETIRED, retired=again))

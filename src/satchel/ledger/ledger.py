@@ -12,20 +12,21 @@ import msgspec
 
 from satchel.disk.forks import in_child
 from satchel.errors import ReadOnlyStoreError, SatchelError
-from satchel.ledger.appending.tickets import (
-    Logging,
-    Ticket,
-    looked_at,
-    require_appendable,
-    with_models,
-)
 from satchel.ledger.authority import Authority, admission, founding, with_configs
 from satchel.ledger.batches import group_of
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.targets import emptied_by
-from satchel.ledger.folding import FOLDED, Fact, Fold
+from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
 from satchel.ledger.view import View
+from satchel.ledger.waiting import (
+    Logging,
+    Ticket,
+    looked_at,
+    require_appendable,
+    require_given,
+    with_models,
+)
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank, Model
@@ -113,6 +114,7 @@ class Ledger:
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
+        given: Unchanged | None = None,
     ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
@@ -121,8 +123,10 @@ class Ledger:
             batch: Id of the source record of the import that they belong to, which is in the log;
                 they stay invisible until ``batches.closing`` of it is appended.
             side: Unlogged values to set in the same moment, or to remove.
+            given: What the records build on; nothing is appended when it is so no more.
 
         Raises:
+            ChangedError: If what was given is not so any more.
             MalformedError: If a record is not what a reader would accept.
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
@@ -135,7 +139,7 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        ticket = Ticket(looked_at(records), batch, side or {})
+        ticket = Ticket(looked_at(records), batch, side or {}, given)
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -157,8 +161,7 @@ class Ledger:
         removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            tree = self._tree(reader, found)
-            yield View(reader, found.head, tree, found.fold, found.verdict, removed)
+            yield View(reader, found, self._tree(reader, found), removed)
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
@@ -221,6 +224,7 @@ class Ledger:
                     "this machine knows none of the bank's owners",
                     hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
                 )
+            require_given(found, waiting)
             after = self._commit(writing, found, waiting)
         self._acknowledge(after, waiting[0].emptied)
 
@@ -252,8 +256,9 @@ class Ledger:
             changes, sweeps = self._folded(writing, fold, rows, [model for _, model in records])
             tree = self._tree(writing, found) if found else None
             emptied = emptied_by(writing, self.bank, tree, fold, records)
-            leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-            nodes = grown(frontier, leaves)
+            nodes = grown(
+                frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
+            )
             counts = Counter(found.head.counts if found else {})
             counts.update(row.type for row in rows)
             head = Head(
@@ -280,6 +285,8 @@ class Ledger:
                 side={**side, **emptied.side},
             )
             writing.append(self.bank, commit)
+            if sweeps and changes:  # what is said of one record counts after what is said of all
+                writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
             waiting[0].emptied = emptied.places
         except BaseException:
             fold.forget_from(before)

@@ -1,26 +1,30 @@
 """Reading a bank: what a store nominates, proved record by record before it is handed out."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
 from satchel.errors import VerificationError
-from satchel.ledger.blobs import verified
-from satchel.ledger.epochs import Verdict
-from satchel.ledger.folding import Fold, Retirement
-from satchel.ledger.heads import require_leaves, require_logged
+from satchel.ledger.erasure.returning import Erased
+from satchel.ledger.folding import Said, Unchanged
+from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.memory.records import Model
+from satchel.ports.blobs import verified
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
 from satchel.ports.vectors import Generation, Given
-from satchel.seal.log import Head
+from satchel.seal.log import LeafProof
 from satchel.seal.proved_tree import ProvedTree
-from satchel.seal.records import Sealed
+from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.tree import audit_holds
 
 _TOGETHER = 256
+
+Likely = Callable[[bytes], bool]
+"""Tells whether a record with these canonical bytes could be wanted."""
+
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
@@ -66,27 +70,21 @@ class View:
     """One consistent, verified view of a bank."""
 
     def __init__(
-        self,
-        reader: Reader,
-        head: Head,
-        tree: ProvedTree,
-        fold: Fold,
-        verdict: Verdict,
-        removed: Sequence[int] = (),
+        self, reader: Reader, found: TrustedHead, tree: ProvedTree, removed: Sequence[int] = ()
     ) -> None:
-        self.head: Final = head
-        """The signed head that everything here is proved by."""
-        self.standing: Final = verdict.standing
+        self.head: Final = found.head
+        """The head that everything here is proved by."""
+        self.signed: Final = found.stored.signed
+        """The same head with its signature, as canonical JSON."""
+        self.standing: Final = found.verdict.standing
         """Whether the bank is this machine's own, or a stranger's."""
-        self.notes: Final = verdict.notes
+        self.notes: Final = found.verdict.notes
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
         self._reader = reader
         self._tree = tree
-        self._fold = fold
-        self._bank = head.bank
-        # From where the log was taken up again it has other records, which nobody removed.
-        end = verdict.given_up.size if verdict.given_up is not None else head.size
-        self._removed = removed[: bisect_left(removed, end)]
+        self._fold = found.fold
+        self._bank = found.head.bank
+        self._erased = Erased(found, removed)
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -97,8 +95,53 @@ class View:
         rows = self._reader.get(self._bank, ids)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
-    def scan(self, wanted: Filter = _ALL, *, after: int = -1) -> Iterator[Logged]:
+    def at(self, places: Sequence[int]) -> list[Logged]:
+        """Return the records at places of the log, in its order; those not to be seen are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows = self._reader.at(self._bank, places)
+        return self._proved(sorted(rows, key=attrgetter("seq")))
+
+    def starting(self, digits: str, *, limit: int) -> list[Logged]:
+        """Return some records whose hash starts with hexadecimal digits.
+
+        Each is proved. That the store knows no other is its word.
+
+        Raises:
+            VerificationError: If one is not what was logged, or starts otherwise.
+        """
+        found = self.get(self._reader.ids(self._bank, digits, limit=limit))
+        for identity, logged in found.items():
+            if not identity.startswith(PREFIX + digits):
+                raise _misled(logged.row)
+        return list(found.values())
+
+    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+        """Return what was said of a record, now or when the log had so many records."""
+        size = self.head.size if as_of is None else min(as_of, self.head.size)
+        return self._fold.said(logged.record.id, logged.seq, size)
+
+    def versions(self, identity: str) -> set[str]:
+        """Return the ids of what took one another's place, up to and from a record."""
+        return self._fold.versions(identity, self.head.size)
+
+    def unchanged(self, records: Iterable[Logged]) -> Unchanged:
+        """Return what an append has to be given that builds on the standing of records."""
+        seen = [(logged.record.id, logged.row.seq) for logged in records]
+        return Unchanged(self.head.size, seen)
+
+    def scan(
+        self, wanted: Filter = _ALL, *, after: int = -1, likely: Likely | None = None
+    ) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
+
+        Args:
+            wanted: Which.
+            after: Start after this place.
+            likely: Tells by the bytes of a record, before it is proved, whether the caller could
+                want it; only with a filter that wants records of some sort.
 
         Where the filter wants records of all sorts, none can be hidden: each place that the store
         leaves out has to have a reason in the log.
@@ -107,6 +150,8 @@ class View:
             VerificationError: If one is not what was logged, or is hidden.
         """
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if likely is not None:
+            rows = (row for row in rows if row.body is None or likely(row.body))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq
@@ -150,8 +195,8 @@ class View:
         require_leaves(self._tree, self._bank, rows)
         return {row.id: row.seq for row in rows}
 
-    def at(self, places: Sequence[int]) -> dict[int, Logged]:
-        """Return records by their places, in order; those that are erased are left out.
+    def told_at(self, places: Sequence[int]) -> dict[int, Logged]:
+        """Return the records at places of which the log itself speaks, such as its statuses.
 
         Raises:
             VerificationError: If one is missing, or not what was logged.
@@ -162,7 +207,7 @@ class View:
     def said_of(self, identity: str, as_of: int | None = None) -> list[Logged]:
         """Return the status records that name a record and count, in the order they count in."""
         places = self._fold.said_of(identity, self.head.size if as_of is None else as_of)
-        found = self.at(places) if places else {}
+        found = self.told_at(places) if places else {}
         return [found[place] for place in places]
 
     def rows(self, places: Sequence[int]) -> list[Row]:
@@ -173,7 +218,7 @@ class View:
             for row in self._at(sorted(set(places)))
         ]
 
-    def retirement(self, row: Row, as_of: int | None = None) -> Retirement | None:
+    def retirement(self, row: Row, as_of: int | None = None) -> Said | None:
         """Return what ended the time in which a record was current; None while it is."""
         size = self.head.size if as_of is None else as_of
         return self._fold.retirement(row.id, row.seq, size)
@@ -181,11 +226,11 @@ class View:
     def erasure(self, identity: str) -> Logged | None:
         """Return the record by which a record was erased, or that says so of one elsewhere."""
         place = self._fold.erased_at(identity)
-        return None if place is None or place >= self.head.size else self.at([place])[place]
+        return None if place is None or place >= self.head.size else self.told_at([place])[place]
 
     def open_imports(self) -> list[str]:
         """Return the ids of the source records of imports that are not complete."""
-        return self._fold.open_imports(self.head.size)
+        return [one.source for one in self.imports() if not one.complete]
 
     def returned(self) -> list[tuple[int, str]]:
         """Return the places and ids of records that this machine erased and that are back.
@@ -193,13 +238,10 @@ class View:
         So it is when a store was put back from before they were erased.
         """
         found = list[tuple[int, str]]()
-        for start in range(0, len(self._removed), _TOGETHER):
-            rows = self._at(self._removed[start : start + _TOGETHER])
-            found += [
-                (row.seq, row.id)
-                for row in rows
-                if row.body is not None and not self._fold.is_erased(row.id, self.head.size)
-            ]
+        for start in range(0, len(self._erased.removed), _TOGETHER):
+            rows = self._at(self._erased.removed[start : start + _TOGETHER])
+            back = (row for row in rows if row.body is not None and row not in self._erased)
+            found += [(row.seq, row.id) for row in back]
         return found
 
     def imports(self) -> list[Import]:
@@ -263,6 +305,27 @@ class View:
         ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
 
+    def proofs(self, ids: Sequence[str]) -> dict[str, LeafProof]:
+        """Return the proofs that records were logged, by id, also of those that nobody sees.
+
+        Records that are not in the log are left out.
+
+        Raises:
+            VerificationError: If the store does not prove one.
+        """
+        rows = self._reader.get(self._bank, ids)
+        require_leaves(self._tree, self._bank, rows)
+        paths = self._tree.paths([row.seq for row in rows])
+        root, found = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        for row in rows:
+            path = [node.hex() for node in paths[row.seq]]
+            proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
+            leaf = proof.leaf(self._bank)
+            if not audit_holds(leaf, row.seq, self.head.size, paths[row.seq], root):
+                raise VerificationError(f"the stored tree does not prove record {row.seq}")
+            found[row.id] = proof
+        return found
+
     def blob(self, digest: str) -> Iterator[bytes]:
         """Yield the pieces of a blob; its last piece only when all of them have the digest.
 
@@ -278,38 +341,13 @@ class View:
         proved = []
         for row, logged in zip(rows, found, strict=True):
             if logged is None:
-                self._require_erased(row)
+                self._erased.require_reason(row)
                 continue
-            self._require_kept(row)
+            self._erased.require_kept(row)
             own = self._derived(row, *logged)
             if pending or own.retired != PENDING:
                 proved.append(Logged(*logged, own))
         return proved
-
-    def _require_erased(self, row: Row) -> None:
-        if not self._fold.is_erased(row.id, self.head.size):
-            raise VerificationError(
-                f"record {row.seq} is empty, and nobody erased it",
-                hint="The store was changed from outside. See: satchel doctor.",
-            )
-
-    def _require_kept(self, row: Row) -> None:
-        """Refuse the bytes of a record that was erased, by the log or on this machine."""
-        if self._fold.has_erasures and self._fold.is_erased(row.id, self.head.size):
-            raise VerificationError(
-                f"record {row.seq} was erased, and has its bytes again",
-                hint="The store was changed from outside. See: satchel doctor --repair.",
-            )
-        if self._is_removed(row.seq):
-            raise VerificationError(
-                f"record {row.seq} was erased on this machine, and the store that was put back has"
-                " it again",
-                hint="An owner erases it once more: satchel banks accept-loss.",
-            )
-
-    def _is_removed(self, seq: int) -> bool:
-        at = bisect_left(self._removed, seq)
-        return at < len(self._removed) and self._removed[at] == seq
 
     def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
         """Return the columns of a record, and refuse a store that has others."""

@@ -133,6 +133,7 @@ class Filter:
     run: str | None = None
     app: str | None = None
     session: str | None = None
+    slot: str | None = None
     since: str | None = None
     """First moment, included."""
 
@@ -176,15 +177,16 @@ class Filter:
     @property
     def is_plain(self) -> bool:
         """Whether it wants rows of all sorts, so that each one that is left out has a reason."""
-        own = (self.types, self.kinds, self.user, self.agent, self.run, self.app, self.session)
-        return all(one is None for one in (*own, self.since, self.until))
+        whose = (self.user, self.agent, self.run, self.app, self.session)
+        own = (self.types, self.kinds, *whose, self.slot, self.since, self.until)
+        return all(one is None for one in own)
 
     def _speaks_of(self, row: Row) -> bool:
         if self.types is not None and row.type not in self.types:
             return False
         if self.kinds is not None and row.kind not in self.kinds:
             return False
-        for name in ("user", "agent", "run", "app", "session"):
+        for name in ("user", "agent", "run", "app", "session", "slot"):
             wanted = getattr(self, name)
             if wanted is not None and getattr(row, name) != wanted:
                 return False

@@ -140,6 +140,13 @@ class Reader(Protocol):
         """Return the rows with these ids, in no order; those that are not there are left out."""
         ...
 
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        """Return the ids whose hash starts with hexadecimal digits, sorted, and no more than asked.
+
+        Without digits that is any id; digits that no hash has (capitals too) find none.
+        """
+        ...
+
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         """Return the rows at these places of the log, in no order."""
         ...

@@ -1,6 +1,6 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -17,7 +17,12 @@ _FIRST, _MOST = 8, 256
 
 
 def taken(
-    adapter: Format, place: Place, reading: Reading, *, nonces: Nonces = random_nonce
+    adapter: Format,
+    place: Place,
+    reading: Reading,
+    *,
+    nonces: Nonces = random_nonce,
+    through: Callable[[Model], Model] | None = None,
 ) -> Iterator[Sealed]:
     """Yield the records of a place, in its order, each sealed.
 
@@ -26,6 +31,7 @@ def taken(
         place: Where to read.
         reading: The bounds, and where losses and the fields around the records go.
         nonces: Where the nonces of drafts come from.
+        through: What each draft goes through before it is sealed.
 
     Raises:
         InputError: If a record has no canonical form or is over a bound; names file and line, and
@@ -34,6 +40,8 @@ def taken(
     number = 0
     for items in _together(adapter.read(place, reading)):
         drafts = [item for item in items if not isinstance(item, Sealed)]
+        if through is not None:
+            drafts = [through(draft) for draft in drafts]
         made = seal_many(drafts, nonces=nonces, limits=reading.limits)
         for item in items:
             try:

@@ -103,6 +103,40 @@ class ProvedTree:
             raise VerificationError(f"the log's first {size} records cannot be proved")
         return Frontier(size, peaks.values()).root
 
+    def paths(self, places: Sequence[int]) -> dict[int, list[bytes]]:
+        """Return the audit path of each leaf; whoever hands one out checks it first.
+
+        Args:
+            places: Places of the log, each below the size.
+
+        Raises:
+            VerificationError: If a node is missing.
+        """
+        ways = {place: self._way(place) for place in places}
+        wanted = {position(node) for below, _ in ways.values() for node in below}
+        stored = self.fetch(sorted(wanted)) if wanted else {}
+        found = dict[int, list[bytes]]()
+        for place, (below, beside) in ways.items():
+            nodes = [stored.get(position(node)) for node in below]
+            if None in nodes:
+                raise VerificationError(f"what proves record {place} is missing")
+            found[place] = [node for node in nodes if node is not None] + beside
+        return found
+
+    def _way(self, place: int) -> tuple[list[Node], list[bytes]]:
+        """Return the nodes beside the way from a leaf to its peak, and what is beside that."""
+        peaks = peaks_of(self.size)
+        own = next(n for n, (height, i) in enumerate(peaks) if place >> height == i)
+        below = [(height, place >> height ^ 1) for height in range(peaks[own][0])]
+        after = [self._peaks[peak] for peak in peaks[own + 1 :]]
+        beside = []
+        if after:
+            node = after.pop()
+            while after:
+                node = node_hash(after.pop(), node)
+            beside.append(node)
+        return below, beside + [self._peaks[peak] for peak in reversed(peaks[:own])]
+
     def _hold(self, given: dict[Node, bytes]) -> bool:
         """Tell whether all of some nodes are in the tree; then they are proved from now on.
 

@@ -20,6 +20,7 @@ from satchel.ports.blobs import Pieces
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores._nearest import nearest
 
 _NO_HEAD = StoredHead(b"", b"")
@@ -77,6 +78,10 @@ class _View:
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         wanted = set(ids)
         return [row for row in self._rows(bank) if row.id in wanted]
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        start = ID_PREFIX + digits
+        return sorted(row.id for row in self._rows(bank) if row.id.startswith(start))[:limit]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         rows = self._rows(bank)

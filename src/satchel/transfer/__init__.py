@@ -1,1 +1,1 @@
-"""Moving memory into and out of banks."""
+"""Moving memory between banks, files and stores."""

@@ -68,7 +68,7 @@ class Arrivals:
         place = logged.row.batch
         if not place or self.external:
             return self._batches[_OWN]
-        source = view.at([place])[place]
+        source = view.told_at([place])[place]
         name = source.record.id
         if name not in self._batches:
             self._take(there, name, source)

@@ -16,13 +16,13 @@ import msgspec
 
 from satchel.errors import SlotTakenError
 from satchel.ledger.batches import closing
-from satchel.ledger.blobs import verified
 from satchel.ledger.erasure.targets import ERASABLE, blobs_named
 from satchel.ledger.folding import MOST_IN_GROUP
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import Logged, View
 from satchel.memory.records import State, Status
 from satchel.memory.times import now
+from satchel.ports.blobs import verified
 from satchel.ports.rows import HOLDS, RETIRING, Filter
 from satchel.ports.store import Store
 from satchel.seal.records import Sealed

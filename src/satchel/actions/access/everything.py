@@ -204,7 +204,7 @@ class _Found:
         if place not in self._sources:
             if len(self._sources) >= _MOST_KEPT:
                 self._sources.clear()
-            self._sources |= view.at([place])
+            self._sources |= view.told_at([place])
         return self._sources[place]
 
 

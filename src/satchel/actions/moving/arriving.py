@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from satchel.actions.config import Settings
-from satchel.actions.converting import NEVER, digest_of, refusal, require_trust
-from satchel.actions.verifying import VerifyOptions, verify
-from satchel.errors import EmptyInputError, TargetError, UnreadableError
+from satchel.actions.converting import require_trust
+from satchel.actions.verifying import VerifyOptions, refusal, verify
+from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
 from satchel.ports.format import Reading
@@ -23,6 +23,8 @@ from satchel.seal.artifact.body import Progress
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.screening import Screening
+from satchel.transfer.writing import NEVER, digest_of
 
 _SDK = "pam_sdk"
 
@@ -36,8 +38,10 @@ class Arriving:
         name: What to call it.
         format_: The name of its format; None to recognise it.
         on_progress: Called with bytes done and bytes there are.
+        scrub: Whether secrets are replaced by tokens.
 
     Raises:
+        UsageError: If secrets are to be replaced in a sealed file.
         InputError: If it cannot be read or is empty.
         UnknownFormatError: If no format recognises it.
     """
@@ -49,6 +53,8 @@ class Arriving:
         name: str,
         format_: str | None,
         on_progress: Progress | None,
+        *,
+        scrub: bool = False,
     ) -> None:
         self.name = name
         self.digest, self.size = digest_of(path)
@@ -62,6 +68,16 @@ class Arriving:
         self._place = Place(path, on_progress)
         self.format = format_ or formats.recognise(self._place)
         self.is_sealed = formats[self.format].info.traits.sealed
+        if scrub and self.is_sealed:
+            raise UsageError(
+                "what was sealed cannot be changed on its way in",
+                file=name,
+                hint="Import it as it is, or scrub it where it comes from.",
+            )
+        self._scrub = scrub
+        self.screening = Screening(scrub=scrub)
+        """What was found out about secrets in it."""
+
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
@@ -95,12 +111,15 @@ class Arriving:
         Raises:
             InputError: If a record cannot be taken in, naming file, line and record.
         """
+        self.screening = Screening(scrub=self._scrub)
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.path, self.reading.limits) as found:
-                yield from found
+                for record in found:
+                    self.screening(record.model)
+                    yield record
         else:
-            adapter = formats[self.format]
-            yield from taken(adapter, self._place, self.reading, nonces=nonces)
+            adapter, through = formats[self.format], self.screening
+            yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

@@ -54,6 +54,9 @@ class ImportOptions:
     mirror: bool = False
     """Delete what the source has no longer; other versions overwrite then."""
 
+    scrub_secrets: bool = False
+    """Replace secrets by tokens; otherwise they are only counted."""
+
     dry_run: bool = False
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
     """Verdicts on a sealed input that are put up with."""
@@ -97,6 +100,12 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     banks: list[BankImported]
     losses: list[Loss]
     notes: list[str]
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them went in as they are."""
+
     source_outcome: str | None = None
     """The verdict on a sealed input."""
 
@@ -139,7 +148,8 @@ def import_file(
     with ExitStack() as stack:
         path = stack.enter_context(spooled(source))
         name = "standard input" if source is None else str(source)
-        arriving = Arriving(settings, path, name, asked.source_format, asked.on_reading)
+        scrub, tell = asked.scrub_secrets, asked.on_reading
+        arriving = Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -162,6 +172,8 @@ def import_file(
         banks=list(work.banks.values()),
         losses=list(arriving.report.losses.values()),
         notes=arriving.report.notes,
+        secrets=arriving.screening.found,
+        secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
         dry_run=asked.dry_run,
     )
@@ -193,8 +205,8 @@ class _Work:
         )
         self._plans: dict[str, Plan] = {}
         self._open: dict[str, OpenBank] = {}
-        words = (arriving.digest, arriving.format, self._rules.mode, str(asked.mirror), wanted)
-        self._words = " ".join(map(str, words))
+        words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
+        self._words = " ".join(map(str, (*words, asked.scrub_secrets)))
         self._journal = new_journal(self._words)
         self._begun: dict[str, Journal] = {}
 

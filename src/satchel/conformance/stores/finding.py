@@ -17,12 +17,13 @@ from satchel.conformance.stores.bench import (
     bench,
     columns,
     memory,
+    named,
     places_of,
 )
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Edge, Model, SessionEvent
-from satchel.ports.rows import Filter, Row
+from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.store import Change, Reader
 
 
@@ -51,11 +52,36 @@ def test_places_and_ids_are_found_whatever_is_asked(
         assert listed == [row.columns() for row in rows[after + 1 :]]
 
 
+def test_ids_are_found_by_their_first_digits(store: StoreSubject) -> None:
+    """As many as are asked for, sorted; of this bank, whatever its neighbour has."""
+    with bench(store) as both:
+        rows = both.append(*map(memory, range(300)))
+        both.append(*map(memory, range(300)), bank=OTHER)
+        ids = sorted(row.id for row in rows)
+        assert both.same(lambda reader: reader.ids(BANK, "", limit=1000)) == ids
+        for identity in ids[::29]:
+            digits = identity.removeprefix("blake3:")
+            for length in (1, 2, 3, 7, 8, 64):
+                start = digits[:length]
+                found = both.same(partial(_started, digits=start, limit=1000))
+                assert found == [each for each in ids if each.startswith(f"blake3:{start}")]
+                assert both.same(partial(_started, digits=start, limit=2)) == found[:2]
+        whole = ids[0].removeprefix("blake3:")
+        odd = ("blake3:", ids[0], whole + "0", "A", "A" * 64, "g", " ", "0 ", "%", "_", "\0", "٣")
+        for digits in odd:
+            assert both.same(partial(_started, digits=digits, limit=9)) == []
+
+
+def _started(reader: Reader, digits: str, limit: int) -> list[str]:
+    return reader.ids(BANK, digits, limit=limit)
+
+
 _DAY, _NEXT, _LAST = (f"2026-01-0{day}T00:00:00.000000Z" for day in (1, 2, 3))
 _MEMBERS: dict[str, list[Any]] = {
     "types": [frozenset({"semantic"}), frozenset({"edge", "semantic"}), frozenset()],
     "kinds": [frozenset({"a"}), frozenset({"a", "b"}), frozenset()],
     **{name: ["a", "b", ""] for name in ("user", "agent", "run", "app", "session")},
+    "slot": [slot_of(named("1")), slot_of(named("1", user=None)), "", "a"],
     "since": [_NEXT],
     "until": [_LAST],
     "as_of": [0, 3, 6, 100],
@@ -106,6 +132,7 @@ def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
     drafts += [Semantic(text="x", occurred_at=day) for day in (_DAY, _NEXT, _LAST)]
     drafts += [SessionEvent(event="message", session=word, text="x") for word in ("a", "b", "")]
     drafts += [Edge(source="a", target="b", kind="a")]
+    drafts += [named("1"), named("2"), named("1", user=None)]
     size = len(drafts)
     with bench(store) as both:
         both.append(*drafts)

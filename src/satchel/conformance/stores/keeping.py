@@ -193,6 +193,7 @@ _QUESTIONS: tuple[Callable[[Reader], Any], ...] = (
     lambda reader: reader.counts(OTHER),
     lambda reader: reader.nodes(OTHER, range(5)),
     lambda reader: reader.at(OTHER, range(5)),
+    lambda reader: reader.ids(OTHER, "", limit=5),
     lambda reader: reader.scan(OTHER, ALL),
     lambda reader: reader.neighbours(OTHER, "a", incoming=False),
     lambda reader: reader.candidates(OTHER, "memory", limit=9),

@@ -146,13 +146,14 @@ def test_an_erasure_is_committed_with_its_rows_or_not_at_all(store: StoreSubject
 def test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else(store: StoreSubject) -> None:
     """As a repair does it: bytes that came back go with their words, links and vectors."""
     with bench(store) as both:
-        rows = _three(both)
+        turns = (SessionEvent(event="message", session="s", text=text) for text in ("sailing", "y"))
+        rows = [*_three(both), *both.append(*turns)]
         for each in (both.oracle, both.store):
             with each.writing() as writing:
-                writing.rewrite(BANK, [row.erased() for row in rows])
+                writing.rewrite(BANK, [row.erased() for row in rows[:4]])
         both.same_all()
         with both.store.reading() as reader:
-            assert places_of(reader.candidates(BANK, "harbour", limit=9)) == []
+            assert places_of(reader.candidates(BANK, "harbour sailing", limit=9)) == []
             if both.store.traits.vectors:
                 assert reader.vectors.generations(BANK) == {}
 

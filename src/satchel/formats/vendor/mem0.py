@@ -95,7 +95,8 @@ class Mem0:
             _note_what_is_missing(reading, count)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
-        container, report = _container(records), writing.report
+        report = writing.report
+        container = _container(records, report)
         shape = container.get("shape", "results")
         runs = container.get("runs", [])
         _count_what_has_no_place(records, report)
@@ -201,21 +202,29 @@ def _note_what_is_missing(reading: Reading, count: int) -> None:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _container(records: RecordSet) -> Row:
+def _container(records: RecordSet, report: Report) -> Row:
     """Return the fields around the records, when one Mem0 file was the only source."""
-    found = [source.value for source in records.of("source")]
-    if len(found) == 1 and found[0].get("format") == NAME:
-        return dict(found[0].get("container", {}))
+    if records.count("source") == 1:
+        for source in records.of("source"):
+            if source.value.get("format") == NAME:
+                return dict(source.value.get("container", {}))
+        return {}
+    for source in records.of("source"):
+        container = source.value.get("container", {})
+        if source.value.get("format") == NAME and "fields" in container:
+            reason = "the memories of several files have one place for what was around them"
+            report.lost("container", reason, example=source.id)
     return {}
 
 
 def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
     for section, count in records.counts.items():
-        if section not in TYPED_SECTIONS:
+        kind = TYPED_SECTIONS.get(section)
+        if kind is None:
             report.lost(section, "Mem0 has no such section", count=count)
-    for record in records:
-        if record.type not in _MEMORY_TYPES and record.type not in _OF_THE_TRANSFER:
-            report.lost(record.type, "Mem0 has no such records", example=record.id)
+        elif kind not in _MEMORY_TYPES and kind not in _OF_THE_TRANSFER:
+            for record in records.of(kind):
+                report.lost(kind, "Mem0 has no such records", example=record.id)
 
 
 def _rows(records: RecordSet, runs: list[int], report: Report) -> Iterator[Row]:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from satchel.errors import ErasureRefusedError
-from satchel.ledger.appending.tickets import Logging
 from satchel.ledger.examining import opened_body
 from satchel.ledger.folding import Fold
 from satchel.ledger.heads import require_leaves
+from satchel.ledger.waiting import Logging
 from satchel.memory.parts import Component
 from satchel.memory.records import Erasure
 from satchel.ports.rows import PENDING, Row
-from satchel.ports.store import Writer
+from satchel.ports.store import Reader, Writer
 from satchel.seal.proved_tree import ProvedTree
 
 ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
@@ -79,12 +79,20 @@ def emptied_by(
         _require_erasable(fold, row)
     if not rows:
         return Emptied([], {})
+    return Emptied(sorted(row.seq for row in rows), left_to_do(writing, bank, rows))
+
+
+def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, bytes | None]:
+    """Return the side values that go with emptying rows, in the same commit.
+
+    They say what ``finishing`` has to do, and take away what could tell the records again.
+    """
     side: dict[str, bytes | None] = {UNFINISHED: b""}
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
-    if next(iter(writing.blobs.listed(bank)), None) is not None:
+    if next(iter(reader.blobs.listed(bank)), None) is not None:
         named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
-        side |= {BLOB + digest: b"" for digest in named if writing.blobs.has(bank, digest)}
-    return Emptied(sorted(row.seq for row in rows), side)
+        side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}
+    return side
 
 
 def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:

@@ -33,6 +33,7 @@ _KINDS: Kinds = (
 _SELECT = "SELECT " + ", ".join(f"record.{name}" for name in _COLUMNS) + " FROM record"  # noqa: S608 - our own names
 _MATCHING = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
 _MOST_TERMS = 200
+_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
 
@@ -67,6 +68,16 @@ class View(Statements):
         sql = f"{_SELECT} WHERE bank = {number} AND id IN "
         wanted = [raw_id(identity) for identity in ids]
         return [_row(found) for found in self._in(sql, wanted, _KINDS)]
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        number = self._number(bank)
+        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+            return []
+        ends = [bytes.fromhex(digits.ljust(_DIGITS, filler)) for filler in "0f"]
+        # The plus keeps SQLite from going through the whole bank instead of a stretch of ids.
+        sql = "SELECT id FROM record WHERE id BETWEEN ? AND ? AND +bank = ? ORDER BY id LIMIT ?"
+        found = self._all(sql, *ends, number, limit, kinds=(bytes,))
+        return [ID_PREFIX + identity.hex() for (identity,) in found]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         first = self._number(bank) << SEQ_BITS
@@ -209,8 +220,9 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     for name, values in (("type", wanted.types), ("kind", wanted.kinds)):
         if values is not None:
             yield f"{name} IN ({', '.join('?' * len(values))})", sorted(values)
-    for name in ("user", "agent", "run", "app", "session"):
-        value = getattr(wanted, name)
+    slot = raw_slot(wanted.slot)
+    for name in ("user", "agent", "run", "app", "session", "slot"):
+        value = slot if name == "slot" else getattr(wanted, name)
         if value is not None:
             yield f"{name} = ?", [value]
     if wanted.since is not None:

@@ -213,7 +213,10 @@ class Transaction(View):
             after = set[int]()
             for row in rows:
                 place = first + row.seq
-                after.update(self._next_place(number, row))
+                for _, run, session, _ in self._in(_ERASED, [place], _ERASED_KINDS):
+                    was = Row(seq=0, id="", type="", at="", body=None, run=run, session=session)
+                    after.update(self._next_place(number, row, thread_of(was)))
+                after.update(self._next_place(number, row, thread_of(row)))
                 self._all("DELETE FROM record WHERE place = ?", place)
                 self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, place)
                 self._all("DELETE FROM words WHERE rowid = ?", place)
@@ -225,8 +228,7 @@ class Transaction(View):
             for place in sorted(after):  # their index row holds the words of those before them
                 self._index_again(number, place, place)
 
-    def _next_place(self, number: int, row: Row) -> list[int]:
-        thread = thread_of(row)
+    def _next_place(self, number: int, row: Row, thread: tuple[str, str] | None) -> list[int]:
         return [] if thread is None else self._after(number, thread, (number << SEQ_BITS) + row.seq)
 
     def _after(self, number: int, thread: tuple[str, str], place: int) -> list[int]:

@@ -16,6 +16,7 @@ from satchel.actions.config import Settings, load_settings
 from satchel.errors import SatchelError
 from satchel.seal.artifact.body import Progress as OnProgress
 
+_GIST, _SHORT = 100, 12
 _SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
 
@@ -122,7 +123,7 @@ def _joined(parts: Iterable[object], style: str) -> Text:
 
 def facts(rows: Iterable[tuple[str, object]]) -> None:
     """Print names and values in two columns."""
-    table([], ([Text(name, style="dim"), value] for name, value in rows))
+    table([], ([dim(name), value] for name, value in rows))
 
 
 def table(columns: list[str], rows: Iterable[list[object]]) -> None:
@@ -205,9 +206,40 @@ def bytes_in(path: Path) -> int:
         return 0
 
 
+def dim(text: str) -> Text:
+    """Return text from anywhere in a colour that steps back."""
+    shown = safe(text)
+    shown.stylize("dim")
+    return shown
+
+
+def gist(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    words = " ".join(text[: 4 * _GIST].split())
+    return words if len(words) <= _GIST else words[: _GIST - 1] + "…"
+
+
+def short(identity: str) -> str:
+    """Return as much of an id as a person types; enough for a bank of a million."""
+    return identity.removeprefix("blake3:")[:_SHORT]
+
+
+def print_raw(data: bytes) -> None:
+    """Print bytes as they are on stdout; on a terminal, so that they cannot drive it."""
+    if out.is_terminal:
+        out.print(safe(data.decode("utf-8", "backslashreplace")))
+        return
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+
+
 def count(number: int, word: str) -> str:
-    """Return ``1 record`` or ``2 records``."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    """Return ``1 record`` or ``2 records``, ``1 memory`` or ``2 memories``."""
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{number:,} {word if number == 1 else many}"
 
 
 def size(bytes_: int) -> str:

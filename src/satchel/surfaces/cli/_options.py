@@ -1,5 +1,6 @@
 """Options that several commands share, and the owner's key that some of them need."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -32,3 +33,12 @@ def owner_key(name: str | None) -> SigningKey:
     if made:
         message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
     return key
+
+
+def tell_secrets(found: Mapping[str, int], kept: int) -> None:
+    """Say which secrets were met, never what they are."""
+    if not found:
+        return
+    what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
+    done = "kept as they are; --scrub-secrets replaces them" if kept else "replaced"
+    message(f"secrets: {what}; {done}")

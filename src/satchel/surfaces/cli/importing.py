@@ -20,7 +20,7 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key
+from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key, tell_secrets
 from satchel.surfaces.cli.sealing import Acceptable
 from satchel.transfer.incoming.plan import OnConflict
 
@@ -61,6 +61,9 @@ def import_command(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
+    scrub: Annotated[
+        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done.")
     ] = False,
@@ -98,6 +101,7 @@ def import_command(
                 source_format=from_,
                 on_conflict=on_conflict,
                 mirror=mirror,
+                scrub_secrets=scrub,
                 dry_run=dry_run,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),
@@ -120,6 +124,7 @@ def _show(found: Imported) -> None:
         _show_bank(one)
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
 

@@ -13,7 +13,19 @@ import typer
 from typer.exceptions import TyperException
 
 from satchel.errors import SatchelError, TargetError, UsageError
-from satchel.surfaces.cli import about, banks, erasing, importing, keys, sealing
+from satchel.surfaces.cli import (
+    about,
+    banks,
+    changing,
+    copies,
+    erasing,
+    exporting,
+    importing,
+    keys,
+    remembering,
+    sealing,
+    showing,
+)
 from satchel.surfaces.cli._console import ReaderGoneError, print_error, print_json, state
 
 _INTERRUPTED = 130
@@ -74,10 +86,15 @@ def options(
     state.home, state.config, state.store, state.debug = home, config, store, debug
 
 
+remembering.add_to(app)
+showing.add_to(app)
+changing.add_to(app)
 sealing.add_to(app)
 keys.add_to(app)
 banks.add_to(app)
 importing.add_to(app)
+exporting.add_to(app)
+copies.add_to(app)
 erasing.add_to(app)
 about.add_to(app)
 

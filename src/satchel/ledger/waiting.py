@@ -1,11 +1,13 @@
-"""What waits to be appended, looked at before it waits."""
+"""What waits to be appended to a log, and what it builds on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from satchel.errors import MalformedError, SatchelError, UsageError
-from satchel.ledger.authority import DECISIONS
-from satchel.memory.records import Config, Model
+from satchel.errors import ChangedError, MalformedError, SatchelError, UsageError
+from satchel.ledger.authority import starts_epoch
+from satchel.ledger.folding import Unchanged
+from satchel.ledger.heads import TrustedHead
+from satchel.memory.records import Model, Status
 from satchel.seal.batches import open_many
 from satchel.seal.records import Sealed
 
@@ -21,7 +23,10 @@ class Ticket:
 
     records: Sequence[Logging]
     batch: str | None = None
+    """Id of the source record of the import that they belong to."""
+
     side: Mapping[str, bytes | None] = field(default_factory=dict)
+    given: Unchanged | None = None
     places: list[int] = field(default_factory=list)
     emptied: list[int] = field(default_factory=list)
     """Places of the records that its commit erased."""
@@ -42,15 +47,31 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
         raise UsageError(f"a record of type {wrong.type} is kept beside the log")
     if batch is not None and any(record.type == "erasure" for record in records):
         raise UsageError("an erasure cannot be undone, so it is no part of an import")
-    if any(_starts_epoch(record) for record in records):
+    if any(map(starts_epoch, records)):
         raise UsageError("a decision about the whole bank is not appended like a record")
+
+
+def require_given(found: TrustedHead, waiting: Sequence[Ticket]) -> None:
+    """Refuse an append that builds on what changed, also by one that is committed with it.
+
+    Raises:
+        ChangedError: If there is one.
+    """
+    changing = set[str]()
+    for ticket in waiting:
+        given = ticket.given
+        if given is not None and not found.fold.is_same(given, found.head.size, changing):
+            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+        models = [model for _, model in ticket.records]
+        changing.update(model.target for model in models if isinstance(model, Status))
 
 
 def looked_at(records: Sequence[Sealed]) -> list[Logging]:
     """Return records as their own bytes have them: what is logged once cannot be taken back.
 
     Raises:
-        MalformedError: If one is not what a reader would accept.
+        MalformedError: If a record is not what a reader would accept.
+        LimitError: If one is too large.
     """
     opened = open_many(records)
     for (found, _), record in zip(opened, records, strict=True):
@@ -62,8 +83,3 @@ def looked_at(records: Sequence[Sealed]) -> list[Logging]:
 def with_models(records: Sequence[Sealed]) -> list[Logging]:
     """Return records that were just made, with their values."""
     return [(record, record.model) for record in records]
-
-
-def _starts_epoch(record: Sealed) -> bool:
-    model = record.model if record.type == "config" else None
-    return isinstance(model, Config) and model.action in DECISIONS

@@ -1,0 +1,122 @@
+"""What a bank holds, in numbers."""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from satchel.actions.memories.listing import Progress
+from satchel.actions.memories.values import CURRENT, state_of
+from satchel.actions.opened import OpenBank
+from satchel.actions.wiring import local_path
+from satchel.disk.private import database_files
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.times import now
+from satchel.ports.rows import Filter
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """A bank in numbers."""
+
+    id: str
+    name: str | None
+    records: int
+    """In its log, of all types."""
+
+    memories: int
+    """That are current and not held back."""
+
+    types: dict[str, int]
+    """Of those, by component."""
+
+    users: dict[str, int]
+    """Of those, by the user that they belong to; most first."""
+
+    providers: dict[str, int]
+    """Of those, by the product that they come from; most first."""
+
+    tags: dict[str, int]
+    """Of those, by label; most first."""
+
+    states: dict[str, int]
+    """All memories, those in the past too, by state."""
+
+    held: int
+    """In quarantine."""
+
+    logged: dict[str, int]
+    """Records of the log by type, as the signed head counts them."""
+
+    imports: int
+    oldest: str | None
+    """When the first of the current memories happened or was made."""
+
+    newest: str | None
+    bytes: int
+    """Of the memories as they were sealed, those in the past too."""
+
+    store_bytes: int | None
+    """Of the store's files, with all its banks; None where it is no file here."""
+
+
+def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
+    """Count a bank's memories, each proved to be in the log.
+
+    Args:
+        bank: The bank.
+        progress: Told how many places of the log were looked at, and of how many.
+    """
+    with bank.ledger.reading() as view:
+        head, moment = view.head, now()
+        types, users, providers = Counter[str](), Counter[str](), Counter[str]()
+        tags, states = Counter[str](), Counter[str]()
+        held, size, oldest, newest = 0, 0, None, None
+        wanted = Filter(types=frozenset(Component), retired=True, held=True)
+        for logged in view.scan(wanted):
+            row, entry = logged.row, logged.model
+            if progress is not None:
+                progress(row.seq, head.size)
+            state = state_of(view, logged, moment=moment)
+            states[state] += 1
+            held += row.hold
+            size += len(logged.record.body)
+            if state != CURRENT or row.hold or not isinstance(entry, Entry):
+                continue
+            types[row.type] += 1
+            if row.user is not None:
+                users[row.user] += 1
+            if entry.origin is not None and entry.origin.provider is not None:
+                providers[entry.origin.provider] += 1
+            tags.update(set(entry.tags))
+            if row.moment is not None:
+                oldest = row.moment if oldest is None else min(oldest, row.moment)
+                newest = row.moment if newest is None else max(newest, row.moment)
+    return Stats(
+        id=bank.id,
+        name=bank.name,
+        records=head.size,
+        memories=types.total(),
+        types=_most_first(types),
+        users=_most_first(users),
+        providers=_most_first(providers),
+        tags=_most_first(tags),
+        states=_most_first(states),
+        held=held,
+        logged=head.counts,
+        imports=head.counts.get("source", 0),
+        oldest=oldest,
+        newest=newest,
+        bytes=size,
+        store_bytes=_store_bytes(local_path(bank.settings.store)),
+    )
+
+
+def _most_first(counted: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _store_bytes(path: Path | None) -> int | None:
+    if path is None:
+        return None
+    return sum(found.st_size for found in database_files(path).values())

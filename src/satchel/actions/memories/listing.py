@@ -1,0 +1,209 @@
+"""Listing the memories of a bank, page by page."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+
+import msgspec
+
+from satchel.actions.memories.drafting import moment as moment_from
+from satchel.actions.memories.values import Memory, has_expired, key_of, memory_of, moment_of
+from satchel.actions.opened import OpenBank
+from satchel.errors import UsageError, ValueRefusedError
+from satchel.ledger.view import Likely, Logged, View
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.ports.rows import Filter
+from satchel.seal.encoding.jcs import canonical
+
+MOST = 10_000
+"""Memories on one page at most."""
+
+_FIRST_STRETCH = 256
+_GROWTH = 8
+
+Progress = Callable[[int, int], None]
+"""Is told how many places of the log were looked at, and of how many."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which memories are to be listed; an absent member wants all."""
+
+    types: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    """All of them have to be there."""
+
+    kind: str | None = None
+    key: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    since: object = None
+    """First moment, included: of when it happened, or else was made. As ``drafting.moment``."""
+
+    until: object = None
+    """Last moment, not included."""
+
+    as_of: int | None = None
+    """How the bank was when its log had this many records."""
+
+    everything: bool = False
+    """Also what was replaced or forgotten, has expired, or is held back."""
+
+    oldest_first: bool = False
+    """The order of the log; else the newest come first."""
+
+    after: int | None = None
+    """Go on after this place of the log, in the order of the listing."""
+
+    limit: int = 50
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page of memories."""
+
+    memories: list[Memory]
+    next: int | None = None
+    """What ``after`` has to be for the next page; None when this is the last."""
+
+    size: int
+    """Records in the log that it was read from."""
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+
+def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None = None) -> Listing:
+    """Return a page of memories, each proved to be in the log.
+
+    Args:
+        bank: The bank.
+        wanted: Which.
+        progress: Told how far the work is.
+
+    Raises:
+        UsageError: If a time names no moment, a type is none, or a number is out of range.
+    """
+    chosen = _filter(wanted)
+    with bank.ledger.reading() as view:
+        size = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
+        moment = moment_of(view, wanted.as_of)
+        choose = _Choice(wanted, moment)
+        more = wanted.limit + 1  # one more tells whether there is another page
+        if wanted.oldest_first:
+            found = _forwards(view, chosen, choose, more, size, progress)
+        else:
+            found = _backwards(view, chosen, choose, more, size, progress)
+        shown = [
+            memory_of(view, logged, moment=moment, as_of=wanted.as_of)
+            for logged in found[: wanted.limit]
+        ]
+    there_is_more = len(found) > wanted.limit
+    return Listing(memories=shown, next=shown[-1].place if there_is_more else None, size=size)
+
+
+class _Choice:
+    """What a store cannot look for."""
+
+    def __init__(self, wanted: Wanted, moment: str) -> None:
+        self.after = wanted.after
+        self._wanted = wanted
+        self._moment = moment
+        texts = [*wanted.tags, *([wanted.key] if wanted.key is not None else [])]
+        self._texts = [_written(text) for text in texts]
+
+    @property
+    def likely(self) -> Likely | None:
+        """What tells by the bytes of a record whether it could be taken; None where all could."""
+        texts = self._texts
+        return (lambda body: all(text in body for text in texts)) if texts else None
+
+    def takes(self, logged: Logged) -> bool:
+        wanted, entry = self._wanted, logged.model
+        if not isinstance(entry, Entry):
+            return False
+        if wanted.key is not None and key_of(entry) != wanted.key:
+            return False
+        if not set(wanted.tags) <= set(entry.tags):
+            return False
+        return wanted.everything or not has_expired(logged, self._moment)
+
+
+def _written(text: str) -> bytes:
+    """Return a text as it stands in the canonical bytes of a record that has it."""
+    try:
+        return canonical(text)
+    except ValueRefusedError:  # a lone surrogate: no record has it
+        return b"\0"
+
+
+def _filter(wanted: Wanted) -> Filter:
+    for type_ in wanted.types:
+        if type_ not in set(Component):
+            raise UsageError(f"a memory's type is one of {', '.join(Component)}", field="type")
+    if not 1 <= wanted.limit <= MOST:
+        raise UsageError(f"a page has 1 to {MOST:,} memories", field="limit")
+    if wanted.as_of is not None and wanted.as_of < 0:
+        raise UsageError("a log has no fewer than 0 records", field="as_of")
+    return Filter(
+        types=frozenset(wanted.types or Component),
+        kinds=None if wanted.kind is None else frozenset({wanted.kind}),
+        user=wanted.user,
+        agent=wanted.agent,
+        run=wanted.run,
+        app=wanted.app,
+        since=None if wanted.since is None else moment_from(wanted.since, "since"),
+        until=None if wanted.until is None else moment_from(wanted.until, "until"),
+        as_of=wanted.as_of,
+        retired=wanted.everything,
+        held=wanted.everything,
+    )
+
+
+def _forwards(
+    view: View,
+    chosen: Filter,
+    choice: _Choice,
+    limit: int,
+    size: int,
+    progress: Progress | None,
+) -> list[Logged]:
+    found = list[Logged]()
+    after = -1 if choice.after is None else choice.after
+    for logged in view.scan(chosen, after=after, likely=choice.likely):
+        if progress is not None:
+            progress(logged.seq, size)
+        if choice.takes(logged):
+            found.append(logged)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _backwards(
+    view: View,
+    chosen: Filter,
+    choice: _Choice,
+    limit: int,
+    size: int,
+    progress: Progress | None,
+) -> list[Logged]:
+    """Look at stretches from the end on, each longer than the last, until there are enough."""
+    end = size if choice.after is None else max(0, min(choice.after, size))
+    found, stretch, before = list[Logged](), max(_FIRST_STRETCH, 2 * limit), end
+    while before > 0 and len(found) < limit:
+        start = max(0, before - stretch)
+        rows = view.scan(chosen, after=start - 1, likely=choice.likely)
+        some = deque[Logged](maxlen=limit - len(found))
+        for logged in takewhile(lambda each, end=before: each.seq < end, rows):  # type: ignore[misc]
+            if progress is not None:
+                progress(end - start, end)
+            if choice.takes(logged):
+                some.append(logged)
+        found += reversed(some)
+        before, stretch = start, stretch * _GROWTH
+    return found

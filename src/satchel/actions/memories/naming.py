@@ -1,0 +1,121 @@
+"""Which memory of a bank is meant: its id, or the first digits of that."""
+
+from satchel.errors import RetiredMemoryError, UnknownMemoryError, UsageError
+from satchel.ledger.view import Logged, View
+from satchel.memory.entries import Entry
+from satchel.memory.parts import is_id
+
+_PREFIX = "blake3:"
+_LEAST_DIGITS, _ID_LENGTH = 6, 71
+_MOST_SHOWN = 5
+_DIGITS = frozenset("0123456789abcdef")
+
+
+def find_record(view: View, wanted: str, field: str = "id") -> Logged:
+    """Return the record of any type that a person means.
+
+    Args:
+        view: Where to look.
+        wanted: Its id, or the first six digits or more of that.
+        field: What to call it in errors.
+
+    Raises:
+        UnknownMemoryError: If there is none.
+        UsageError: If there are several, or it is no id.
+    """
+    if len(wanted) == _ID_LENGTH and is_id(wanted):
+        found = list(view.get([wanted]).values())
+    else:
+        digits = wanted.removeprefix(_PREFIX).lower()
+        if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+            raise UsageError(
+                f"not the id of a memory: {_shown(wanted)!r}",
+                field=field,
+                hint=f"Give the id, or {_LEAST_DIGITS} of its first digits or more.",
+            )
+        found = view.starting(digits, limit=_MOST_SHOWN)
+    if not found:
+        raise UnknownMemoryError(
+            f"there is no memory {_shown(wanted)!r} in this bank",
+            field=field,
+            hint="See: satchel list. Another bank is named with --bank.",
+        )
+    if len(found) > 1:
+        ids = ", ".join(sorted(logged.record.id for logged in found))
+        raise UsageError(
+            f"several ids start with {wanted!r}", field=field, hint=f"Say which: {ids}"
+        )
+    return found[0]
+
+
+def find_memory(view: View, wanted: str, field: str = "id") -> Logged:
+    """Return the entry that a person means; ``find_record`` says how it is named.
+
+    Raises:
+        UnknownMemoryError: Also if it is a record of another type.
+    """
+    found = find_record(view, wanted, field)
+    if not isinstance(found.model, Entry):
+        raise UnknownMemoryError(
+            f"this is the id of a {found.record.type} record, not of a memory",
+            field=field,
+            hint=_OTHERWISE.get(found.record.type, "See: satchel list."),
+        )
+    return found
+
+
+_OTHERWISE = {"bank": "See: satchel banks list."}
+
+
+def current_memory(view: View, wanted: str) -> Logged:
+    """Return the entry that a person means, for a new version of it.
+
+    Raises:
+        RetiredMemoryError: If it has a newer version, was forgotten, or is held back.
+    """
+    found = find_memory(view, wanted)
+    if found.row.retired is not None:
+        raise not_current(view, found)
+    if found.row.hold:
+        raise RetiredMemoryError(
+            "the memory is held back until it is judged",
+            field="id",
+            hint="It can be forgotten, or released first.",
+        )
+    return found
+
+
+def not_current(view: View, logged: Logged) -> RetiredMemoryError:
+    """Return the refusal for what is no longer current, naming what is."""
+    newer = newest_of(view, logged)
+    if newer is not None:
+        identity = newer.record.id
+        return RetiredMemoryError(
+            "there is a newer version of the memory",
+            current=identity,
+            field="id",
+            hint=f"The current one is {identity}.",
+        )
+    return RetiredMemoryError(
+        "the memory is not current any more",
+        field="id",
+        hint="Bring it back first: satchel restore ID. See: satchel history ID.",
+    )
+
+
+def versions_of(view: View, logged: Logged) -> list[Logged]:
+    """Return the versions of a memory that took one another's place, in the order of the log."""
+    found = view.get(sorted(view.versions(logged.record.id)))
+    return sorted(found.values(), key=lambda each: each.seq)
+
+
+def newest_of(view: View, logged: Logged) -> Logged | None:
+    """Return the current version of a memory, where there is one."""
+    there = [each for each in versions_of(view, logged) if each.row.retired is None]
+    if not there and logged.row.slot is not None:
+        there = [found for found in [view.current(logged.row.slot)] if found is not None]
+    return there[-1] if there else None
+
+
+def _shown(wanted: str) -> str:
+    return wanted if len(wanted) <= _ID_LENGTH else wanted[:32] + "…"

@@ -1,0 +1,152 @@
+"""Remembering: a new memory, or a new version of the one that has its key already."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from satchel.actions.memories.drafting import Members, sealed_of
+from satchel.actions.memories.naming import find_memory
+from satchel.actions.memories.values import PROVIDER
+from satchel.actions.opened import OpenBank
+from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
+from satchel.ledger.view import Logged, View
+from satchel.memory.records import Status
+from satchel.memory.times import now
+from satchel.ports.rows import slot_of
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+
+MOST_TRIES = 100
+"""How often something is begun again because another writer was faster."""
+
+_OF_EACH_TIME = ("id", "nonce", "created_at", "updated_at")
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of something that was to be remembered."""
+
+    id: str
+    bank: str
+    """The bank's id."""
+
+    place: int
+    """Its place in the log."""
+
+    replaces: str | None = None
+    """Id of the version that it takes the place of."""
+
+    is_new: bool
+    """False where the very same was remembered under its key already, so nothing was written."""
+
+
+def remember(
+    bank: OpenBank,
+    members: Members,
+    *,
+    key: str | None = None,
+    parents: Sequence[str] = (),
+    actor: str | None = None,
+) -> Remembered:
+    """Keep a memory; when this returns it is durable.
+
+    Args:
+        bank: Where.
+        members: As ``drafting.sealed_of`` takes them. Without ``created_at`` it was made now.
+        key: A stable name that the caller gives it, unique for one owner (``scope``) and one
+            ``kind``: what is remembered under it again takes the place of what was. Of several
+            writers one is last; the versions of the others stay in the history.
+        parents: The memories it was drawn from: ids, or the first digits of them.
+        actor: Who says that an older version is replaced, such as ``agent:planner``.
+
+    Raises:
+        UnknownMemoryError: If a parent is not in the bank.
+        RetiredMemoryError: If a parent is held back.
+        EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``sealed_of``.
+    """
+    members = _keyed(members, key)
+    for turn in range(MOST_TRIES):
+        try:
+            return _remember(bank, members, parents, actor)
+        except (ChangedError, SlotTakenError):
+            if turn == MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _keyed(members: Members, key: str | None) -> dict[str, Any]:
+    if key is None:
+        return dict(members)
+    if not key.strip():
+        raise UsageError("a key cannot be empty", field="key")
+    if members.get("origin") is not None:
+        raise UsageError("the memory has an origin, which names it already", field="key")
+    return {**members, "origin": {"provider": PROVIDER, "id": key}}
+
+
+def _remember(
+    bank: OpenBank, members: dict[str, Any], parents: Sequence[str], actor: str | None
+) -> Remembered:
+    limits = bank.settings.options.limits
+    with bank.ledger.reading() as view:
+        said = {"created_at": now(), **members}
+        if parents:
+            said["parent_ids"] = parents_of(view, parents)
+        made = sealed_of(said, limits)
+        slot = slot_of(made.model)
+        there = view.current(slot) if slot is not None else None
+        if there is not None:
+            if _same(made, there):
+                return Remembered(id=there.record.id, bank=bank.id, place=there.seq, is_new=False)
+            made = sealed_of(_following(said, members, there), limits)
+        given = view.unchanged([there] if there is not None else [])
+    records = [made]
+    if there is not None:
+        records.append(superseding(there.record.id, made.id, actor=actor))
+    place = bank.ledger.append(records, given=given)[0]
+    return Remembered(
+        id=made.id,
+        bank=bank.id,
+        place=place,
+        replaces=there.record.id if there is not None else None,
+        is_new=True,
+    )
+
+
+def _following(said: dict[str, Any], members: dict[str, Any], there: Logged) -> dict[str, Any]:
+    """Return the members of a later version: made when the first was, and changed now."""
+    created = members.get("created_at") or there.record.value.get("created_at")
+    return {"updated_at": now(), **said, "created_at": created}
+
+
+def _same(made: Sealed, there: Logged) -> bool:
+    """Tell whether two say the same, whenever they were made."""
+    one, other = dict(made.value), dict(there.record.value)
+    for name in _OF_EACH_TIME:
+        one.pop(name, None)
+        other.pop(name, None)
+    return one == other and not there.row.hold
+
+
+def parents_of(view: View, wanted: Sequence[str]) -> list[str]:
+    """Return the ids of the memories that something is drawn from, each once.
+
+    Raises:
+        UnknownMemoryError: If one is not in the bank.
+        RetiredMemoryError: If one is held back: what is drawn from it would not be.
+    """
+    found = [find_memory(view, each, "parent_ids") for each in wanted]
+    if any(each.row.hold for each in found):
+        raise RetiredMemoryError(
+            "a parent is held back until it is judged", field="parent_ids", hint="Release it first."
+        )
+    return list(dict.fromkeys(each.record.id for each in found))
+
+
+def superseding(
+    old: str, new: str, *, reason: str | None = None, actor: str | None = None
+) -> Sealed:
+    """Return the record that says that one memory takes the place of another."""
+    return seal(
+        Status(target=old, state="superseded", by=new, reason=reason, actor=actor, at=now())
+    )

@@ -1,0 +1,164 @@
+"""The same calls for programs that await: each runs in a thread, and nothing else is different.
+
+A call that is cancelled while it is awaited may have begun already; then it goes on to its end,
+and what it writes is written. The ``CancelledError`` says so in a note. Look before doing it again,
+or give a memory a ``key``, under which doing it twice is the same as once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial, update_wrapper
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from satchel.api import bank as plain_bank
+from satchel.api import satchel as plain_satchel
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Plain = TypeVar("_Plain")
+
+_UNSURE = "The call may have begun, and goes on then: what it writes is written."
+
+
+async def _away(call: Callable[[], _R]) -> _R:
+    """Run a call in a thread."""
+    try:
+        return await asyncio.to_thread(call)
+    except asyncio.CancelledError as error:
+        error.add_note(_UNSURE)
+        raise
+
+
+def _awaited(
+    method: Callable[Concatenate[_Plain, _P], _R],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """Return a method that awaits one of the same arguments."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await _away(partial(method, self._plain, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+class Bank:
+    """As ``satchel.Bank``, awaited."""
+
+    def __init__(self, plain: plain_bank.Bank) -> None:
+        self._plain = plain
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._plain.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        return self._plain.name
+
+    remember = _awaited(plain_bank.Bank.remember)
+    update = _awaited(plain_bank.Bank.update)
+    correct = _awaited(plain_bank.Bank.correct)
+    forget = _awaited(plain_bank.Bank.forget)
+    restore = _awaited(plain_bank.Bank.restore)
+    show = _awaited(plain_bank.Bank.show)
+    raw = _awaited(plain_bank.Bank.raw)
+    history = _awaited(plain_bank.Bank.history)
+    stats = _awaited(plain_bank.Bank.stats)
+    list = _awaited(plain_bank.Bank.list)
+
+
+class Satchel:
+    """As ``satchel.Satchel``, awaited."""
+
+    def __init__(self, plain: plain_satchel.Satchel) -> None:
+        self._plain = plain
+
+    @classmethod
+    def open(
+        cls,
+        store: str | Path | None = None,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        bank: str | None = None,
+        passphrase: str | None = None,
+        read_only: bool = False,
+    ) -> "Opening":
+        """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
+
+        Args and Raises: as ``satchel.Satchel.open``.
+        """
+        return Opening(
+            partial(
+                plain_satchel.Satchel.open,
+                store,
+                home=home,
+                config=config,
+                bank=bank,
+                passphrase=passphrase,
+                read_only=read_only,
+            )
+        )
+
+    async def bank(self, name: str | None = None) -> Bank:
+        """Open a bank; see ``satchel.Satchel.bank``."""
+        return Bank(await _away(partial(self._plain.bank, name)))
+
+    async def create_bank(self, name: str) -> Bank:
+        """Start a bank; see ``satchel.Satchel.create_bank``."""
+        return Bank(await _away(partial(self._plain.create_bank, name)))
+
+    banks = _awaited(plain_satchel.Satchel.banks)
+    close = _awaited(plain_satchel.Satchel.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Opening(Awaitable[Satchel]):
+    """A store that is going to be open: to be awaited, or entered with ``async with``."""
+
+    def __init__(self, opening: Callable[[], plain_satchel.Satchel]) -> None:
+        self._opening = opening
+        self._opened: Satchel | None = None
+
+    def __await__(self) -> Generator[Any, None, Satchel]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Satchel:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await cast("Satchel", self._opened).close()
+
+    async def _open(self) -> Satchel:
+        opening = asyncio.ensure_future(asyncio.to_thread(self._opening))
+        try:
+            return Satchel(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_again)
+            raise
+
+
+def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
+    """Close what was opened for somebody who did not wait for it."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

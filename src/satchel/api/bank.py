@@ -1,0 +1,243 @@
+"""One bank, open: the verbs on its memories."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Unpack
+
+from satchel.actions.memories import changing, counting, remembering, showing
+from satchel.actions.memories import listing as lists
+from satchel.actions.memories.changing import Edit, Moved, Revised
+from satchel.actions.memories.counting import Stats
+from satchel.actions.memories.listing import Listing, Wanted
+from satchel.actions.memories.remembering import Remembered
+from satchel.actions.memories.showing import History, Shown
+from satchel.actions.opened import OpenBank
+from satchel.api.arguments import ListArguments, RememberArguments, UpdateArguments
+from satchel.api.lifetime import Lifetime
+from satchel.memory.entries import Entry
+from satchel.seal.encoding.domain import plain
+
+_OWNERS = ("user", "agent", "run", "app")
+_Moves = list[Moved]
+
+
+class Bank:
+    """The memory of one agent; ``Satchel.bank`` gives it.
+
+    May be used from any thread, and after a fork. When a call returns, what it did is durable.
+    Ids may be given whole, or by six of their first digits or more.
+    """
+
+    def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
+        self._opened = opened
+        self._lifetime = lifetime
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._opened.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        return self._opened.name
+
+    def remember(
+        self,
+        memory: str | Entry | Mapping[str, Any] | None = None,
+        **said: Unpack[RememberArguments],
+    ) -> Remembered:
+        """Keep a memory.
+
+        Args:
+            memory: Its words; or an entry such as ``Procedural(...)``; or members by name.
+            **said: What it says besides, which wins over an entry's own; and ``key``, ``actor``.
+
+        Raises:
+            EmptyInputError: If it says nothing.
+            UnknownMemoryError: If a parent is not in the bank.
+            UsageError: If a time names no moment, or the like; ``field`` says which.
+            ValueRefusedError: If a member has the wrong shape, or cannot be JSON.
+            LimitError: If it is too large.
+            StoreError: If the store cannot be written; then nothing was kept.
+        """
+        options = _known("remember", said, RememberArguments)
+        key, actor = options.pop("key", None), options.pop("actor", None)
+        parents = options.pop("parents", None) or ()
+        members = _members(memory)
+        members |= _said(options, members)
+        with self._lifetime.use():
+            return remembering.remember(
+                self._opened, members, key=_text(key), parents=_texts(parents), actor=_text(actor)
+            )
+
+    def update(
+        self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]
+    ) -> Revised:
+        """Give a memory a new version; the old one stays in its history.
+
+        Args:
+            memory: Its id.
+            text: What it says now; the same as before when None.
+            **said: What is different besides; None takes a member away. And ``reason``, ``actor``.
+
+        Raises:
+            RetiredMemoryError: If it has a newer version, which ``current`` names.
+            UnknownMemoryError: If there is no such memory.
+            SatchelError: As ``remember``.
+        """
+        edit, reason, actor = _edit(text, _known("update", said, UpdateArguments))
+        with self._lifetime.use():
+            return changing.update(self._opened, memory, edit, reason=reason, actor=actor)
+
+    def correct(
+        self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]
+    ) -> Revised:
+        """Put right a memory that was wrong: as ``update``, and the log says that it was.
+
+        Args and Raises: as ``update``.
+        """
+        edit, reason, actor = _edit(text, _known("correct", said, UpdateArguments))
+        with self._lifetime.use():
+            return changing.correct(self._opened, memory, edit, reason=reason, actor=actor)
+
+    def forget(
+        self,
+        *memories: str,
+        reason: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> _Moves:
+        """Say that memories are no longer wanted: all of them, or none. The log keeps their text.
+
+        Raises:
+            UnknownMemoryError: If one is not there, or is no memory.
+            RetiredMemoryError: If one has a newer version, which ``current`` names.
+        """
+        with self._lifetime.use():
+            return changing.forget(
+                self._opened, memories, reason=reason, actor=actor, dry_run=dry_run
+            )
+
+    def restore(
+        self,
+        *memories: str,
+        reason: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> _Moves:
+        """Make memories current again that were forgotten: all of them, or none.
+
+        Raises:
+            UnknownMemoryError: If one is not there, or is no memory.
+            RetiredMemoryError: If another version of one is current.
+        """
+        with self._lifetime.use():
+            return changing.restore(
+                self._opened, memories, reason=reason, actor=actor, dry_run=dry_run
+            )
+
+    def show(self, memory: str) -> Shown:
+        """Return a memory, or a record of another type, with all that is known of it.
+
+        Raises:
+            UnknownMemoryError: If there is none.
+        """
+        with self._lifetime.use():
+            return showing.show(self._opened, memory)
+
+    def raw(self, memory: str) -> bytes:
+        """Return the canonical bytes of a record, which its id is the hash of.
+
+        Raises:
+            UnknownMemoryError: If there is none.
+        """
+        with self._lifetime.use():
+            return showing.raw(self._opened, memory)
+
+    def history(self, memory: str, *, limit: int = 100) -> History:
+        """Return the newest versions of a memory, oldest first, and what was said of each.
+
+        Raises:
+            UnknownMemoryError: If there is no such memory.
+            UsageError: If ``limit`` is below 1.
+        """
+        with self._lifetime.use():
+            return showing.history(self._opened, memory, limit=limit)
+
+    def stats(self) -> Stats:
+        """Count what is in the bank; every memory is proved on the way."""
+        with self._lifetime.use():
+            return counting.stats(self._opened)
+
+    def list(self, **wanted: Unpack[ListArguments]) -> Listing:
+        """Return a page of memories, the newest first; it can be gone through like a list.
+
+        Args:
+            **wanted: Which, and how many: see ``ListArguments``.
+
+        Raises:
+            UsageError: If a time names no moment, or a number is out of range.
+        """
+        options = _known("list", wanted, ListArguments)
+        types, tags = options.pop("type", None), options.pop("tag", None)
+        asked = Wanted(types=_texts(types), tags=_texts(tags), **options)
+        with self._lifetime.use():
+            return lists.list_memories(self._opened, asked)
+
+
+def _known(verb: str, said: Any, arguments: Any) -> dict[str, Any]:
+    """Return arguments, once it is clear that there are such: else they would become members."""
+    for name in said:
+        if name not in arguments.__optional_keys__:
+            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    return dict(said)
+
+
+def _members(memory: str | Entry | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what was given in place of a text as members by name."""
+    if memory is None:
+        return {}
+    if isinstance(memory, str):
+        return {"text": memory}
+    return plain(memory) if isinstance(memory, Entry) else dict(memory)
+
+
+def _said(options: dict[str, Any], members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as members of an entry; owners are put into the scope there is."""
+    found = {**(options.pop("members", None) or {})}
+    owner = {name: options.pop(name) for name in _OWNERS if name in options}
+    found |= options
+    if isinstance(found.get("metadata"), Mapping):
+        found["metadata"] = dict(found["metadata"])
+    if isinstance(found.get("tags"), Collection) and not isinstance(found["tags"], str):
+        found["tags"] = [*found["tags"]]
+    if owner:
+        found["scope"] = {**(found.get("scope") or members.get("scope") or {}), **owner}
+    return found
+
+
+def _edit(text: str | None, options: dict[str, Any]) -> tuple[Edit, str | None, str | None]:
+    reason, actor = options.pop("reason", None), options.pop("actor", None)
+    add_tags, drop_tags = options.pop("add_tags", ()), options.pop("drop_tags", ())
+    parents = options.pop("parents", None)
+    members = _said(options, {})
+    if text is not None:
+        members["text"] = text
+    edit = Edit(
+        members=members,
+        add_tags=_texts(add_tags),
+        drop_tags=_texts(drop_tags),
+        parents=None if parents is None else _texts(parents),
+    )
+    return edit, reason, actor
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _texts(value: Any) -> Sequence[str]:
+    """Return one text, several or none as several."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

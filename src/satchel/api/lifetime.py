@@ -1,0 +1,54 @@
+"""From open to closed: nobody uses what is closed, and nothing is closed while it is used."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from satchel.disk.forks import in_child
+from satchel.errors import ClosedError
+
+
+class Lifetime:
+    """How long something can be used; from any thread, and after a fork.
+
+    Args:
+        end: Called once, when it was closed and nobody uses it any more.
+    """
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._closed = False
+        self._begin()
+        in_child(self._begin)
+
+    def _begin(self) -> None:
+        """Start with nobody using it: the threads of a parent are not here."""
+        self._change = threading.Condition()
+        self._inside = 0
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Keep it from being closed until the block ends.
+
+        Raises:
+            ClosedError: If it is closed.
+        """
+        with self._change:
+            if self._closed:
+                raise ClosedError("this was closed", hint="Open it again: Satchel.open().")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._inside -= 1
+                self._change.notify_all()
+
+    def close(self) -> None:
+        """Close it when nobody uses it any more; do nothing when it is closed."""
+        with self._change:
+            if self._closed:
+                return
+            self._closed = True
+            self._change.wait_for(lambda: self._inside <= 0)
+        self._end()

@@ -1,0 +1,145 @@
+"""The store with its banks, open."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from satchel.actions import banks
+from satchel.actions.banks import BankLine
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.opened import open_bank_in
+from satchel.actions.signing import signing_key
+from satchel.actions.starting import bank_to_fill
+from satchel.actions.wiring import has_store, opened_store
+from satchel.api.bank import Bank
+from satchel.api.lifetime import Lifetime
+from satchel.errors import ReadOnlyStoreError, UnknownBankError
+from satchel.ports.store import Store
+from satchel.seal.signing.key import SigningKey
+
+
+class Satchel:
+    """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
+
+    May be used from any thread, and after a fork, where it opens itself again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        lifetime: Lifetime,
+        *,
+        bank: str | None,
+        passphrase: str | None,
+        read_only: bool,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._lifetime = lifetime
+        self._wanted = bank
+        self._passphrase = passphrase
+        self._read_only = read_only
+
+    @classmethod
+    def open(
+        cls,
+        store: str | Path | None = None,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        bank: str | None = None,
+        passphrase: str | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open a store; it is made when it is not there.
+
+        Args:
+            store: A file, or an address such as ``sqlite:///path.db``; the configured one when
+                None.
+            home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when None.
+            config: The configuration file; the usual one when None.
+            bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
+            passphrase: Of the owner's key, which new banks need, where it has one.
+            read_only: Whether nothing is going to be written; then nothing is made, either.
+
+        Raises:
+            ConfigError: If the configuration is wrong.
+            UnknownBankError: If nothing is to be written, and there is no store.
+            StoreError: If it cannot be opened.
+        """
+        settings = load_settings(
+            home=Path(home) if home is not None else None,
+            config=Path(config) if config is not None else None,
+            store=str(store) if store is not None else None,
+        )
+        if read_only and not has_store(settings):
+            raise UnknownBankError("there is no store yet", file=settings.store)
+        stack = ExitStack()
+        opened = stack.enter_context(opened_store(settings, read_only=read_only))
+        return cls(
+            settings,
+            opened,
+            Lifetime(stack.close),
+            bank=bank,
+            passphrase=passphrase,
+            read_only=read_only,
+        )
+
+    def bank(self, name: str | None = None) -> Bank:
+        """Open a bank; the first of a store that has none is made.
+
+        Args:
+            name: Its name, its id, or the first six digits or more of that; the one that is meant
+                when None.
+
+        Raises:
+            UnknownBankError: If there are others, but not this one.
+            UsageError: If there are several, and none is named.
+            VerificationError: If it is not what this machine saw of it.
+        """
+        wanted = name or self._wanted
+        with self._lifetime.use():
+            if self._read_only:
+                opened = open_bank_in(self._settings, self._store, wanted)
+            else:
+                opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
+            return Bank(opened, self._lifetime)
+
+    def create_bank(self, name: str) -> Bank:
+        """Start a bank that the owner's key speaks for, which is made on first use.
+
+        Raises:
+            UsageError: If the name is empty, or a bank has it already.
+            ReadOnlyStoreError: If nothing is to be written.
+        """
+        with self._lifetime.use():
+            if self._read_only:
+                raise ReadOnlyStoreError("opened for reading", file=self._settings.store)
+            made = banks.create_bank(self._settings, name, self._owner())
+            opened = open_bank_in(self._settings, self._store, made.id, writes=True)
+            return Bank(opened, self._lifetime)
+
+    def banks(self) -> list[BankLine]:
+        """Return the banks of the store, each opened and proved."""
+        with self._lifetime.use():
+            return banks.list_banks(self._settings)
+
+    def close(self) -> None:
+        """Close it, when the calls under way have ended; it may be closed twice."""
+        self._lifetime.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _owner(self) -> SigningKey:
+        return signing_key(self._settings, passphrase=self._passphrase)[0]

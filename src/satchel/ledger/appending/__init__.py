@@ -1,1 +1,0 @@
-"""Appending to a log: what waits for its commit, and what is not taken."""

@@ -1,0 +1,216 @@
+"""``export`` and ``diff``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from satchel.actions.moving.exporting import (
+    Export,
+    ExportOptions,
+    export,
+    export_format,
+    selection,
+)
+from satchel.actions.opened import opened_bank
+from satchel.ports.report import Loss
+from satchel.seal.artifact.statement import SourceAgent
+from satchel.surfaces.cli._console import (
+    count,
+    facts,
+    line,
+    message,
+    print_json,
+    progress,
+    safe,
+    size,
+    state,
+)
+from satchel.surfaces.cli._options import InBank, Json, owner_key
+from satchel.transfer.comparing import Comparison, Only
+
+_LOSS = _DIFFERENT = 1
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("export")(export_command)
+    app.command("diff")(diff_command)
+
+
+def export_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    bank: InBank = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="Its format; from its name by default, or else pam."),
+    ] = None,
+    component: Annotated[
+        list[str] | None, typer.Option("--component", help="Only this component. Repeatable.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only what has this tag. Repeatable.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only what happened, or was made, from this date or time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only what happened, or was made, before this.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Only what belongs to this user, or to this agent.")
+    ] = None,
+    as_of: Annotated[
+        int | None, typer.Option("--as-of", help="As the bank was with so many records.")
+    ] = None,
+    sign_with: Annotated[
+        str | None, typer.Option("--sign-with", help="Name of the signing key.")
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsafe-unsigned", help="Do not sign an artifact.")
+    ] = False,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    fail_on_loss: Annotated[
+        bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Write a bank's current memory to a file, in any format that can be written.
+
+    An artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is signed, and shows that it came
+    out of the bank's log. What the format cannot hold is counted and named, and makes the exit
+    status 1. The bank is not changed.
+
+    Example: `satchel export --output memory.pam.jsonl --tag travel`
+    """
+    wanted = selection(
+        components=tuple(component or ()),
+        tags=tuple(tag or ()),
+        since=since,
+        until=until,
+        owner=owner,
+        as_of=as_of,
+    )
+    _, writer = export_format(output, format_)
+    signs = writer.info.traits.sealed and not unsigned and not dry_run
+    with (
+        opened_bank(state.settings, bank) as found,
+        progress("exporting", True, records=True) as tell,
+    ):
+        options = ExportOptions(
+            format=format_,
+            selection=wanted,
+            key=owner_key(sign_with) if signs else None,
+            overwrite=force,
+            fail_on_loss=fail_on_loss,
+            dry_run=dry_run,
+            source_agent=SourceAgent(name=agent) if agent else None,
+            progress=tell,
+        )
+        done = export(found, output, options)
+    if as_json:
+        print_json(done)
+    else:
+        _show_export(done)
+    return _LOSS if done.lost else 0
+
+
+def _show_export(done: Export) -> None:
+    what = "would write " if done.dry_run else ""
+    line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
+    rows: list[tuple[str, object]] = [
+        ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
+        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+    ]
+    if done.output_bytes is not None:
+        written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
+        rows.append(("written", written))
+    if done.signed_by:
+        rows.append(("signed by", done.signed_by))
+    if done.read_back:
+        rows.append(("read back", done.read_back))
+    facts(rows)
+    for note in done.notes:
+        message("note: ", note)
+    show_losses(done.losses, dry_run=done.dry_run)
+
+
+def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
+    """Name what did not make it."""
+    if not losses:
+        return
+    total = sum(loss.count for loss in losses)
+    verb = "would not" if dry_run else "did not"
+    message(f"{count(total, 'value')} {verb} make it:", style="yellow")
+    for loss in losses:
+        where = f" (such as {loss.examples[0]})" if loss.examples else ""
+        message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+
+
+def diff_command(
+    a: Annotated[str, typer.Argument(metavar="A", help="A bank, or a file in any format.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.")],
+    limit: Annotated[
+        int, typer.Option(help="How many differences of each kind to name; all are counted.")
+    ] = 20,
+    as_json: Json = False,
+) -> int:
+    """Compare the current memory of two banks or files.
+
+    Entries are the same when they say the same, whatever their ids. Exit status: 0 the same, 1
+    different.
+
+    Example: `satchel diff assistant memory.pam.jsonl`
+    """
+    from satchel.actions.moving.comparing import compare
+
+    found = compare(state.settings, a, b, limit=limit)
+    if as_json:
+        print_json(found)
+    else:
+        _show_comparison(found)
+    return 0 if found.is_same else _DIFFERENT
+
+
+def _show_comparison(found: Comparison) -> None:
+    line(
+        "the same: " if found.is_same else "different: ",
+        f"{found.same:,} the same, {found.only_a:,} only in A, {found.only_b:,} only in B, ",
+        f"{found.changed:,} changed",
+    )
+    facts(
+        [
+            ("A", f"{found.a}  {count(found.a_entries, 'memory')}"),
+            ("B", f"{found.b}  {count(found.b_entries, 'memory')}"),
+        ]
+    )
+    for one in found.first_only_a:
+        line(Text("- ", "red"), _shown(one))
+    _more(found.only_a, len(found.first_only_a), "only in A")
+    for one in found.first_only_b:
+        line(Text("+ ", "green"), _shown(one))
+    _more(found.only_b, len(found.first_only_b), "only in B")
+    for pair in found.first_changed:
+        line(Text("~ ", "yellow"), ", ".join(pair.fields))
+        line(Text("  - ", "red"), _shown(pair.a))
+        line(Text("  + ", "green"), _shown(pair.b))
+    _more(found.changed, len(found.first_changed), "changed")
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _more(number: int, shown: int, what: str) -> None:
+    if number > shown:
+        message(f"  and {number - shown:,} more {what}: --limit")
+
+
+def _shown(one: Only) -> Text:
+    named = f"  [{one.origin}]" if one.origin else ""
+    return safe(f"{one.id[7:19]} {one.type}{named}  {one.text or ''}".rstrip())

@@ -1,0 +1,294 @@
+"""Comparing two memories, banks or files: what only one has, and what differs in both.
+
+Entries are paired by id, then by content, then by the thing in the world that they speak of, then
+by what replaced what in a bank. Content is the canonical bytes without id and nonce, so a copy
+that was sealed again is the same. Everything is compared on disk; memory is bounded.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+from blake3 import blake3
+
+from satchel.memory.entries import Entry
+from satchel.memory.parts import JsonObject
+from satchel.memory.records import AnyRecord, Model, Status
+from satchel.ports.rows import slot_of
+from satchel.seal.encoding.jcs import canonical_checked
+from satchel.seal.records import Sealed
+
+Side = Literal["a", "b"]
+
+_SHOWN = 200
+_NOT_CONTENT = ("id", "nonce")
+_TOGETHER = 1000
+_decode = msgspec.json.Decoder(AnyRecord).decode
+_LINKS = ("parent_ids", "source_event_ids")
+
+_PAIR = """
+INSERT INTO pair (a, b, how)
+SELECT one.seq, two.seq, :how FROM
+  (SELECT seq, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY seq) AS turn
+   FROM entry WHERE side = 'a' AND {key} IS NOT NULL
+   AND seq NOT IN (SELECT a FROM pair)) AS one
+JOIN
+  (SELECT seq, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY seq) AS turn
+   FROM entry WHERE side = 'b' AND {key} IS NOT NULL
+   AND seq NOT IN (SELECT b FROM pair)) AS two
+ON one.key = two.key AND one.turn = two.turn
+"""
+
+_FOLLOW = """
+INSERT OR IGNORE INTO pair (a, b, how)
+WITH RECURSIVE way(first, last) AS (
+  SELECT old, new FROM replaced WHERE old IN
+    (SELECT id FROM entry WHERE seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair))
+  UNION
+  SELECT way.first, replaced.new FROM way JOIN replaced ON replaced.old = way.last
+)
+SELECT min(one.seq, two.seq), max(one.seq, two.seq), 'replaced' FROM way
+JOIN entry AS one ON one.id = way.first JOIN entry AS two ON two.id = way.last
+WHERE one.side <> two.side
+AND one.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
+AND two.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
+"""
+
+
+class Only(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry that one side has."""
+
+    id: str
+    type: str
+    origin: str | None = None
+    """Its id where it came from."""
+
+    text: str | None = None
+    """The first words of it."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing of which the sides say something else."""
+
+    a: Only
+    b: Only
+    fields: list[str]
+    """The members that differ."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What two memories have in common, and what not."""
+
+    a: str
+    b: str
+    a_entries: int
+    b_entries: int
+    same: int
+    only_a: int
+    only_b: int
+    changed: int
+    first_only_a: list[Only]
+    first_only_b: list[Only]
+    first_changed: list[Changed]
+    notes: list[str] = []
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.only_a or self.only_b or self.changed)
+
+
+class Comparing:
+    """Two sides that are being laid side by side.
+
+    SQLite's temporary database keeps small memories in memory and spills large ones by itself.
+    """
+
+    def __init__(self) -> None:
+        self._added = 0
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript(
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-24576;"
+            "PRAGMA temp_store=FILE;"
+            "CREATE TABLE entry(seq INTEGER PRIMARY KEY, side TEXT, id BLOB, print BLOB,"
+            " slot BLOB);"
+            "CREATE TABLE body(seq INTEGER PRIMARY KEY, body BLOB);"
+            "CREATE TABLE pair(a INTEGER UNIQUE, b INTEGER UNIQUE, how TEXT);"
+            "CREATE TABLE replaced(old BLOB, new BLOB);"
+            "BEGIN"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.close()
+
+    def add(self, side: Side, records: Iterable[Sealed]) -> int:
+        """Take the entries of one side, ``a`` first, and return how many there were.
+
+        Of other records only what says which entry took another's place is looked at.
+        """
+        before = self._added
+        for some in _together(self._rows(side, records)):
+            self._db.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", some)
+        return self._added - before
+
+    def compare(self, a: str, b: str, *, limit: int) -> Comparison:
+        """Pair what was added, and return the differences.
+
+        Args:
+            a: What the one side is called.
+            b: What the other is called.
+            limit: How many of each kind to name; the numbers are of all.
+        """
+        self._db.executescript(
+            "CREATE INDEX entry_id ON entry(id); CREATE INDEX entry_print ON entry(print);"
+            "CREATE INDEX entry_slot ON entry(slot);"
+            "CREATE INDEX replaced_old ON replaced(old);"
+        )
+        for how in ("id", "print", "slot"):
+            self._db.execute(_PAIR.format(key=how), {"how": how})
+        self._db.execute(_FOLLOW)
+        changed, shown = 0, list[Changed]()
+        for one, other in self._pairs():
+            fields = self._fields(one, other)
+            changed += bool(fields)
+            if fields and len(shown) < limit:
+                shown.append(Changed(a=_only(one), b=_only(other), fields=fields))
+        count = "SELECT count(*) FROM entry WHERE side = "
+        sides = self._one(count + "'a'"), self._one(count + "'b'")
+        paired = self._one("SELECT count(*) FROM pair")
+        return Comparison(
+            a=a,
+            b=b,
+            a_entries=sides[0],
+            b_entries=sides[1],
+            same=paired - changed,
+            only_a=sides[0] - paired,
+            only_b=sides[1] - paired,
+            changed=changed,
+            first_only_a=list(self._left("a", limit)),
+            first_only_b=list(self._left("b", limit)),
+            first_changed=shown,
+        )
+
+    def _rows(self, side: Side, records: Iterable[Sealed]) -> Iterator[tuple[Any, ...]]:
+        for record in records:
+            model = _model(record)
+            if isinstance(model, Entry):
+                slot = slot_of(model)
+                thing = None if slot is None else blake3(slot.encode()).digest()
+                self._added += 1
+                self._db.execute("INSERT INTO body VALUES (?, ?)", [self._added, record.body])
+                told = fingerprint(record.body, record.id, model.nonce)
+                yield self._added, side, _raw(record.id), told, thing
+            elif isinstance(model, Status) and model.state == "superseded" and model.by:
+                self._replaced(model, model.by)
+
+    def _replaced(self, status: Status, new: str) -> None:
+        self._db.execute("INSERT INTO replaced VALUES (?, ?)", [_raw(status.target), _raw(new)])
+
+    def _pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
+        """Yield the pairs that may differ."""
+        found = self._db.execute(
+            "SELECT first.body, second.body FROM pair"
+            " JOIN entry AS one ON one.seq = pair.a JOIN entry AS two ON two.seq = pair.b"
+            " JOIN body AS first ON first.seq = pair.a JOIN body AS second ON second.seq = pair.b"
+            " WHERE one.print <> two.print ORDER BY pair.a"
+        )
+        for one, other in found:
+            yield msgspec.json.decode(one), msgspec.json.decode(other)
+
+    def _left(self, side: Side, limit: int) -> Iterator[Only]:
+        found = self._db.execute(
+            "SELECT body FROM entry JOIN body USING (seq)"  # noqa: S608 - one of two letters
+            f" WHERE side = ? AND seq NOT IN (SELECT {side} FROM pair) ORDER BY seq LIMIT ?",
+            [side, limit],
+        )
+        for (body,) in found:
+            yield _only(msgspec.json.decode(body))
+
+    def _fields(self, one: JsonObject, other: JsonObject) -> list[str]:
+        """Return the members that differ; a link to the same entry under another id does not."""
+        names = sorted((one.keys() | other.keys()) - set(_NOT_CONTENT))
+        return [
+            name
+            for name in names
+            if canonical_checked(one.get(name)) != canonical_checked(other.get(name))
+            and not (name in _LINKS and self._leads_alike(one.get(name), other.get(name)))
+        ]
+
+    def _leads_alike(self, one: list[str] | None, other: list[str] | None) -> bool:
+        if one is None or other is None or len(one) != len(other):
+            return False
+        sql = (
+            "SELECT 1 FROM pair JOIN entry AS one ON one.seq = pair.a"
+            " JOIN entry AS two ON two.seq = pair.b WHERE one.id = ? AND two.id = ?"
+        )
+        return all(
+            left == right or self._db.execute(sql, [_raw(left), _raw(right)]).fetchone()
+            for left, right in zip(one, other, strict=True)
+        )
+
+    def _one(self, sql: str) -> Any:
+        return self._db.execute(sql).fetchone()[0]
+
+
+def fingerprint(line: bytes, identity: str, nonce: str | None) -> bytes:
+    """Return the hash of what a record says: its canonical bytes without id and nonce."""
+    left = line
+    for name, value in zip(_NOT_CONTENT, (identity, nonce), strict=True):
+        if value is None:
+            continue
+        member = b'"%b":"%b",' % (name.encode(), value.encode())
+        if left.count(member) != 1:  # somebody wrote it into the content as well
+            return _careful_fingerprint(line)
+        left = left.replace(member, b"")
+    return blake3(left).digest()
+
+
+def _careful_fingerprint(line: bytes) -> bytes:
+    value = msgspec.json.decode(line)
+    kept = {name: part for name, part in value.items() if name not in _NOT_CONTENT}
+    return blake3(canonical_checked(kept)).digest()
+
+
+def _model(record: Sealed) -> Model:
+    """Return a record's typed value, in one step where its bytes have no member that is null."""
+    try:
+        return _decode(record.body)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        return record.model
+
+
+def _together(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while some := list(islice(rows, _TOGETHER)):
+        yield some
+
+
+def _only(value: JsonObject) -> Only:
+    origin = value.get("origin", {}).get("id")
+    return Only(id=value["id"], type=value["type"], origin=origin, text=_words(value))
+
+
+def _words(value: JsonObject) -> str | None:
+    for name in ("text", "observation", "name", "description", "persona"):
+        text = value.get(name)
+        if isinstance(text, str) and text:
+            return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    parts = [value.get(name) for name in ("subject", "predicate", "object")]
+    found = " ".join(part for part in parts if isinstance(part, str))
+    return found[:_SHOWN] or None
+
+
+def _raw(identity: str) -> bytes:
+    return bytes.fromhex(identity.removeprefix("blake3:"))

@@ -1,0 +1,207 @@
+"""Taking a bank's current memory out, as records that any format can write.
+
+One proved pass over the bank. What refers to others (edges, promotions, the sources of imports)
+waits on disk until it is known whether these go along. A parent that does not is left as a
+withheld item, with the proof that it was logged; so what is taken out is whole for whoever
+verifies it. Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-erasure.md.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from satchel.disk.spool import Spool
+from satchel.ledger.view import Logged, View
+from satchel.memory.entries import Entry
+from satchel.memory.parts import is_id
+from satchel.memory.records import Edge, FileVersion, Status
+from satchel.memory.times import now
+from satchel.ports.report import Report
+from satchel.ports.rows import Filter
+from satchel.seal.artifact.statement import FileScope
+from satchel.seal.artifact.writing import ArtifactBuilder
+from satchel.seal.records import Sealed
+from satchel.transfer.selecting import Chosen, Selection
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the records done and the records there are."""
+
+_ABOUT_THE_LOG = frozenset({"bank", "config"})
+"""What shows, in a sealed file, whose the log is and who may sign its head."""
+
+_TELL_EVERY = 1000
+_EXAMPLES = 3
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was taken out of a bank, besides the records themselves."""
+
+    entries: int = 0
+    others: int = 0
+    """Nodes, session events and file versions."""
+
+    expired: int = 0
+    """Entries past their expiry."""
+
+    edges_left: int = 0
+    """Edges with an end that is not taken out."""
+
+    withheld: int = 0
+    """Parents that are in the log only."""
+
+    absent: int = 0
+    """Parents that are not in the bank either."""
+
+    absent_examples: list[str] = field(default_factory=list)
+
+
+def take_out(
+    view: View,
+    wanted: Selection,
+    builder: ArtifactBuilder,
+    report: Report,
+    *,
+    sealed: bool,
+    progress: Progress | None = None,
+) -> Taken:
+    """Add the memory that is wanted to a builder, in the order of the log.
+
+    Args:
+        view: Of the bank.
+        wanted: Which memory.
+        builder: Takes the records.
+        report: Where is counted what cannot go along.
+        sealed: Whether an artifact is made, which shows the log's keys and proves what it lacks.
+        progress: Is told how far it got.
+
+    Raises:
+        VerificationError: If a record is not what was logged, or is hidden.
+    """
+    with Chosen() as chosen:
+        taking = _Taking(view, wanted, builder, report, chosen, sealed=sealed)
+        try:
+            end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
+            for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
+                taking.look_at(logged)
+                if progress is not None and number % _TELL_EVERY == 0:
+                    progress(logged.seq, end)
+            taking.add_what_waited()
+            if sealed:
+                taking.withhold()
+        finally:
+            taking.close()
+    return taking.found
+
+
+class _Taking:
+    """One pass over a bank."""
+
+    def __init__(
+        self,
+        view: View,
+        wanted: Selection,
+        builder: ArtifactBuilder,
+        report: Report,
+        chosen: Chosen,
+        *,
+        sealed: bool,
+    ) -> None:
+        self.found = Taken()
+        self._view = view
+        self._wanted = wanted
+        self._builder = builder
+        self._report = report
+        self._chosen = chosen
+        self._sealed = sealed
+        self._waiting = Spool()
+        self._sources: dict[str, int] = {}
+        self._batches: set[int] = set()
+        self._now = now()
+
+    def look_at(self, logged: Logged) -> None:
+        """Add a record, let it wait, or leave it."""
+        record, model = logged.record, logged.model
+        if isinstance(model, Edge) or record.type == "source" or _promotes(model):
+            self._waiting.write(record.body + b"\n")
+            if record.type == "source":
+                self._sources[record.id] = logged.seq
+        elif record.type in _ABOUT_THE_LOG:
+            if self._sealed:
+                self._builder.add(record)
+        elif self._wanted.wants(logged):
+            self._add(logged)
+
+    def add_what_waited(self) -> None:
+        """Add what refers only to records that were added."""
+        for line in self._waiting.lines():
+            value = msgspec.json.decode(line)
+            record = Sealed(value["id"], value["type"], line.removesuffix(b"\n"))
+            if record.type == "source":
+                goes = self._sources[record.id] in self._batches
+            elif record.type == "edge":
+                goes = self._joins(value)
+                self.found.edges_left += not goes
+            else:
+                goes = value["target"] in self._chosen
+            if goes:
+                self._builder.add(record)
+
+    def withhold(self) -> None:
+        """Put the proof that it was logged in the place of each parent that does not go along."""
+        for ids in self._chosen.absent_parents():
+            proofs = self._view.proofs(ids)
+            for identity in ids:
+                proof = proofs.get(identity)
+                if proof is not None:
+                    self._builder.add_item("withheld", msgspec.to_builtins(proof))
+                    self.found.withheld += 1
+                    continue
+                self.found.absent += 1
+                if len(self.found.absent_examples) < _EXAMPLES:
+                    self.found.absent_examples.append(identity)
+
+    def close(self) -> None:
+        """Give the space on disk back."""
+        self._waiting.close()
+
+    def _add(self, logged: Logged) -> None:
+        record, model = logged.record, logged.model
+        self._builder.add(record)
+        if logged.row.batch:
+            self._batches.add(logged.row.batch)
+        if isinstance(model, Entry):
+            self.found.entries += 1
+            self._chosen.add(record.id, model.parent_ids)
+            self.found.expired += model.expires_at is not None and model.expires_at <= self._now
+            return
+        self.found.others += 1
+        self._chosen.add(record.id)
+        if isinstance(model, FileVersion) and model.blob is not None:
+            self._report.lost("blob", "bytes beside the log are not taken out", example=record.id)
+
+    def _joins(self, edge: dict[str, Any]) -> bool:
+        """Tell whether both ends of an edge go along; a name that is no id is an end as it is."""
+        ends = [edge["source"], edge["target"]]
+        there = [end in self._chosen for end in ends]
+        return any(there) and all(
+            held or not is_id(end) for end, held in zip(ends, there, strict=True)
+        )
+
+
+def _promotes(model: Any) -> bool:
+    return isinstance(model, Status) and model.state == "promoted"
+
+
+def scope_of(wanted: Selection) -> FileScope:
+    """Return what a statement says of how much of the memory a file holds."""
+    if wanted.is_whole:
+        return FileScope(kind="full")
+    return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(wanted)))
+
+
+def head_members(view: View) -> dict[str, Any]:
+    """Return what a statement says of the log that a file was taken from."""
+    return {"bank": view.head.bank, "head": msgspec.json.decode(view.signed)}

@@ -1,0 +1,160 @@
+"""Writing a set of records as any format that writes: chosen, tried, written, read back."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from blake3 import blake3
+
+from satchel.disk.spool import CHUNK
+from satchel.errors import LossError, TargetError, TargetExistsError, UsageError
+from satchel.ports.format import Format, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.seal.judging import verify_file
+from satchel.seal.verify.policy import TrustPolicy
+from satchel.seal.verify.verification import Outcome
+from satchel.seal.verify.verifying import Request
+
+NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
+"""Verdicts on a file that nobody can put up with."""
+
+
+class _Trial(Target):
+    """A target of the same name, of which nothing is kept."""
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        with open(os.devnull, "wb") as stream:  # noqa: PTH123 - no file of anybody's
+            yield stream
+
+
+def chosen_format(
+    output: Path, name: str | None = None, *, otherwise: str | None = None
+) -> tuple[str, Format]:
+    """Return the format to write: the one named, or the one that the output's name ends in.
+
+    Args:
+        output: Where to write.
+        name: The format's name.
+        otherwise: The one for a name that says nothing; None to refuse it.
+
+    Raises:
+        UsageError: If it cannot be told, or cannot be written.
+        UnknownFormatError: If there is none of that name.
+    """
+    name = name or formats.by_suffix(output.name) or otherwise
+    if name is None:
+        raise UsageError(
+            "the output's name does not say its format",
+            file=str(output),
+            hint="Use --to, or end the name in .pam.jsonl, .pam or .pam.cbor.",
+        )
+    found = formats[name]
+    if not found.info.traits.writes:
+        raise UsageError(f"{name} can be read, but not written")
+    return name, found
+
+
+def refuse_existing(output: Path, *, overwrite: bool) -> None:
+    """Refuse an output that is there, before any work is done.
+
+    Raises:
+        TargetExistsError: If there is something, and it is not to be replaced.
+    """
+    if os.path.lexists(output) and not overwrite:
+        raise TargetExistsError(
+            "the target exists already", file=str(output), hint="Use --force to replace it."
+        )
+
+
+def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) -> Report:
+    """Return what writing would lose; nothing is written."""
+    report = Report()
+    trial = Writing(
+        limits=writing.limits,
+        keys=writing.keys,
+        header=writing.header,
+        compress=writing.compress,
+        report=report,
+    )
+    writer.write(records, _Trial(output), trial)
+    return report
+
+
+def write(
+    writer: Format, records: RecordSet, target: Target, writing: Writing, *, whole: bool
+) -> None:
+    """Write records; with ``whole`` all of them or nothing.
+
+    Raises:
+        LossError: With ``whole``, if something would not survive.
+        TargetError: If the output cannot be written; nothing is left behind then.
+    """
+    if whole:
+        require_no_loss(tried(writer, records, target.path, writing), target.path)
+    writer.write(records, target, writing)
+
+
+def require_no_loss(report: Report, output: Path) -> None:
+    """Refuse to go on if something would not survive.
+
+    Raises:
+        LossError: Naming it.
+    """
+    if report.total:
+        fields = sorted({loss.name for loss in report.losses.values()})
+        raise LossError(
+            f"{report.total} values would be lost: {', '.join(fields)}",
+            file=str(output),
+            hint="Leave --fail-on-loss out to write what fits.",
+        )
+
+
+def read_back(
+    output: Path,
+    writer: Format,
+    policy: TrustPolicy,
+    request: Request,
+    known: Outcome | None = None,
+) -> str | None:
+    """Verify what is now on the disk, and return the verdict; a bad file is taken away again.
+
+    Records that were sealed or proved just now need no second proof: that their bytes are on the
+    disk, which the body hash under the signature says, is all that is left to show of them.
+
+    Args:
+        output: The file.
+        writer: Its format; of one that is not sealed there is nothing to verify.
+        policy: Whose signature counts.
+        request: How far to look.
+        known: The verdict on the same seal before it was written again.
+
+    Raises:
+        TargetError: If it does not verify.
+    """
+    if not writer.info.traits.sealed:
+        return None
+    verdict = verify_file(output, policy, request)
+    if verdict.outcome in NEVER and known not in NEVER:
+        output.unlink(missing_ok=True)
+        raise TargetError(
+            f"what was written reads back as {verdict.outcome}; it was removed",
+            file=str(output),
+            hint="The disk may be failing.",
+        )
+    return verdict.outcome.value
+
+
+def digest_of(path: Path) -> tuple[str, int]:
+    """Return the digest and size of a file."""
+    found, size = blake3(), 0
+    with Place(path).open() as stream:
+        while chunk := stream.read(CHUNK):
+            found.update(chunk)
+            size += len(chunk)
+    return f"blake3:{found.hexdigest()}", size

@@ -1,0 +1,15 @@
+"""A bank to remember in."""
+
+from collections.abc import Iterator
+
+import pytest
+from bank_kit import filled
+
+from satchel.actions.opened import OpenBank
+
+
+@pytest.fixture
+def bank() -> Iterator[OpenBank]:
+    """The first bank of this test's home, open."""
+    with filled() as there:
+        yield there

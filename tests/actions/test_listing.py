@@ -1,0 +1,231 @@
+"""Listing: order, pages, filters, and the bank as it was."""
+
+from typing import Any
+
+import pytest
+from bank_kit import keep, texts
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from satchel.actions.memories import listing
+from satchel.actions.memories.changing import Edit, forget, update
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.memories.values import Memory
+from satchel.actions.opened import OpenBank
+from satchel.errors import SatchelError, UsageError
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Edge, Status
+from satchel.memory.times import now
+from satchel.seal.sealing import seal
+
+
+def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:
+    """Return the texts of all pages, one after the other."""
+    found: list[Memory] = []
+    after = wanted.pop("after", None)
+    while True:
+        page = list_memories(bank, Wanted(after=after, **wanted))
+        assert len(page) <= wanted.get("limit", 50)
+        found += page
+        assert len(found) <= 1000, "a page begins where the last one began"
+        after = page.next
+        if after is None:
+            return [memory.text for memory in found]
+        assert len(page) == wanted.get("limit", 50)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(data=st.data())
+def test_pages_together_are_the_bank(
+    data: st.DataObject, bank: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all sizes of pages and stretches, both ways: each memory once, in order."""
+    monkeypatch.setattr(listing, "_FIRST_STRETCH", data.draw(st.integers(1, 9)))
+    monkeypatch.setattr(listing, "_GROWTH", data.draw(st.integers(1, 3)))
+    with bank.ledger.reading() as view:
+        there = sum(logged.record.type == "semantic" for logged in view.scan())
+    if not there:
+        edge = Edge(source="a", target="b", kind="c")
+        records = [Semantic(text=str(n), tags=("even",) if n % 2 == 0 else ()) for n in range(40)]
+        bank.ledger.append([seal(each) for each in records[:20]])
+        bank.ledger.append([seal(edge) for _ in range(30)])
+        bank.ledger.append([seal(each) for each in records[20:]])
+    limit, tags = data.draw(st.integers(1, 45)), data.draw(st.sampled_from([(), ("even",)]))
+    every = [str(n) for n in range(0, 40, 2 if tags else 1)]
+    assert paged(bank, limit=limit, tags=tags, oldest_first=True) == every
+    assert paged(bank, limit=limit, tags=tags) == every[::-1]
+
+
+def test_the_newest_come_first(bank: OpenBank) -> None:
+    """Unless the order of the log is asked for; what came since can be asked for by it."""
+    for number in range(4):
+        keep(bank, str(number))
+    assert texts(bank) == ["3", "2", "1", "0"]
+    first = list_memories(bank, Wanted(oldest_first=True, limit=2))
+    assert ([each.text for each in first], first.next) == (["0", "1"], first.memories[-1].place)
+    assert texts(bank, oldest_first=True, after=first.next) == ["2", "3"]
+    assert list_memories(bank, Wanted(limit=4)).next is None
+    assert texts(bank, after=0) == []
+    assert texts(bank, after=-5) == []
+    assert texts(bank, after=10**6) == ["3", "2", "1", "0"]
+    assert texts(bank, after=10**6, oldest_first=True) == []
+
+
+def test_each_filter_leaves_out_what_it_should(bank: OpenBank) -> None:
+    """Alone; a memory that has all of it is found by each."""
+    scope = {"user": "u", "agent": "a", "run": "r", "app": "p"}
+    keep(bank, "plain")
+    keep(
+        bank,
+        "full",
+        type="episodic",
+        tags=["t", "s"],
+        kind="k",
+        key="key",
+        scope=scope,
+        occurred_at="2020-01-01",
+    )
+    wanted: dict[str, Any] = {
+        "types": ["episodic"],
+        "tags": ["t", "s"],
+        "kind": "k",
+        "key": "key",
+        **scope,
+        "until": "2020-01-02",
+    }
+    for name, value in wanted.items():
+        assert texts(bank, **{name: value}) == ["full"]
+    assert texts(bank, **wanted) == ["full"]
+    assert texts(bank, tags=["t", "x"]) == []
+    assert texts(bank, since="2020-01-02") == ["plain"]
+    assert texts(bank, since="2020-01-01", until="2020-01-01") == []
+    assert texts(bank, types=["episodic", "semantic"]) == ["full", "plain"]
+
+
+def test_what_was_replaced_forgotten_or_held_is_shown_when_asked_for(bank: OpenBank) -> None:
+    """With what became of it."""
+    old = keep(bank, "old")
+    update(bank, old, Edit(members={"text": "new"}))
+    forget(bank, [keep(bank, "gone")])
+    held = keep(bank, "held")
+    bank.ledger.append([seal(Status(target=held, state="quarantined", at=now()))])
+    keep(bank, "past", expires_at="2020-01-01")
+    keep(bank, "to come", expires_at="9999-01-01")
+    assert texts(bank) == ["to come", "new"]
+    found = list_memories(bank, Wanted(everything=True))
+    assert [(each.text, each.state, each.held) for each in found] == [
+        ("to come", "current", False),
+        ("past", "expired", False),
+        ("held", "current", True),
+        ("gone", "deleted", False),
+        ("new", "current", False),
+        ("old", "superseded", False),
+    ]
+
+
+def test_the_bank_is_listed_as_it_was(bank: OpenBank) -> None:
+    """What is replaced today was current then."""
+    old = keep(bank, "old")
+    with bank.ledger.reading() as view:
+        then = view.head.size
+    new = update(bank, old, Edit(members={"text": "new"})).id
+    forget(bank, [new])
+    keep(bank, "later")
+    (memory,) = list_memories(bank, Wanted(as_of=then))
+    assert (memory.text, memory.state) == ("old", "current")
+    assert texts(bank, as_of=then + 2) == ["new"]
+    assert texts(bank, as_of=then + 3) == []
+    assert texts(bank, as_of=0) == []
+    assert texts(bank, as_of=10**9) == ["later"]
+    states = [each.state for each in list_memories(bank, Wanted(as_of=then + 2, everything=True))]
+    assert states == ["current", "superseded"]
+
+
+def test_what_had_not_expired_then_is_shown_as_of_then(bank: OpenBank) -> None:
+    """Expiry is judged by when the log was so long, not by today."""
+    moment = "2020-01-01T00:00:00.000000Z"
+    made = keep(bank, "for a day", expires_at="2020-01-02")
+    bank.ledger._clock = lambda: moment
+    keep(bank, "x")
+    with bank.ledger.reading() as view:
+        then = view.head.size
+    keep(bank, "y")
+    assert made
+    assert texts(bank) == ["y", "x"]
+    assert texts(bank, as_of=then) == ["x", "for a day"]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"types": ["dream"]}, "type"),
+    ({"types": ["status"]}, "type"),
+    ({"since": "soon"}, "since"),
+    ({"until": "2026-13-01"}, "until"),
+    ({"limit": 0}, "limit"),
+    ({"limit": 10_001}, "limit"),
+    ({"as_of": -1}, "as_of"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "field"), WRONG, ids=range(len(WRONG)))
+def test_a_listing_that_cannot_be_is_refused_by_name(
+    bank: OpenBank, wanted: dict[str, Any], field: str
+) -> None:
+    """Before anything is read."""
+    with pytest.raises(SatchelError) as raised:
+        texts(bank, **wanted)
+    assert (type(raised.value), raised.value.field) == (UsageError, field)
+
+
+def test_everything_that_is_known_of_a_memory_is_listed(bank: OpenBank) -> None:
+    """Also the members of its type, of other versions, and where it came from."""
+    keep(
+        bank,
+        "x",
+        type="semantic",
+        subject="s",
+        novel=[1],
+        entities=[{"name": "Ada"}],
+        sources=[{"kind": "message", "id": "m1"}],
+        origin={"provider": "mem0", "id": "7"},
+    )
+    (memory,) = list_memories(bank, Wanted())
+    assert memory.members == {
+        "subject": "s",
+        "novel": [1],
+        "entities": [{"name": "Ada"}],
+        "sources": [{"kind": "message", "id": "m1"}],
+    }
+    assert memory.origin is not None
+    assert (memory.origin.provider, memory.key) == ("mem0", None)
+
+
+GISTS: list[tuple[dict[str, Any], str]] = [
+    ({"text": "words", "observation": "o"}, "words"),
+    ({"type": "episodic", "observation": "seen"}, "seen"),
+    ({"subject": "Ada", "predicate": "likes", "object": "tea"}, "Ada likes tea"),
+    ({"type": "procedural", "name": "deploy", "description": "how"}, "deploy: how"),
+    ({"data": {"a": 1}}, '{"a":1}'),
+    ({"type": "identity", "preferences": {"tea": True}}, '{"preferences":{"tea":true}}'),
+]
+
+
+@pytest.mark.parametrize(("members", "gist"), GISTS, ids=range(len(GISTS)))
+def test_a_memory_is_put_into_words(bank: OpenBank, members: dict[str, Any], gist: str) -> None:
+    """Whatever member it says it in."""
+    keep(bank, **{"text": None, **members})
+    (memory,) = list_memories(bank, Wanted())
+    assert memory.gist == gist
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0", '"', "\\", "\x1b", "é", "🫖", "a\u2028"])
+def test_a_label_or_key_of_any_text_finds_what_has_it(bank: OpenBank, text: str) -> None:
+    """And nothing else; what no memory can have finds nothing."""
+    keep(bank, "other", tags=["x"], key="x")
+    wanted = []
+    if text != "\ud800":
+        keep(bank, "it", tags=["y", text], key=text)
+        wanted = ["it"]
+    keep(bank, text if wanted else "z", metadata={"said": text if wanted else ""})
+    assert texts(bank, tags=[text]) == wanted
+    assert texts(bank, key=text) == wanted
+    assert texts(bank, key=text, oldest_first=True) == wanted

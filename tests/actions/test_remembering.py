@@ -1,0 +1,218 @@
+"""Remembering: what is kept, under which key, and what is refused."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from bank_kit import filled, keep, owner, texts, types
+
+from satchel.actions.banks import create_bank
+from satchel.actions.memories.changing import Edit, forget, update
+from satchel.actions.memories.remembering import remember
+from satchel.actions.opened import OpenBank
+from satchel.errors import (
+    EmptyInputError,
+    LimitError,
+    RetiredMemoryError,
+    SatchelError,
+    UnknownMemoryError,
+    UsageError,
+    ValueRefusedError,
+)
+from satchel.memory.records import Status
+from satchel.memory.times import now
+from satchel.seal.sealing import seal
+
+
+def record(bank: OpenBank, identity: str) -> dict[str, Any]:
+    """Return a record as it was sealed, without what differs each time."""
+    with bank.ledger.reading() as view:
+        value = view.get([identity])[identity].record.value
+    return {name: part for name, part in value.items() if name not in ("id", "nonce")}
+
+
+def test_a_memory_is_kept_as_it_was_said(bank: OpenBank) -> None:
+    """Every member, its own type's and unknown ones too; nothing is added but when it was made."""
+    said = {
+        "type": "procedural",
+        "text": " as it is \n",
+        "tags": ["b", "a", "b"],
+        "metadata": {"x": [1, None, {"y": 0.5}]},
+        "scope": {"user": "ada", "namespace": ["n"]},
+        "name": "deploy",
+        "steps_of_another_version": [1],
+        "occurred_at": "2026-03-01",
+        "salience": 1,
+        "data": {"a": 1},
+    }
+    done = remember(bank, said)
+    found = record(bank, done.id)
+    made = found.pop("created_at")
+    assert made <= now()
+    assert found == said | {"tags": ["b", "a"], "occurred_at": "2026-03-01T00:00:00.000000Z"}
+    assert (done.is_new, done.replaces, done.bank, done.place) == (True, None, bank.id, 2)
+
+
+def test_a_fact_is_what_it_is_unless_something_else_is_said(bank: OpenBank) -> None:
+    """The type, and when it was made, where that is known better."""
+    made = remember(bank, {"text": "x", "created_at": "2020-01-01T00:00:00+02:00", "kind": None})
+    assert record(bank, made.id) == {
+        "type": "semantic",
+        "text": "x",
+        "created_at": "2019-12-31T22:00:00.000000Z",
+    }
+
+
+def test_times_are_taken_as_people_and_programs_have_them(bank: OpenBank) -> None:
+    """Text, day, and a moment with its zone."""
+    values = [date(2026, 3, 1), datetime(2026, 3, 1, tzinfo=UTC), "2026-03-01", "2026-03-01T00:00Z"]
+    for value in values:
+        made = keep(bank, f"{value!r}", occurred_at=value)
+        assert record(bank, made)["occurred_at"] == "2026-03-01T00:00:00.000000Z"
+
+
+WRONG: list[tuple[dict[str, Any], type[SatchelError], str | None]] = [
+    ({}, EmptyInputError, "text"),
+    ({"text": ""}, EmptyInputError, "text"),
+    ({"text": " \n"}, EmptyInputError, "text"),
+    ({"scope": {"user": "ada"}, "tags": []}, EmptyInputError, "text"),
+    ({"text": "x", "type": "dream"}, UsageError, "type"),
+    ({"text": "x", "type": ["semantic"]}, UsageError, "type"),
+    ({"text": "x", "id": "blake3:" + "0" * 64}, UsageError, "id"),
+    ({"text": "x", "nonce": "0" * 32}, UsageError, "nonce"),
+    ({"text": "x", "occurred_at": "yesterday"}, UsageError, "occurred_at"),
+    ({"text": "x", "expires_at": "2026-02-30"}, UsageError, "expires_at"),
+    ({"text": "x", "valid_until": 5}, UsageError, "valid_until"),
+    ({"text": "x", "valid_from": datetime(2026, 1, 1)}, UsageError, "valid_from"),  # noqa: DTZ001
+    ({"text": "x", "tags": [""]}, UsageError, "tags"),
+    ({"text": "x", "tags": "tea"}, UsageError, "tags"),
+    ({"text": "x", "tags": 5}, UsageError, "tags"),
+    ({"text": "x", "tags": [5]}, UsageError, "tags"),
+    ({"text": "x", "tags": [str(n) for n in range(300)]}, LimitError, "tags"),
+    ({"text": "x", "tags": ["t" * 2**20]}, LimitError, None),
+    ({"text": "x" * 2**20}, LimitError, None),
+    ({"text": 5}, ValueRefusedError, "text"),
+    ({"text": "x", "salience": 2}, ValueRefusedError, "salience"),
+    ({"text": "x", "salience": float("nan")}, ValueRefusedError, "salience"),
+    ({"text": "lone \ud800 surrogate"}, ValueRefusedError, "text"),
+    ({"text": "x", "tags": ["\udfff"]}, ValueRefusedError, "tags"),
+    ({"text": "x", "metadata": {"a": {"b": b"bytes"}}}, ValueRefusedError, "metadata/a/b"),
+    ({"text": "x", "metadata": {"a": 2**60}}, ValueRefusedError, "metadata/a"),
+    ({"text": "x", "metadata": {"a": float("inf")}}, ValueRefusedError, "metadata/a"),
+    ({"text": "x", "scope": {"user": 5}}, ValueRefusedError, "scope.user"),
+]
+
+
+@pytest.mark.parametrize(("members", "error", "field"), WRONG, ids=range(len(WRONG)))
+def test_what_cannot_be_kept_is_refused_by_name(
+    bank: OpenBank, members: dict[str, Any], error: type[SatchelError], field: str | None
+) -> None:
+    """And nothing is written."""
+    with pytest.raises(error) as raised:
+        remember(bank, members)
+    assert type(raised.value) is error
+    assert raised.value.field == field
+    assert types(bank) == ["bank", "config"]
+
+
+def test_memory_that_is_nested_as_an_attack_is_refused(bank: OpenBank) -> None:
+    """Attack: a value as deep as the stack."""
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueRefusedError):
+        remember(bank, {"text": "x", "metadata": {"a": deep}})
+    while isinstance(deep, list):
+        deep = deep.pop()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\x1b[2J\x9b31m\u202e", "a\u2028b", "é vs e\u0301", "🫖"])
+def test_hostile_text_is_kept_to_the_letter(bank: OpenBank, text: str) -> None:
+    """Attack: text for terminals and parsers; it is memory, so it stays what it is."""
+    made = keep(bank, text, tags=[text], metadata={text: text}, key=text)
+    assert record(bank, made)["text"] == text
+    assert texts(bank, key=text, tags=[text]) == [text]
+
+
+def test_what_is_remembered_under_a_key_again_takes_the_place_of_what_was(bank: OpenBank) -> None:
+    """One is current; it was made when the first was."""
+    first = remember(bank, {"text": "slow"}, key="wifi")
+    second = remember(bank, {"text": "fast", "tags": ["net"]}, key="wifi", actor="agent:a")
+    assert (second.replaces, second.is_new) == (first.id, True)
+    assert texts(bank) == ["fast"]
+    one, other = record(bank, first.id), record(bank, second.id)
+    assert other["created_at"] == one["created_at"]
+    assert "updated_at" not in one
+    assert other["updated_at"] > one["created_at"]
+    assert types(bank)[2:] == ["semantic", "semantic", "status"]
+    with bank.ledger.reading() as view:
+        status = view.at([4])[0].model
+    assert isinstance(status, Status)
+    assert (status.target, status.by, status.actor) == (first.id, second.id, "agent:a")
+
+
+def test_the_very_same_under_a_key_is_not_written_twice(bank: OpenBank) -> None:
+    """So an agent may say what it knows at each start."""
+    first = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
+    again = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
+    assert (again.id, again.is_new, again.place) == (first.id, False, first.place)
+    assert remember(bank, {"text": "slow", "tags": ["b"]}, key="wifi").is_new
+    assert types(bank).count("semantic") == 2
+
+
+def test_a_key_is_of_one_owner_and_kind(bank: OpenBank) -> None:
+    """Ada's and Bob's are two memories; so is one of another kind."""
+    keep(bank, "1", key="k", scope={"user": "ada"})
+    keep(bank, "2", key="k", scope={"user": "bob"})
+    keep(bank, "3", key="k", kind="note")
+    keep(bank, "4", key="k", type="episodic")
+    keep(bank, "5", key="k", type="semantic")
+    assert texts(bank, key="k") == ["5", "3", "2", "1"]
+
+
+def test_after_forgetting_a_key_can_name_something_again(bank: OpenBank) -> None:
+    """The forgotten one stays forgotten."""
+    first = keep(bank, "old", key="k")
+    forget(bank, [first])
+    done = remember(bank, {"text": "new"}, key="k")
+    assert (done.replaces, texts(bank)) == (None, ["new"])
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_names_nothing(bank: OpenBank, key: str) -> None:
+    """It is most likely a variable that was not set."""
+    with pytest.raises(UsageError) as raised:
+        keep(bank, "x", key=key)
+    assert raised.value.field == "key"
+
+
+def test_a_memory_with_an_origin_has_its_name_already(bank: OpenBank) -> None:
+    """That name works as a key does; two names are refused."""
+    origin = {"provider": "mem0", "id": "7"}
+    first = keep(bank, "1", origin=origin)
+    assert remember(bank, {"text": "2", "origin": origin}).replaces == first
+    with pytest.raises(UsageError):
+        keep(bank, "3", origin=origin, key="k")
+
+
+def test_what_was_drawn_from_others_names_them(bank: OpenBank) -> None:
+    """By whole ids or their first digits, each once; also what has a newer version by now."""
+    one, two = keep(bank, "1"), keep(bank, "2")
+    update(bank, two, Edit(members={"text": "two"}))
+    made = keep(bank, "3", parents=[one[7:15], two, one])
+    assert record(bank, made)["parent_ids"] == [one, two]
+
+
+def test_parents_that_are_not_here_are_refused(bank: OpenBank) -> None:
+    """A memory of another bank, a record that is no memory, nothing, and what is held back."""
+    create_bank(bank.settings, "other", owner())
+    with filled("other") as other:
+        foreign = keep(other, "foreign")
+    for wrong in (foreign, bank.id, "blake3:" + "0" * 64, "0" * 12):
+        with pytest.raises(UnknownMemoryError) as raised:
+            keep(bank, "x", parents=[wrong])
+        assert raised.value.field == "parent_ids"
+    held = keep(bank, "held")
+    bank.ledger.append([seal(Status(target=held, state="quarantined", at=now()))])
+    with pytest.raises(RetiredMemoryError):
+        keep(bank, "x", parents=[held])

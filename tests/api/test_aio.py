@@ -1,0 +1,160 @@
+"""``satchel.aio``: the same calls, awaited."""
+
+import asyncio
+import inspect
+import threading
+from typing import Any
+
+import pytest
+
+import satchel
+from satchel import aio
+from satchel.errors import ClosedError, UsageError
+
+
+def public(cls: type) -> dict[str, Any]:
+    """Return what a class offers, by name."""
+    return {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("plain", "awaited"),
+    [(satchel.Bank, aio.Bank), (satchel.Satchel, aio.Satchel)],
+    ids=["Bank", "Satchel"],
+)
+def test_each_call_is_mirrored_with_its_arguments(plain: type, awaited: type) -> None:
+    """Nothing is missing, nothing more, and nothing is spelled otherwise."""
+    ours, theirs = public(plain), public(awaited)
+    assert ours.keys() == theirs.keys()
+    assert any(inspect.iscoroutinefunction(found) for found in theirs.values())
+    for name, found in ours.items():
+        if isinstance(found, property):
+            assert isinstance(theirs[name], property)
+            continue
+        assert inspect.signature(found).parameters == inspect.signature(theirs[name]).parameters, (
+            name
+        )
+        assert inspect.iscoroutinefunction(theirs[name]) or name == "open"
+        assert theirs[name].__doc__
+
+
+def test_an_agent_that_awaits_remembers() -> None:
+    """Many at once; each is durable when it returns."""
+
+    async def run() -> None:
+        async with aio.Satchel.open() as store:
+            bank = await store.bank()
+            await asyncio.gather(*(bank.remember(f"number {n}") for n in range(20)))
+            assert len(await bank.list()) == 20
+            made = await store.create_bank("other")
+            assert (made.name, len(await store.banks())) == ("other", 2)
+            with pytest.raises(UsageError):
+                await bank.forget()
+        with pytest.raises(ClosedError):
+            await bank.list()
+
+    asyncio.run(run())
+    with satchel.Satchel.open() as store:
+        assert store.bank("default").stats().memories == 20
+
+
+def test_a_store_can_be_opened_without_a_block() -> None:
+    """And is closed by hand then."""
+
+    async def run() -> None:
+        store = await aio.Satchel.open()
+        await (await store.bank()).remember("x")
+        await store.close()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_the_loop_goes_on_while_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that takes long holds up nothing else."""
+    go = threading.Event()
+
+    async def run() -> None:
+        async with aio.Satchel.open() as store:
+            bank = await store.bank()
+            opened: Any = bank._plain
+            monkeypatch.setattr(opened._opened.ledger, "reading", _waiting(opened, go))
+            waiting = asyncio.create_task(bank.stats())
+            await asyncio.sleep(0)
+            go.set()  # only the loop can do this
+            assert (await waiting).memories == 0
+
+    asyncio.run(run())
+
+
+def _waiting(bank: Any, go: threading.Event) -> Any:
+    reading = bank._opened.ledger.reading
+
+    def waits() -> Any:
+        assert go.wait(10)
+        return reading()
+
+    return waits
+
+
+def test_a_cancelled_call_may_have_written_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on to its end; what it wrote is there, whole."""
+    begun, go = threading.Event(), threading.Event()
+
+    async def run() -> list[str]:
+        async with aio.Satchel.open() as store:
+            bank = await store.bank()
+            ledger: Any = bank._plain._opened.ledger
+            append = ledger.append
+
+            def slowly(*arguments: Any, **options: Any) -> Any:
+                begun.set()
+                assert go.wait(10)
+                return append(*arguments, **options)
+
+            monkeypatch.setattr(ledger, "append", slowly)
+            task = asyncio.create_task(bank.remember("written after all"))
+            await asyncio.to_thread(begun.wait, 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as raised:
+                await task
+            go.set()
+            return raised.value.__notes__
+
+    (note,) = asyncio.run(run())  # closing waits for the call
+    assert "written" in note
+    with satchel.Satchel.open() as store:
+        assert [memory.text for memory in store.bank().list()] == ["written after all"]
+
+
+def test_a_store_that_nobody_waited_for_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled while it was opened: no connection stays open behind anybody's back."""
+    begun, go, closed = threading.Event(), threading.Event(), threading.Event()
+    close = satchel.Satchel.close
+
+    def noted(self: satchel.Satchel) -> None:
+        close(self)
+        closed.set()
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        begun.set()
+        assert go.wait(10)
+        return opening(*arguments, **options)
+
+    async def run() -> None:
+        task = asyncio.create_task(_opened())
+        await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+        assert await asyncio.to_thread(closed.wait, 10)
+
+    opening = satchel.Satchel.open
+    monkeypatch.setattr(satchel.Satchel, "open", slowly)
+    monkeypatch.setattr(satchel.Satchel, "close", noted)
+    asyncio.run(run())
+
+
+async def _opened() -> aio.Satchel:
+    return await aio.Satchel.open()

@@ -1,0 +1,359 @@
+"""The verbs on memories, as a person and as a program uses them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bank_kit import filled
+from blake3 import blake3
+
+from satchel.memory.records import Status
+from satchel.memory.times import now
+from satchel.seal.sealing import seal
+from tests.cli.test_manners import NASTY, RAW
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def keep(satchel: Run, *words: str | Path) -> str:
+    """Remember something and return its id."""
+    ran = satchel("remember", *words)
+    assert ran.status == 0, ran.err
+    return str(ran.out.strip())
+
+
+def listed(satchel: Run, *words: str) -> list[Any]:
+    """Return the memories of a listing."""
+    found: list[Any] = satchel("list", *words, "--json").json["memories"]
+    return found
+
+
+def test_a_new_machine_remembers_at_once(satchel: Run) -> None:
+    """It says on stderr what it made for that; the id alone is on stdout."""
+    ran = satchel("remember", "Ada takes her tea without sugar", "--tag", "tea")
+    assert ran.status == 0
+    assert ran.out.startswith("blake3:")
+    assert len(ran.out.split()) == 1
+    assert "made a signing key" in ran.err
+    assert "made the bank 'default'" in ran.err
+    again = satchel("remember", "Bob drinks coffee")
+    assert again.err == "in default\n"
+    shown = satchel("list").out
+    assert shown.index("Bob drinks coffee") < shown.index("Ada takes her tea without sugar  #tea")
+
+
+def test_init_says_what_is_there_and_what_to_do_next(satchel: Run, own_home: Path) -> None:
+    """Once; the second time there is nothing to do."""
+    ran = satchel("init", "assistant")
+    assert ran.status == 0
+    assert str(own_home) in ran.out
+    assert "assistant" in ran.out
+    assert "satchel keys export --secret" in ran.err
+    again = satchel("init", "assistant")
+    assert (again.status, again.out) == (0, ran.out)
+    assert "all there" in again.err
+    assert satchel("init", "--json").json["made"] == []
+    keep(satchel, "x")
+    assert satchel("init", "second", "--json").json["made"] == ["bank"]
+    several = satchel("remember", "x")
+    assert (several.status, "--bank" in several.err) == (2, True)
+    assert satchel("remember", "x", "--bank", "second").status == 0
+    assert "2 banks" in satchel("init").out
+
+
+def test_reading_where_nothing_is_yet_makes_nothing(satchel: Run, own_home: Path) -> None:
+    """The errors say how to begin."""
+    for words in (["list"], ["stats"], ["show", "0" * 9], ["forget", "0" * 9]):
+        ran = satchel(*words)
+        assert (ran.status, "satchel init" in ran.err) == (2, True)
+    assert not own_home.exists()
+
+
+def test_every_option_says_its_member(satchel: Run) -> None:
+    """What is given is what is kept."""
+    parent = keep(satchel, "parent")
+    words = "--type procedural --tag a --tag b --key k --kind note --user u --agent g --run r"
+    more = "--app p --salience 0.5 --metadata a=1=2 --occurred-at 2026-01-01"
+    times = "--valid-from 2026-01-02 --valid-until 2026-01-03T04:05+01:00 --expires-at 9999-01-01"
+    last = ["--metadata", '{"b": {"c": null}}', "--data", '[1, "x"]', "--parent", parent[:20]]
+    made = keep(satchel, "text", *words.split(), *more.split(), *times.split(), *last)
+    found = satchel("show", made, "--json").json["record"]
+    del found["id"], found["nonce"], found["created_at"]
+    assert found == {
+        "type": "procedural",
+        "text": "text",
+        "data": [1, "x"],
+        "tags": ["a", "b"],
+        "parent_ids": [parent],
+        "origin": {"provider": "satchel", "id": "k"},
+        "kind": "note",
+        "scope": {"user": "u", "agent": "g", "run": "r", "app": "p"},
+        "salience": 0.5,
+        "metadata": {"a": "1=2", "b": {"c": None}},
+        "occurred_at": "2026-01-01T00:00:00.000000Z",
+        "valid_from": "2026-01-02T00:00:00.000000Z",
+        "valid_until": "2026-01-03T03:05:00.000000Z",
+        "expires_at": "9999-01-01T00:00:00.000000Z",
+    }
+
+
+def test_text_comes_from_a_file_or_a_pipe(satchel: Run, process: Start, tmp_path: Path) -> None:
+    """Without the end of its last line, and otherwise as it is."""
+    file = tmp_path / "note.txt"
+    file.write_bytes(b"two\nlines \r\n")
+    keep(satchel, "--file", file)
+    for words in (["-"], ["--file", "-"]):
+        ran = process("remember", *words)
+        assert ran.communicate(b"a\0b\n\n", timeout=60)[0].startswith(b"blake3:")
+    assert [each["text"] for each in listed(satchel)] == ["a\0b\n", "a\0b\n", "two\nlines "]
+
+
+def test_a_whole_record_comes_from_a_file_or_a_pipe(
+    satchel: Run, process: Start, tmp_path: Path
+) -> None:
+    """What an agent has as JSON; options win over it, and what it does not know is kept."""
+    members = {"type": "episodic", "observation": "seen", "scope": {"user": "ada"}, "novel": 1}
+    file = tmp_path / "memory.json"
+    file.write_text(json.dumps(members | {"metadata": {"a": 1, "b": 2}, "kind": "k"}))
+    words = ["--run", "r", "--metadata", "b=x", "--kind", "other"]
+    made = keep(satchel, "--record", file, *words)
+    found = satchel("show", made, "--json").json["record"]
+    assert found["scope"] == {"user": "ada", "run": "r"}
+    assert found["metadata"] == {"a": 1, "b": "x"}
+    assert (found["kind"], found["novel"], found["observation"]) == ("other", 1, "seen")
+    ran = process("remember", "--record", "-", "--json")
+    out, _ = ran.communicate(json.dumps({"text": "piped"}).encode(), timeout=60)
+    assert json.loads(out)["is_new"] is True
+
+
+BAD: list[tuple[list[str], int, str, str | None]] = [
+    (["remember"], 4, "input.empty", "text"),
+    (["remember", ""], 4, "input.empty", "text"),
+    (["remember", "x", "--file", "y"], 2, "usage", "TEXT"),
+    (["remember", "-", "--record", "-"], 2, "usage", "TEXT"),
+    (["remember", "--file", "missing"], 4, "input.unreadable", None),
+    (["remember", "--file", "{tmp}"], 4, "input.unreadable", None),
+    (["remember", "--file", "{tmp}/latin"], 4, "input.malformed", None),
+    (["remember", "--file", "{tmp}/big"], 4, "input.limit", None),
+    (["remember", "--record", "{tmp}/latin"], 4, "input.malformed", None),
+    (["remember", "--record", "{tmp}/list"], 4, "input.malformed", None),
+    (["remember", "--record", "{tmp}/deep"], 4, "input.malformed", None),
+    (["remember", "--record", "{tmp}/twice"], 4, "input.malformed", "text"),
+    (["remember", "--record", "{tmp}/id"], 2, "usage", "id"),
+    (["remember", "x", "--type", "dream"], 2, "usage", "type"),
+    (["remember", "x", "--tag", ""], 2, "usage", "tags"),
+    (["remember", "x", "--key", ""], 2, "usage", "key"),
+    (["remember", "x", "--metadata", "novalue"], 2, "usage", "--metadata"),
+    (["remember", "x", "--metadata", "{"], 4, "input.malformed", None),
+    (["remember", "x", "--data", "{"], 4, "input.malformed", None),
+    (["remember", "x", "--occurred-at", "soon"], 2, "usage", "--occurred-at"),
+    (["remember", "x", "--salience", "2"], 4, "value.refused", "salience"),
+    (["remember", "x", "--salience", "nan"], 4, "value.refused", "salience"),
+    (["remember", "x", "--parent", "0" * 9], 2, "memory.unknown", "parent_ids"),
+    (["remember", "x", "--bank", "nobody"], 2, "bank.unknown", None),
+    (["remember", "x\udcff"], 4, "value.refused", "text"),
+    (["update", "{id}", "--clear", "text"], 4, "input.empty", "text"),
+    (["update", "{id}", "--clear", "origin"], 2, "usage", "origin"),
+    (["update", "0" * 9, "x"], 2, "memory.unknown", "id"),
+    (["update", "x", "x"], 2, "usage", "id"),
+    (["correct", "{old}", "x"], 2, "memory.retired", "id"),
+    (["forget", "{bank}"], 2, "memory.unknown", "id"),
+    (["forget", "{old}"], 2, "memory.retired", "id"),
+    (["restore", "{old}"], 2, "memory.retired", "id"),
+    (["forget"], 2, "usage", None),
+    (["list", "--since", "soon"], 2, "usage", "--since"),
+    (["list", "--limit", "0"], 2, "usage", "limit"),
+    (["list", "--type", "dream"], 2, "usage", "type"),
+    (["history", "{bank}"], 2, "memory.unknown", "id"),
+    (["history", "{id}", "--limit", "0"], 2, "usage", None),
+    (["show", "12345"], 2, "usage", "id"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code", "field"),
+    BAD,
+    ids=[f"{n}-{each[0][0]}" for n, each in enumerate(BAD)],
+)
+def test_what_is_wrong_is_said_with_its_name(
+    satchel: Run, tmp_path: Path, words: list[str], status: int, code: str, field: str | None
+) -> None:
+    """A status, a code and a field; nothing is written, and nothing is on stdout."""
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    (tmp_path / "big").write_bytes(b"x" * (2**20 + 1))
+    (tmp_path / "list").write_text("[]")
+    (tmp_path / "deep").write_text('{"a":' + "[" * 100_000)
+    (tmp_path / "twice").write_text('{"text": "a", "text": "b"}')
+    (tmp_path / "id").write_text('{"text": "a", "id": "b"}')
+    old = keep(satchel, "old")
+    now_ = satchel("update", old, "new", "--json").json
+    facts = {"tmp": str(tmp_path), "id": now_["id"], "old": old, "bank": now_["bank"]}
+    size = satchel("stats", "--json").json["records"]
+    ran = satchel(*(_filled(word, facts) for word in words), "--json")
+    assert (ran.status, ran.error["code"], ran.error.get("field"), ran.out) == (
+        status,
+        code,
+        field,
+        "",
+    )
+    if code == "memory.retired":
+        assert ran.error["current"] == now_["id"]
+    assert satchel("stats", "--json").json["records"] == size
+
+
+def _filled(word: str, facts: dict[str, str]) -> str:
+    for name, value in facts.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def test_a_key_is_remembered_again_in_its_place(satchel: Run) -> None:
+    """And the very same is not written again."""
+    old = keep(satchel, "slow", "--key", "wifi")
+    ran = satchel("remember", "fast", "--key", "wifi")
+    assert f"in place of {old}" in ran.err
+    again = satchel("remember", "fast", "--key", "wifi")
+    assert (again.out, "has this already" in again.err) == (ran.out, True)
+    assert [each["text"] for each in listed(satchel)] == ["fast"]
+
+
+def test_a_memory_is_changed_corrected_forgotten_and_brought_back(satchel: Run) -> None:
+    """And its history tells it all."""
+    first = keep(satchel, "Ada lives in Turin", "--tag", "home")
+    ran = satchel("update", first[7:17], "Ada lives in Milan", "--reason", "she moved")
+    assert (ran.status, "different now: text" in ran.err) == (0, True)
+    second = ran.out.strip()
+    third = satchel("correct", second, "Ada lives in Monza", "--actor", "person:bob").out.strip()
+    same = satchel("update", third, "--tag", "home")
+    assert (same.status, same.out.strip(), "nothing" in same.err) == (0, third, True)
+    plan = satchel("forget", third[:20], "--dry-run")
+    assert "would be forgotten" in plan.out
+    assert len(listed(satchel)) == 1
+    done = satchel("forget", third, "--reason", "asked to")
+    assert (done.status, "forgotten  Ada lives in Monza" in done.out) == (0, True)
+    again = satchel("forget", third)
+    assert (again.status, "was forgotten already" in again.out) == (0, True)
+    assert listed(satchel) == []
+    assert "brought back" in satchel("restore", third).out
+    assert [each["id"] for each in listed(satchel)] == [third]
+    told = satchel("history", first).out
+    for part in (
+        "remembered",
+        "text: Ada lives in Turin -> Ada lives in Milan",
+        "superseded: she moved",
+        "superseded by person:bob: correction",
+        "corrected",
+        "deleted: asked to",
+        "restored",
+        "current",
+    ):
+        assert part in told
+    found = satchel("history", first, "--json").json["versions"]
+    assert [each["id"] for each in found] == [first, second, third]
+
+
+def test_members_are_added_changed_and_taken_away(satchel: Run) -> None:
+    """Option by option; the rest stays."""
+    made = keep(satchel, "x", "--tag", "a", "--metadata", "m=1", "--kind", "k", "--user", "ada")
+    words = ["--add-tag", "b", "--drop-tag", "a", "--metadata", "n=2", "--clear", "kind"]
+    ran = satchel("update", made, *words, "--agent", "g", "--json")
+    assert ran.json["fields"] == ["kind", "metadata", "scope", "tags"]
+    (found,) = listed(satchel)
+    assert (found["tags"], found["metadata"], "kind" in found) == (
+        ["b"],
+        {"m": "1", "n": "2"},
+        False,
+    )
+    assert found["scope"] == {"user": "ada", "agent": "g"}
+
+
+def test_a_listing_goes_on_where_it_ended(satchel: Run) -> None:
+    """The message names the option; so does the JSON."""
+    for number in range(5):
+        keep(satchel, f"number {number}")
+    first = satchel("list", "--limit", "2")
+    after = first.err.strip().rpartition(" ")[2]
+    assert "--after" in first.err
+    second = satchel("list", "--limit", "9", "--after", after)
+    assert (second.err, "number 2" in second.out, "number 3" in second.out) == ("", True, False)
+    assert len(second.out.splitlines()) == 3
+    assert str(satchel("list", "--limit", "2", "--json").json["next"]) == after
+    oldest = satchel("list", "--oldest", "--limit", "1").out
+    assert "number 0" in oldest
+    assert "none of that sort" in satchel("list", "--tag", "x").err
+    assert "superseded" not in satchel("list", "--all").out
+
+
+def test_a_memory_is_shown_for_people_and_as_bytes(satchel: Run, process: Start) -> None:
+    """All that is known of it; the bytes hash to its id."""
+    made = keep(satchel, "parent", "--key", "k", "--metadata", "m=1")
+    child = keep(satchel, "child", "--parent", made)
+    shown = satchel("show", made[7:15]).out
+    for part in ("parent", "key", "metadata.m", "proved by", "at place 2 of a log of 4", child):
+        assert part in shown
+    ran = process("show", made, "--raw")
+    out, _ = ran.communicate(timeout=60)
+    value = json.loads(out)
+    del value["id"]
+    bare = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    assert f"blake3:{blake3(bare).hexdigest()}" == made
+
+
+def test_the_numbers_of_a_bank_are_shown(satchel: Run) -> None:
+    """In words, too."""
+    keep(satchel, "x", "--user", "ada", "--tag", "t")
+    shown = satchel("stats").out
+    for part in ("1 current", "ada 1", "t 1", "3 records", "default"):
+        assert part in shown
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["plain", "json"])
+def test_escapes_in_a_memory_do_not_reach_the_terminal(satchel: Run, more: list[str]) -> None:
+    """Attack: memory that writes to the terminal of whoever lists, shows, changes or forgets it."""
+    words = ["--tag", NASTY, "--kind", NASTY, "--user", NASTY, "--metadata", f"{NASTY}={NASTY}"]
+    made = keep(satchel, NASTY, *words, "--key", NASTY)
+    with filled() as bank:
+        held = Status(target=made, state="quarantined", reason=NASTY, actor=NASTY, at=now())
+        bank.ledger.append([seal(held)])
+        bank.ledger.append([seal(Status(target=made, state="released", at=now()))])
+    newer = satchel("update", made, NASTY + "2", "--reason", NASTY, "--json").json["id"]
+    runs = [
+        satchel("list", *more),
+        satchel("list", "--all", *more),
+        satchel("show", newer, *more),
+        satchel("history", newer, *more),
+        satchel("stats", *more),
+        satchel("correct", newer, NASTY + "3", *more),
+        satchel("init", NASTY, *more),
+        satchel("show", NASTY, *more),
+        satchel("remember", "x", "--bank", NASTY + "x", *more),
+        satchel("remember", "x", "--bank", NASTY, "--metadata", NASTY, *more),
+        satchel("remember", "x", "--bank", NASTY, "--occurred-at", NASTY, *more),
+    ]
+    assert [ran.status for ran in runs] == [0] * 7 + [2] * 4
+    assert [ran for ran in runs if RAW.search(ran.out + ran.err)] == []
+    newest = satchel("list", "--bank", "default", "--json").json["memories"][0]["id"]
+    gone = satchel("forget", newest, "--bank", "default", *more)
+    assert (gone.status, RAW.search(gone.out + gone.err)) == (0, None)
+
+
+def test_long_memories_stay_on_one_line_of_a_listing(satchel: Run) -> None:
+    """However long they are, and whatever lines they have."""
+    keep(satchel, "word\n\n  " * 10_000, "--tag", "t" * 5_000)
+    (line,) = satchel("list").out.splitlines()
+    assert len(line) < 300
+
+
+def test_markup_in_a_memory_is_shown_not_obeyed(satchel: Run) -> None:
+    """Square brackets are text."""
+    made = keep(satchel, "[red]x[/red]", "--tag", "[bold]")
+    for words in (["list"], ["show", made], ["history", made]):
+        assert "[red]x[/red]" in satchel(*words).out

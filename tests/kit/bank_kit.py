@@ -1,0 +1,42 @@
+"""An open bank of this test's home, and what it holds in a few words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from satchel.actions.config import load_settings
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.memories.remembering import remember
+from satchel.actions.opened import OpenBank
+from satchel.actions.signing import signing_key
+from satchel.actions.starting import opened_to_fill
+from satchel.seal.signing.key import SigningKey
+
+
+def owner() -> SigningKey:
+    """Return the default owner's key, made on first use."""
+    return signing_key(load_settings())[0]
+
+
+@contextmanager
+def filled(wanted: str | None = None) -> Iterator[OpenBank]:
+    """Open a bank of this test's home to add to."""
+    with opened_to_fill(load_settings(), wanted, owner) as bank:
+        yield bank
+
+
+def keep(bank: OpenBank, text: str | None, **members: Any) -> str:
+    """Remember a text and return its id; ``key`` and ``parents`` are those of ``remember``."""
+    more = {name: members.pop(name) for name in ("key", "parents") if name in members}
+    return remember(bank, {"text": text, **members}, **more).id
+
+
+def texts(bank: OpenBank, **wanted: Any) -> list[str | None]:
+    """Return the texts of a listing."""
+    return [memory.text for memory in list_memories(bank, Wanted(**wanted))]
+
+
+def types(bank: OpenBank) -> list[str]:
+    """Return the types of all records of the log."""
+    with bank.ledger.reading() as view:
+        return [logged.record.type for logged in view.scan()]

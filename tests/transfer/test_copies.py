@@ -1,0 +1,761 @@
+"""Copies of one bank on several machines: carried, shown to have diverged, merged."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from machines_kit import forge
+from transfer_kit import imported
+
+from satchel.actions.banks import admit_writer, create_bank
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.copies import Exchange, ExchangeOptions, pull, push
+from satchel.actions.opened import opened_bank
+from satchel.actions.signing import signing_key
+from satchel.actions.wiring import open_ledger, opened_store, witness_of, writer_key
+from satchel.errors import (
+    AdoptedError,
+    ReadOnlyStoreError,
+    RolledBackError,
+    SatchelError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.batches import closing
+from satchel.ledger.erasure.finishing import finish
+from satchel.ledger.examining import examine
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
+from satchel.memory.records import Erasure, FileVersion, Source, Status
+from satchel.memory.times import now
+from satchel.ports.rows import Filter
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.sqlite import SqliteStore
+from satchel.transfer import merging
+from satchel.transfer.copies import Relation
+from satchel.transfer.merging import OnConflict
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine with its own store, keys and witness."""
+
+    settings: Settings
+    bank: str
+
+    @property
+    def store(self) -> str:
+        """The address of its store."""
+        return self.settings.store
+
+    def ledger(self, what: Callable[[Ledger], Any]) -> Any:
+        """Do something with the bank."""
+        with opened_store(self.settings) as store:
+            return what(open_ledger(self.settings, store, self.bank, writes=True))
+
+    def add(self, *records: Sealed) -> None:
+        """Append records."""
+        self.ledger(lambda ledger: ledger.append(records))
+
+    def says(self, state: Any, target: Sealed, by: Sealed | None = None) -> None:
+        """Append a status."""
+        self.add(seal(Status(target=target.id, state=state, by=by.id if by else None)))
+
+    def texts(self) -> list[str]:
+        """Return what is current, sorted; all of it is proved, and columns are compared."""
+        with opened_bank(self.settings, self.bank) as bank:
+            with bank.ledger.reading() as view:
+                found = [one.model for one in view.scan(Filter())]
+            assert examine(bank.store, self.bank).shown == []
+        return sorted(str(one.text) for one in found if isinstance(one, Semantic))
+
+    def logged(self) -> list[tuple[str, str]]:
+        """Return the ids and times of the whole log, from the tables."""
+        with opened_store(self.settings) as store, store.reading() as reader:
+            size = sum(reader.counts(self.bank).values())
+            rows = sorted(reader.at(self.bank, range(size)), key=lambda row: row.seq)
+        return [(row.id, row.at) for row in rows]
+
+    def pull(self, other: "Machine", **options: Any) -> Exchange:
+        """Pull from another machine."""
+        return pull(self.settings, other.store, ExchangeOptions(**options))
+
+    def push(self, other: "Machine", **options: Any) -> Exchange:
+        """Push to another machine."""
+        return push(self.settings, other.store, ExchangeOptions(**options))
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> tuple[Machine, Machine]:
+    """Two machines of one owner; the bank is on the first, the second may add to it."""
+    return two_machines(tmp_path)
+
+
+def two_machines(folder: Path) -> tuple[Machine, Machine]:
+    """See ``machines``."""
+    first, second = (
+        load_settings(
+            home=folder / name, environment={"SATCHEL_WITNESS": str(folder / f"{name}-saw")}
+        )
+        for name in ("first", "second")
+    )
+    key, _ = signing_key(first, None)
+    shutil.copytree(first.home, second.home)  # the same person: her owner's key is on both
+    bank = create_bank(first, "assistant", key).id
+    admit_writer(first, bank, key, writer_key(second).did)
+    return Machine(first, bank), Machine(second, bank)
+
+
+def note(text: str, number: int | None = None) -> Sealed:
+    """Return a memory; with a number, about a thing that has it."""
+    origin = None if number is None else Origin(provider="test", id=str(number))
+    return seal(Semantic(text=text, origin=origin))
+
+
+def same(one: Machine, other: Machine) -> bool:
+    """Tell whether both have the same current memory."""
+    with opened_store(other.settings):
+        pass
+    copy = one.settings.home / "copy.pam.jsonl"
+    from satchel.actions.moving.exporting import ExportOptions, export
+
+    with opened_bank(other.settings, other.bank) as bank:
+        export(bank, copy, ExportOptions(overwrite=True))
+    return compare(one.settings, one.bank, str(copy)).is_same and one.texts() == other.texts()
+
+
+# -- carrying ------------------------------------------------------------------------------
+
+
+def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """By pull and by push: places, times, ids and the signed head are the same."""
+    one, two = machines
+    one.add(*[note(f"note {n}") for n in range(300)])
+    found = two.pull(one)
+    assert (found.relation, found.carried, found.standing) == (Relation.NEW, 303, "own")
+    assert two.logged() == one.logged()
+    assert two.texts() == one.texts()
+    assert two.pull(one).relation is Relation.SAME
+    Path(two.store).unlink()
+    again = one.push(two)
+    assert (again.relation, again.carried) == (Relation.NEW, 303)
+    assert two.logged() == one.logged()
+    two.add(note("goes on there"))
+    assert len(two.texts()) == 301
+
+
+def test_what_one_copy_has_beyond_the_other_is_carried_as_it_is(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Back and forth, with changes of what was there: the logs stay one."""
+    one, two = machines
+    kept, gone, moved = note("kept"), note("gone"), note("moved", 1)
+    one.add(kept, gone, moved)
+    two.pull(one)
+    two.says("deleted", gone)
+    two.says("superseded", moved, by=kept)
+    two.add(note("moved on", 1))
+    back = one.pull(two)
+    assert (back.relation, back.common, back.carried) == (Relation.AHEAD, 6, 3)
+    assert one.logged() == two.logged()
+    assert one.texts() == ["kept", "moved on"]
+    one.says("restored", gone)
+    assert one.push(two).carried == 1
+    assert two.texts() == ["gone", "kept", "moved on"]
+    assert two.push(one).relation is Relation.SAME
+    one.add(note("more"))
+    assert two.push(one).relation is Relation.BEHIND
+    assert two.texts() == ["gone", "kept", "moved on"]
+
+
+def test_an_import_that_is_completed_meanwhile_is_carried_complete(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """What was invisible in the older copy is seen, and what it replaced is not."""
+    one, two = machines
+    old, new = note("old", 1), note("new", 1)
+    source = seal(Source(provider="test", format="test"))
+    one.add(old, source)
+    replaced = seal(Status(target=old.id, state="superseded", by=new.id))
+    one.ledger(lambda ledger: ledger.append([replaced, new], batch=source.id))
+    two.pull(one)
+    assert two.texts() == ["old"]
+    one.ledger(lambda ledger: ledger.append([note("rest")], batch=source.id))
+    one.add(closing(source.id, now()))
+    two.pull(one)
+    assert two.texts() == one.texts() == ["new", "rest"]
+    one.says("deleted", source)
+    two.pull(one)
+    assert two.texts() == []
+    one.says("restored", source)
+    one.says("deleted", new)
+    two.pull(one)
+    assert two.texts() == one.texts() == ["rest"]
+
+
+def finish_there(machine: Machine) -> None:
+    """Rid a store's files of what was erased, where that was not done yet."""
+    with opened_store(machine.settings) as store:
+        finish(store, machine.bank)
+
+
+def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]) -> None:
+    """The text is gone from the copy that pulls, whenever it came there."""
+    one, two = machines
+    first, second = note("first secret"), note("second secret")
+    one.add(first)
+    two.pull(one)
+    one.add(second, note("kept"))
+    for record in (first, second):
+        one.says("deleted", record)
+        one.add(seal(Erasure(entry=record.id)))
+    found = two.pull(one)
+    assert found.emptied == 1
+    assert two.texts() == ["kept"]
+    with opened_store(two.settings) as store, store.reading() as reader:
+        rows = reader.get(two.bank, [first.id, second.id])
+        assert [row.body for row in rows] == [None, None]
+        assert reader.side(two.bank, "erasing") == {}
+    for machine in machines:
+        finish_there(machine)
+        assert b"secret" not in Path(machine.settings.store).read_bytes()
+    assert two.pull(one).relation is Relation.SAME
+
+
+def test_blobs_that_records_name_come_along(machines: tuple[Machine, Machine]) -> None:
+    """Those that nobody names do not; one that is missing is said."""
+    one, two = machines
+    with opened_store(one.settings) as store, store.writing() as writing:
+        digest, other = (writing.blobs.put(one.bank, [text]) for text in (b"named", b"not"))
+    lost = "blake3:" + "0" * 64
+    one.add(*[seal(FileVersion(path=name, blob=name)) for name in (digest, lost)])
+    found = two.pull(one)
+    assert (found.blobs, found.blobs_missing, len(found.notes)) == (1, 1, 1)
+    with opened_store(two.settings) as store, store.reading() as reader:
+        assert list(reader.blobs.get(two.bank, digest)) == [b"named"]
+        assert not reader.blobs.has(two.bank, other)
+
+
+def test_a_pulled_head_is_witnessed_so_the_store_cannot_go_back(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Attack: yesterday's file, after a pull."""
+    one, two = machines
+    one.add(note("a"))
+    two.pull(one)
+    old = Path(two.store).read_bytes()
+    one.add(note("b"))
+    two.pull(one)
+    Path(two.store).write_bytes(old)
+    with pytest.raises(RolledBackError):
+        two.texts()
+    assert two.pull(one).relation is Relation.AHEAD  # a newer copy is the cure
+    assert two.texts() == ["a", "b"]
+
+
+def test_a_copy_that_is_older_than_what_this_machine_saw_heals_nothing(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Attack: both stores are put back, one further than the other."""
+    one, two = machines
+    two.pull(one)
+    oldest = Path(two.store).read_bytes()
+    one.add(note("a"))
+    between = Path(one.store).read_bytes()
+    one.add(note("b"))
+    two.pull(one)
+    Path(one.store).write_bytes(between)
+    Path(two.store).write_bytes(oldest)
+    with pytest.raises(RolledBackError):
+        two.pull(one)
+    with pytest.raises(RolledBackError):
+        two.pull(one, dry_run=True)
+    assert len(two.logged()) == 3
+
+
+def test_a_strangers_bank_stays_a_strangers(machines: tuple[Machine, Machine]) -> None:
+    """Attack: carried whole, it would be one's own if its head were witnessed."""
+    one, _ = machines
+    one.add(note("a"))
+    folder = one.settings.home.parent
+    third = Machine(
+        load_settings(
+            home=folder / "third", environment={"SATCHEL_WITNESS": str(folder / "third-saw")}
+        ),
+        one.bank,
+    )
+    assert third.pull(one).standing == "stranger"
+    assert witness_of(third.settings).last(one.bank) is None
+    with pytest.raises(ReadOnlyStoreError):
+        third.add(note("b"))
+    one.add(note("b"))
+    assert third.pull(one).carried == 1
+    assert third.texts() == ["a", "b"]
+
+
+def test_dry_runs_change_nothing(machines: tuple[Machine, Machine]) -> None:
+    """Not even a store is made."""
+    one, two = machines
+    one.add(note("a"))
+    assert two.pull(one, dry_run=True).relation is Relation.NEW
+    assert one.push(two, dry_run=True).relation is Relation.NEW
+    assert not Path(two.store).exists()
+    two.pull(one)
+    one.add(note("b"))
+    assert two.pull(one, dry_run=True).carried == 0
+    assert two.texts() == ["a"]
+
+
+def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Two banks that are called the same are no copies."""
+    one, two = machines
+    with pytest.raises(UsageError):
+        one.pull(one)
+    with pytest.raises(UnknownBankError):
+        one.pull(two)
+    key, _ = signing_key(two.settings, None)
+    create_bank(two.settings, "assistant", key)
+    for options in ({}, {"bank": "assistant"}):
+        with pytest.raises(UsageError, match="another one"):
+            two.pull(one, **options)
+    assert two.pull(one, bank=one.bank).relation is Relation.NEW
+
+
+# -- attacks -------------------------------------------------------------------------------
+
+
+def tampered(machine: Machine, sql: str, *values: Any) -> None:
+    """Change a store from outside."""
+    with opened_store(machine.settings) as store, store.writing() as writing:
+        writing._connection.execute(sql, values)  # type: ignore[attr-defined]
+
+
+_ATTACKS = {
+    "a body is exchanged": "UPDATE record SET body = (SELECT body FROM record WHERE place & 4095"
+    " = 20) WHERE place & 4095 = 30",
+    "a body is emptied": "UPDATE record SET body = NULL WHERE place & 4095 = 30",
+    "a row is gone": "DELETE FROM record WHERE place & 4095 = 30",
+    "the last row is gone": "DELETE FROM record WHERE place & 4095 = 52",
+    "a row is gone and counted elsewhere": "UPDATE record SET type = 'status' WHERE place & 4095"
+    " = 30",
+    "a time is changed": "UPDATE record SET at = '2020-01-01T00:00:00.000000Z' WHERE place & 4095"
+    " = 30",
+    "an id is changed": "UPDATE record SET id = zeroblob(32) WHERE place & 4095 = 30",
+    "the head is an older one's peaks": "UPDATE bank SET peaks = zeroblob(length(peaks))",
+    "the head is not signed": "UPDATE bank SET head = CAST(replace(CAST(head AS TEXT),"
+    " '\"size\":53', '\"size\":52') AS BLOB)",
+    "a node is changed": "UPDATE node SET hash = zeroblob(32)",
+    "a body is no text": "UPDATE record SET body = randomblob(100) WHERE place & 4095 = 30",
+    "a body is longer than any record": "UPDATE record SET body = zeroblob(3000000)"
+    " WHERE place & 4095 = 30",
+}
+
+
+@pytest.mark.parametrize("here", ["an older copy", "nothing"])
+@pytest.mark.parametrize("attack", _ATTACKS, ids=str)
+def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
+    attack: str, here: str, machines: tuple[Machine, Machine]
+) -> None:
+    """Attack: the other store is hostile; the refusal is one of ours, and this one is as before."""
+    (one, two), have = machines, here != "nothing"
+    if have:
+        one.add(*[note(f"{n}") for n in range(7)])
+        two.pull(one)
+    one.add(*[note(f"{n}") for n in range(43 if have else 50)])
+    before = two.logged() if have else []
+    tampered(one, _ATTACKS[attack])
+    with pytest.raises(SatchelError) as caught:
+        two.pull(one)
+    assert caught.value.exit_status in (3, 4, 5)
+    if have:
+        assert two.logged() == before
+    else:
+        with opened_store(two.settings) as store, store.reading() as reader:
+            assert reader.banks() == []
+    if "node" not in attack:
+        with pytest.raises(SatchelError):
+            one.push(Machine(two.settings, two.bank), bank=one.bank)
+
+
+def test_a_blob_that_was_changed_stops_the_pull(machines: tuple[Machine, Machine]) -> None:
+    """Attack: the bytes beside the log are no longer those that a record names."""
+    one, two = machines
+    with opened_store(one.settings) as store, store.writing() as writing:
+        digest = writing.blobs.put(one.bank, [b"as it was"])
+    one.add(seal(FileVersion(path="a", blob=digest)))
+    tampered(one, "UPDATE piece SET data = CAST('otherwise' AS BLOB)")
+    with pytest.raises(VerificationError):
+        two.pull(one)
+    with opened_store(two.settings) as store, store.reading() as reader:
+        assert reader.banks() == []
+
+
+def test_columns_of_the_other_store_are_not_believed(machines: tuple[Machine, Machine]) -> None:
+    """Attack: rows marked as deleted, held, or somebody else's, behind the log's back."""
+    one, two = machines
+    one.add(*[note(f"{n}", n) for n in range(5)])
+    expected = one.texts()
+    tampered(one, "UPDATE record SET retired = 2, hold = 1, user = 'eve', slot = place")
+    two.pull(one)
+    assert two.texts() == expected
+
+
+def test_a_head_by_a_key_that_nobody_admitted_is_refused(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Attack: somebody goes on with a copy on his own."""
+    one, two = machines
+    two.pull(one)
+    with opened_store(one.settings) as store:
+        forge(store, one.bank, [note("forged")], SigningKey.generate())  # type: ignore[arg-type]
+    with pytest.raises(VerificationError):
+        two.pull(one)
+    assert two.texts() == []
+
+
+def test_a_copy_that_somebody_adopted_is_neither_carried_nor_merged(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Attack: whoever has a copy makes himself its owner, and has it pulled or pushes it."""
+    one, two = machines
+    two.pull(one)
+    thief = SigningKey.generate()
+    with opened_store(one.settings) as store:
+        Decider(
+            store=store,
+            bank=one.bank,
+            owner=thief,
+            writer=writer_key(one.settings),
+            witness=witness_of(one.settings),
+        ).adopt()
+    before = two.logged()
+    with pytest.raises(AdoptedError):
+        two.pull(one)
+    with pytest.raises(AdoptedError):
+        one.push(two)
+    two.add(note("here"))
+    for options in ({}, {"merge": True}):
+        with pytest.raises(AdoptedError):
+            two.pull(one, **options)
+    assert two.logged()[: len(before)] == before
+    assert two.texts() == ["here"]
+
+
+# -- merging -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parted(machines: tuple[Machine, Machine]) -> tuple[Machine, Machine, Sealed]:
+    """Two copies that both went on."""
+    one, two = machines
+    both = note("both", 1)
+    one.add(both, note("also both"))
+    two.pull(one)
+    one.add(note("only one"))
+    two.add(note("only two"), note("only two again"))
+    return one, two, both
+
+
+def test_copies_that_went_different_ways_are_shown_and_left_alone(
+    parted: tuple[Machine, Machine, Sealed],
+) -> None:
+    """Until somebody asks for a merge."""
+    one, two, _ = parted
+    logs = one.logged(), two.logged()
+    for found in (one.pull(two), one.pull(two, dry_run=True, merge=True)):
+        sizes = (found.common, found.source_size, found.target_size, found.new)
+        assert (found.relation, *sizes) == (Relation.DIVERGED, 5, 7, 6, 2)
+        assert found.is_open
+    assert one.push(two).new == 1
+    assert (one.logged(), two.logged()) == logs
+
+
+def test_a_merge_takes_in_what_only_the_other_has_and_both_end_with_the_same(
+    parted: tuple[Machine, Machine, Sealed],
+) -> None:
+    """Ids are kept; asking again takes in nothing, however often and from either side."""
+    one, two, _ = parted
+    before = one.logged()
+    done = one.pull(two, merge=True)
+    assert done.merged is not None
+    assert (done.merged.taken, done.is_open) == ({"semantic": 2}, False)
+    assert one.logged()[: len(before)] == before
+    assert one.texts() == ["also both", "both", "only one", "only two", "only two again"]
+    assert not same(one, two)
+    back = two.pull(one, merge=True)
+    assert back.merged is not None
+    assert (back.merged.taken, back.merged.known) == ({"semantic": 1}, 2)
+    assert same(one, two)
+    logs = one.logged(), two.logged()
+    for _ in range(2):
+        for there, here in ((one, two), (two, one)):
+            for found in (here.pull(there, merge=True), here.push(there, merge=True)):
+                assert not found.is_open
+                assert found.new == 0
+    assert (one.logged(), two.logged()) == logs
+
+
+def test_a_merge_can_be_pushed(parted: tuple[Machine, Machine, Sealed]) -> None:
+    """The other machine goes on with it, and its witness agrees."""
+    one, two, _ = parted
+    assert one.push(two, merge=True).merged is not None
+    assert two.texts() == ["also both", "both", "only one", "only two", "only two again"]
+    two.add(note("more"))
+    assert one.pull(two, merge=True).merged is not None
+    assert same(one, two)
+
+
+def test_later_merges_start_where_the_last_one_ended(
+    parted: tuple[Machine, Machine, Sealed],
+) -> None:
+    """What was taken in is not looked at again."""
+    one, two, _ = parted
+    one.pull(two, merge=True)
+    two.add(note("even later"))
+    again = one.pull(two, merge=True)
+    assert again.merged is not None
+    assert (again.merged.taken, again.merged.known) == ({"semantic": 1}, 0)
+
+
+def test_a_forget_there_is_a_forget_here(parted: tuple[Machine, Machine, Sealed]) -> None:
+    """And quarantine, promotion and restoring as well; erased text does not come, or goes."""
+    one, two, both = parted
+    secret, erased = note("secret"), note("erased")
+    two.says("deleted", both)
+    two.add(secret, erased)
+    two.says("deleted", erased)
+    two.add(seal(Erasure(entry=erased.id)))
+    two.says("quarantined", secret)
+    done = one.pull(two, merge=True)
+    assert done.merged is not None
+    assert done.merged.erased == 1
+    assert one.texts() == ["also both", "only one", "only two", "only two again"]
+    two.says("released", secret)
+    two.says("restored", both)
+    one.pull(two, merge=True)
+    assert {"secret", "both"} <= set(one.texts())
+    two.says("deleted", both)
+    two.add(seal(Erasure(entry=both.id)))
+    assert one.pull(two, merge=True).emptied == 1
+    assert "both" not in one.texts()
+
+
+@pytest.mark.parametrize("how", list(OnConflict))
+def test_of_what_both_changed_one_stays_current(
+    how: OnConflict, parted: tuple[Machine, Machine, Sealed]
+) -> None:
+    """The later one unless told otherwise; the other is in the history, and both sides agree."""
+    one, two, both = parted
+    ours, theirs = note("changed by one", 1), note("changed by two", 1)
+    for machine, new in ((one, ours), (two, theirs)):
+        machine.says("superseded", both, by=new)
+        machine.add(new)
+    done = one.pull(two, merge=True, on_conflict=how)
+    assert done.merged is not None
+    kept, gone = (ours, theirs) if how is OnConflict.HERE else (theirs, ours)
+    assert done.merged.first_conflicts == [(kept.id, gone.id)]
+    expected = ["also both", kept.model.text, "only one", "only two", "only two again"]  # type: ignore[union-attr]
+    assert one.texts() == sorted(map(str, expected))
+    two.pull(one, merge=True)
+    assert same(one, two)
+
+
+def test_merges_on_both_sides_at_once_agree(parted: tuple[Machine, Machine, Sealed]) -> None:
+    """Neither knows what the other decided, and both decide the same."""
+    one, two, both = parted
+    for machine, text in ((two, "changed by two"), (one, "changed by one")):
+        new = note(text, 1)
+        machine.says("superseded", both, by=new)
+        machine.add(new)
+    copy = one.settings.home / "copy.db"
+    shutil.copy(one.store, copy)
+    one.pull(two, merge=True)
+    pull(two.settings, str(copy), ExchangeOptions(merge=True))
+    assert same(one, two)
+    assert "changed by one" in one.texts()
+    one.pull(two, merge=True)
+    two.pull(one, merge=True)
+    assert same(one, two)
+
+
+def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_path: Path) -> None:
+    """So an undo there is an undo here; one that is not complete there waits until it is."""
+    one, two, _ = parted
+    path = tmp_path / "mem0.json"
+    path.write_text('{"results": [{"id": "1", "memory": "tea"}], "count": 1}')
+    source = two.ledger(lambda ledger: imported(ledger, path))
+    late = seal(Source(provider="test", format="test"))
+    two.add(late)
+    two.ledger(lambda ledger: ledger.append([note("late")], batch=late.id))
+    done = one.pull(two, merge=True)
+    assert done.merged is not None
+    assert done.merged.waiting == 1
+    assert "tea" in one.texts()
+    two.add(closing(late.id, now()))
+    two.add(seal(Status(target=source, state="deleted")))
+    one.pull(two, merge=True)
+    assert {"late"} == {"late", "tea"} & set(one.texts())
+    two.pull(one, merge=True)
+    assert same(one, two)
+    one.says("deleted", late)
+    two.pull(one, merge=True)
+    assert same(one, two)
+    assert "late" not in two.texts()
+
+
+def test_an_import_that_both_had_under_way_is_completed_by_either(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """A copy was taken in the middle of it."""
+    one, two = machines
+    source = seal(Source(provider="test", format="test"))
+    one.add(source)
+    one.ledger(lambda ledger: ledger.append([note("first half")], batch=source.id))
+    two.pull(one)
+    one.ledger(lambda ledger: ledger.append([note("second half")], batch=source.id))
+    one.add(closing(source.id, now()))
+    two.add(note("beside it"))
+    two.pull(one, merge=True)
+    assert two.texts() == ["beside it", "first half", "second half"]
+    one.pull(two, merge=True)
+    assert same(one, two)
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_merge_that_is_cut_short_shows_nothing_and_is_gone_on_with(
+    after: int, parted: tuple[Machine, Machine, Sealed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after any of its commits."""
+    one, two, both = parted
+    new = note("changed by two", 1)
+    two.says("superseded", both, by=new)
+    two.add(new)
+    one.says("superseded", both, by=note("x"))
+    one.add(note("changed by one", 1))
+    two.ledger(lambda ledger: _import(ledger, ["imported"]))
+    monkeypatch.setattr(merging, "TOGETHER", 2)
+    before, left = one.texts(), [after]
+    append = Ledger.append
+
+    def dies(self: Ledger, records: Any, **options: Any) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return append(self, records, **options)
+
+    monkeypatch.setattr(Ledger, "append", dies)
+    with pytest.raises(KeyboardInterrupt):
+        one.pull(two, merge=True)
+    assert one.texts() == before
+    monkeypatch.setattr(Ledger, "append", append)
+    two.add(note("meanwhile"))
+    one.pull(two, merge=True)
+    two.pull(one, merge=True)
+    assert same(one, two)
+    assert {"imported", "meanwhile", "only two", "only one"} <= set(one.texts())
+    assert max(Counter(one.texts()).values()) == 1
+
+
+def _import(ledger: Ledger, texts: Sequence[str]) -> None:
+    source = seal(Source(provider="test", format="test"))
+    ledger.append([source])
+    ledger.append([note(text) for text in texts], batch=source.id)
+    ledger.append([closing(source.id, now())])
+
+
+def test_a_tampered_copy_is_not_merged(parted: tuple[Machine, Machine, Sealed]) -> None:
+    """Attack: all of it is proved before any of it is taken in."""
+    one, two, _ = parted
+    before = one.logged()
+    tampered(two, "UPDATE record SET body = randomblob(50) WHERE place & 4095 = 6")
+    with pytest.raises(VerificationError):
+        one.pull(two, merge=True)
+    assert one.logged() == before
+
+
+def test_who_may_not_add_may_not_merge(parted: tuple[Machine, Machine, Sealed]) -> None:
+    """A key that no owner admitted."""
+    one, two, _ = parted
+    (one.settings.home / "keys" / "writer.key").unlink()
+    with pytest.raises(ReadOnlyStoreError):
+        one.pull(two, merge=True)
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 1), st.integers(0, 3)),
+        st.tuples(
+            st.just("status"),
+            st.integers(0, 1),
+            st.integers(0, 20),
+            st.sampled_from(["deleted", "restored", "quarantined", "released"]),
+        ),
+        st.tuples(st.just("import"), st.integers(0, 1), st.integers(1, 3)),
+        st.tuples(st.just("merge"), st.integers(0, 1)),
+    ),
+    max_size=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(steps=_STEPS)
+def test_whatever_two_copies_did_they_have_the_same_once_each_took_in_the_other(
+    steps: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """For all histories in which no memory was changed on both sides."""
+    one, two = two_machines(tmp_path_factory.mktemp("copies"))
+    two.pull(one)
+    both = (one, two)
+    mine: tuple[list[Sealed], list[Sealed]] = ([], [])
+    for number, step in enumerate(steps):
+        machine, known = both[step[1]], mine[step[1]]
+        if step[0] == "add":
+            known.append(note(f"{number}", 10 * step[2] + step[1] if step[2] else None))
+            held = [one for one in known[:-1] if _slot(one) and _slot(one) == _slot(known[-1])]
+            for old in held:
+                machine.says("superseded", old, by=known[-1])
+            machine.add(known[-1])
+        elif step[0] == "import":
+            machine.ledger(partial(_import, texts=[f"{number}"] * step[2]))
+        elif step[0] == "merge":
+            machine.pull(both[1 - step[1]], merge=True)
+        elif known:
+            target = known[step[2] % len(known)]
+            if step[3] != "restored" or not _slot(target):
+                machine.says(step[3], target)
+    for _ in range(2):
+        one.pull(two, merge=True)
+        two.pull(one, merge=True)
+    assert one.texts() == two.texts()
+    sizes = len(one.logged()), len(two.logged())
+    one.pull(two, merge=True)
+    two.pull(one, merge=True)
+    assert (len(one.logged()), len(two.logged())) == sizes
+
+
+def _slot(record: Sealed) -> str | None:
+    origin = record.value.get("origin")
+    return origin and str(origin["id"])
+
+
+def test_the_stores_are_sqlite(machines: tuple[Machine, Machine]) -> None:
+    """What is tested here is what people use."""
+    with opened_store(machines[0].settings) as store:
+        assert isinstance(store, SqliteStore)
