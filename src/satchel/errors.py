@@ -167,6 +167,13 @@ class WitnessError(RefusedError):
     http_status: ClassVar[int] = 409
 
 
+class ErasureRefusedError(RefusedError):
+    """What was to be erased has to stay, or what was erased has to stay away."""
+
+    code: ClassVar[str] = "erasure.refused"
+    http_status: ClassVar[int] = 409
+
+
 class SigningKeyError(RefusedError):
     """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
 

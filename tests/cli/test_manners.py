@@ -98,6 +98,12 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "keys trust": [did, "--name", "ada"],
         "keys revoke": ["default"],
         "banks create": ["assistant"],
+        "banks rename": ["here", "elsewhere"],
+        "banks copy": ["here", "copied"],
+        "banks merge": ["strange", "here"],
+        "banks delete": ["here", "--yes"],
+        "prune": ["--superseded-before", "90d", "--bank", "here"],
+        "everything": ["--about", "ada", "--bank", "here"],
         "banks admit": ["here"],
         "banks adopt": ["strange"],
         "banks accept-loss": ["here"],
@@ -142,7 +148,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
 ) -> None:
     """A program can read what any command prints."""
-    if words[0] in {"banks", "recall"}:
+    if words[0] in ("banks", "recall", "prune", "everything"):
         has_banks(satchel)
     if words[0] in ("export", "pull", "push"):
         has_memory(satchel, sealed.with_name("other.db"))

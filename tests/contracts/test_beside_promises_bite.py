@@ -71,6 +71,9 @@ class _Store:
         with self._inner.writing() as view:
             yield _View(view, *self._parts)
 
+    def scrub(self) -> None:
+        self._inner.scrub()
+
     def check(self) -> list[str]:
         return self._inner.check()
 

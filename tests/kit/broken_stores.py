@@ -62,6 +62,9 @@ class Broken:
         with self.inner.writing() as writer:
             yield self.view(writer, self)
 
+    def scrub(self) -> None:
+        self.inner.scrub()
+
     def check(self) -> list[str]:
         return self.inner.check()
 
@@ -677,6 +680,139 @@ def _despite(error: type[Exception]) -> Iterator[None]:
         yield
     except error:
         return
+
+
+# -- removing ------------------------------------------------------------------------------
+
+
+class ErasesNothing(View):
+    """Notes an erasure, and keeps the record."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        self.inner.append(bank, replace(commit, erased=()))
+
+
+class ErasesBytesOnly(View):
+    """Empties the body, and keeps what was derived from it."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        rows = {row.seq: row for row in self.inner.at(bank, list(commit.erased))}
+        self.inner.append(bank, replace(commit, erased=()))
+        found = {row.seq: row for row in self.inner.at(bank, list(rows))}
+        emptied = [
+            msgspec.structs.replace(row, body=None, retired=found[seq].retired)
+            for seq, row in rows.items()
+        ]
+        if emptied:
+            self.inner.rewrite(bank, emptied)
+
+
+class KeepsVectorsOfErased(View):
+    """Erases, and finds the vectors all the same."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        rows = self.inner.at(bank, list(commit.erased))
+        kept = [
+            (generation, self.inner.vectors.get(bank, generation, [row.id for row in rows]))
+            for generation in (self.inner.vectors.generations(bank) if rows else ())
+        ]
+        self.inner.append(bank, commit)
+        for generation, vectors in kept:
+            self.inner.vectors.put(bank, generation, vectors)
+
+
+class RemembersTurns(View):
+    """Goes on finding a turn by whatever it was found by once."""
+
+    def candidates(self, bank: str, text: str, *, limit: int) -> list[tuple[int, float]]:
+        return [(place, 1.0) for place in range(9)][:limit]
+
+
+class ErasesAtOnce(View):
+    """Erases before it knows whether the rest can be kept."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        rows = self.inner.at(bank, list(commit.erased))
+        if rows:
+            self.inner.rewrite(bank, [row.erased() for row in rows])
+        self.inner.append(bank, replace(commit, erased=()))
+
+
+class RewritesFullOnly(View):
+    """Repairs rows that have a body, and leaves the others as they are."""
+
+    def rewrite(self, bank: str, rows: Any) -> None:
+        self.inner.rewrite(bank, [row for row in rows if row.body is not None])
+
+
+class RemovesNothing(View):
+    """Keeps banks for ever."""
+
+    def remove(self, bank: str) -> None:
+        pass
+
+
+class RemovesAll(View):
+    """Removes every bank there is."""
+
+    def remove(self, bank: str) -> None:
+        for every in self.inner.banks():
+            self.inner.remove(every)
+
+
+class KeepsSideOfRemoved(View):
+    """Removes a bank but for what lies beside it."""
+
+    def remove(self, bank: str) -> None:
+        side = self.inner.side(bank)
+        self.inner.remove(bank)
+        self.inner.put_side(bank, side)
+
+
+class RemovesAtOnce(Broken):
+    """Removes a bank whatever becomes of the block."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        removed = list[str]()
+        try:
+            with self.inner.writing() as writer:
+                yield _Removing(writer, self, removed)
+        finally:
+            with self.inner.writing() as writer:
+                for bank in removed:
+                    writer.remove(bank)
+
+
+class _Removing(View):
+    def __init__(self, inner: Any, store: Broken, removed: list[str]) -> None:
+        super().__init__(inner, store)
+        self.removed = removed
+
+    def remove(self, bank: str) -> None:
+        self.removed.append(bank)
+
+
+class ScrubsTooMuch(Broken):
+    """Takes what lies beside the log for rubbish."""
+
+    def scrub(self) -> None:
+        self.inner.scrub()
+        with self.inner.writing() as writer:
+            for bank in writer.banks():
+                writer.put_side(bank, dict.fromkeys(writer.side(bank)))
+
+
+class ScrubsRetired(Broken):
+    """Takes the newest record for rubbish."""
+
+    def scrub(self) -> None:
+        self.inner.scrub()
+        with self.inner.writing() as writer:
+            for bank in writer.banks():
+                last = sum(writer.counts(bank).values()) - 1
+                (row,) = writer.at(bank, [last])
+                writer.rewrite(bank, [row.erased()])
 
 
 # -- what outlives it ----------------------------------------------------------------------

@@ -227,6 +227,35 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _copying(broken.CopiesTheNewest),
         _copying(broken.CopiesOver),
     ],
+    "test_of_an_erased_row_only_its_leaf_and_its_standing_are_left": [
+        _memory(broken.ErasesNothing),
+        _memory(broken.ErasesBytesOnly),
+        _sqlite(broken.ErasesBytesOnly),
+    ],
+    "test_an_erased_row_is_not_found_by_links_words_or_vectors": [
+        _memory(broken.ErasesNothing),
+        _memory(broken.KeepsVectorsOfErased),
+        _sqlite(broken.KeepsVectorsOfErased),
+        _sqlite(broken.ErasesBytesOnly),
+    ],
+    "test_a_turn_is_not_found_by_the_words_of_an_erased_one_before": [
+        _sqlite(broken.ErasesNothing),
+        _sqlite(broken.RemembersTurns),
+    ],
+    "test_an_erasure_is_committed_with_its_rows_or_not_at_all": [_memory(broken.ErasesAtOnce)],
+    "test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else": [
+        _memory(broken.RewritesFullOnly)
+    ],
+    "test_a_bank_that_was_removed_has_left_nothing": [
+        _memory(broken.RemovesNothing),
+        _memory(broken.RemovesAll),
+        _memory(broken.KeepsSideOfRemoved),
+    ],
+    "test_a_removal_is_taken_back_with_its_block": [_memory(broken.RemovesAtOnce)],
+    "test_scrubbing_changes_no_answer": [
+        _memory(broken.ScrubsTooMuch),
+        _memory(broken.ScrubsRetired),
+    ],
     "test_the_stamp_tells_when_another_wrote": [
         _unopened,
         _sqlite(broken.SameStamp),
@@ -327,6 +356,7 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
         "test_a_filter_leaves_out_what_words_nominate",
         "test_words_find_what_the_oracle_finds",
         "test_a_turn_is_found_by_the_words_of_the_one_before",
+        "test_a_turn_is_not_found_by_the_words_of_an_erased_one_before",
         "test_what_is_committed_is_there_after_it_was_opened_again",
         "test_what_is_committed_is_there_after_its_process_was_killed",
         "test_writers_of_several_processes_take_turns",

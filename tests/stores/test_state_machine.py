@@ -20,13 +20,13 @@ from hypothesis.stateful import (
 )
 from ledger_kit import WRITER, created, listed
 
-from satchel.errors import SlotTakenError
+from satchel.errors import ErasureRefusedError, SlotTakenError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Model, SessionEvent, State, Status
+from satchel.memory.records import Edge, Erasure, Model, SessionEvent, State, Status
 from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
 from satchel.seal.records import Sealed
@@ -59,6 +59,14 @@ class Told:
     words: str
     states: list[tuple[int, str]] = field(default_factory=list)
     """Where in the log, and what, was said about it."""
+
+    erased: bool = False
+    """Whether its place is all that is left of it."""
+
+    def erase(self) -> None:
+        """Forget what it was about."""
+        self.erased, self.slot, self.user, self.kind, self.session = True, None, None, None, None
+        self.links, self.words = [], ""
 
     def retired(self, size: int) -> bool:
         """Tell whether it was retired when the log had a size."""
@@ -94,6 +102,10 @@ class Bank:
                 for told in log[:seq]:
                     if told.id == model.target:
                         told.states.append((seq, model.state))
+            if isinstance(model, Erasure):
+                for told in log[:seq]:
+                    if told.id == model.entry:
+                        told.erase()
         slots = Counter(told.slot for told in log if not told.retired(len(log)) and told.slot)
         return None if any(count > 1 for count in slots.values()) else log
 
@@ -103,7 +115,8 @@ class Bank:
         return [
             told.id
             for seq, told in enumerate(self.log)
-            if (wanted.as_of is None or seq < wanted.as_of)
+            if not told.erased
+            and (wanted.as_of is None or seq < wanted.as_of)
             and (wanted.retired or not told.retired(size))
             and (wanted.held or not told.held(size))
             and (wanted.types is None or told.type in wanted.types)
@@ -179,6 +192,7 @@ class Machine(RuleBasedStateMachine):
         One rule, since with many of them most runs go without most of them.
         """
         able = [self.append, self.append, self.say, self.scan, self.as_of, self.get]
+        able += [self.erase, self.scrub] if self._retired() else []
         able += [self.current, self.neighbours, self.words, self.reopen, self.another]
         able += [self.update, self.update, self.take_back, self.fail] if self._slotted() else []
         able.append(self.release if self.pinned else self.pin)
@@ -259,6 +273,28 @@ class Machine(RuleBasedStateMachine):
         ]
         self._put(data.draw(st.permutations(statuses)))
 
+    def erase(self, data: st.DataObject) -> None:
+        """Erase some of what is retired; what is current is refused."""
+        some = data.draw(st.lists(_of(self._retired()), min_size=1, max_size=3, unique_by=id))
+        self._put([seal(Erasure(entry=told.id)) for told in some])
+        current = [told.id for told in self._slotted()]
+        if current:
+            for ledger in self.ledgers:
+                with pytest.raises(ErasureRefusedError):
+                    ledger.append([seal(Erasure(entry=current[0]))])
+
+    def scrub(self, data: st.DataObject) -> None:
+        """Rid the files of what was erased."""
+        if self.pinned is None:  # a view that is open keeps the log from being emptied
+            for store in (self.stores[0], self.stores[1]):
+                store.scrub()
+
+    def _retired(self) -> list[Told]:
+        size = len(self.model.log)
+        found = self.model.log[_FOUNDING:]
+        speaking = ("status", "erasure")
+        return [told for told in found if told.retired(size) and told.type not in speaking]
+
     def _slotted(self) -> list[Told]:
         size = len(self.model.log)
         return [told for told in self.model.log if told.slot and not told.retired(size)]
@@ -301,8 +337,8 @@ class Machine(RuleBasedStateMachine):
         inside = ExitStack()
         view = inside.enter_context(ledger.reading())
         self.stack.callback(inside.close)
-        expected = [told.id for told in self.model.log]
-        size = len(expected)
+        expected = [told.id for told in self.model.log if not told.erased]
+        size = len(self.model.log)
         now = set(self.model.wanted(Filter()))
 
         def release() -> None:
@@ -361,10 +397,11 @@ class Machine(RuleBasedStateMachine):
     def get(self, data: st.DataObject) -> None:
         """Ask for records by id, and for one that is not there."""
         ids = data.draw(st.lists(_of([*(t.id for t in self.model.log[_FOUNDING:]), _NOBODY])))
+        erased = {told.id for told in self.model.log if told.erased}
         with self._views() as views:
             for view in views:
                 found = view.get(ids)
-                assert found.keys() == set(ids) - {_NOBODY}
+                assert found.keys() == set(ids) - {_NOBODY} - erased
                 assert all(logged.record.id == each for each, logged in found.items())
 
     def current(self, data: st.DataObject) -> None:

@@ -194,6 +194,7 @@ def test_a_parent_that_stays_behind_is_proved_not_missed(bank: str, tmp_path: Pa
     child = derive(parents, {"type": "semantic", "text": "child", "tags": ["x"]})
     append(bank, [*memories(40), *parents, child])
     append(bank, [seal(Status(target=parents[1].id, state="deleted"))])
+    append(bank, [seal(Status(target=parents[2].id, state="deleted"))])
     append(bank, [seal(Erasure(entry=parents[2].id))])
     path = tmp_path / "a.pam.jsonl"
     done = out(path, selection=selection(tags=("x",)))

@@ -7,6 +7,7 @@ from satchel.actions.diagnosing import Check
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import SatchelError
 from satchel.ledger.epochs import BankStanding
+from satchel.ledger.erasure.finishing import is_unfinished
 from satchel.ledger.examining import Examination, Progress, examine
 from satchel.ledger.repairing import repair
 from satchel.memory.times import now
@@ -14,6 +15,8 @@ from satchel.ports.store import Store
 
 _REPAIR = "satchel doctor --repair puts right what can be derived again, and deletes nothing."
 _TRUST = "If you know whose it is: satchel keys trust KEY --bank ID."
+_LEFT = "the file may still hold bytes of what was erased"
+_SCRUB = "satchel prune gets rid of them, whatever it is told to erase."
 _DEEP = "satchel doctor --deep looks at every record."
 
 
@@ -85,6 +88,8 @@ def _look(
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
     how = "every record looked at" if deep else "signed head and counts hold"
     detail = "; ".join([f"{size} records, {how}", *notes])
+    if is_unfinished(store, bank):
+        return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
     if standing is BankStanding.STRANGER:
         stranger = "a stranger's: no key that this machine trusts owns it"
         return Check(name=bank, state="note", detail=f"{detail}; {stranger}", hint=_TRUST)

@@ -43,11 +43,8 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     Raises:
         UsageError: If the name is empty, or a bank has it already.
     """
-    if not name.strip():
-        raise UsageError("a bank needs a name", field="name")
     with opened_store(settings) as store:
-        if name in named_banks(store):
-            raise UsageError(f"there is a bank {name!r} already", field="name")
+        _require_free(store, name)
         return _line(settings, store, made_bank(settings, store, name, owner).bank)
 
 
@@ -60,6 +57,20 @@ def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) ->
         witness=witness_of(settings),
         name=name,
     )
+
+
+def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -> BankLine:
+    """Give a bank another name, as its owner; its id stays.
+
+    Raises:
+        UsageError: If the name is empty, or another bank has it.
+        SigningKeyError: If the key is not that of an owner.
+    """
+    with opened_store(settings) as store:
+        bank = find_bank(store, wanted)
+        _require_free(store, name, but=bank)
+        _decider(settings, store, bank, owner).rename(name)
+        return _line(settings, store, bank)
 
 
 def list_banks(settings: Settings) -> list[BankLine]:
@@ -103,6 +114,14 @@ def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
     with opened_store(settings) as store:
         return acceptance.forget(store, bank, witness=witness_of(settings))
+
+
+def _require_free(store: Store, name: str, but: str | None = None) -> None:
+    """Require that a name can be given to a new bank, or to the one that is named."""
+    if not name.strip():
+        raise UsageError("a bank needs a name", field="name")
+    if set(named_banks(store).get(name, ())) - {but}:
+        raise UsageError(f"there is a bank {name!r} already", field="name")
 
 
 def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> Decider:

@@ -1,12 +1,19 @@
 """An open bank: which one a person means, and what the actions on it work with."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from satchel.actions.config import Settings
 from satchel.actions.wiring import has_store, open_ledger, opened_store
-from satchel.errors import InputError, UnknownBankError, UsageError
+from satchel.errors import (
+    InputError,
+    StoreError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ledger.heads import name_in
 from satchel.ledger.ledger import Ledger
 from satchel.memory.records import Bank
 from satchel.ports.store import Reader, Store
@@ -126,7 +133,13 @@ def named_banks(store: Store) -> dict[str, list[str]]:
 
 
 def name_of(reader: Reader, bank: str) -> str | None:
-    """Return a bank's name, from the record whose hash the bank's id is: it needs no more proof."""
+    """Return what a bank is called, as its owner signed it last.
+
+    Of a store that is not what was signed, the name from the record whose hash the bank's id is;
+    whoever opens the bank is told what is wrong.
+    """
+    with suppress(VerificationError, StoreError):
+        return name_in(reader, bank)
     for row in reader.at(bank, [0]):
         try:
             record, model = open_record(row.body or b"")

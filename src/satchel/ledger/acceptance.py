@@ -23,19 +23,26 @@ from satchel.ledger.authority import (
     Point,
     admission,
     deciding,
+    naming,
 )
 from satchel.ledger.epochs import Seen, judge
+from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.examining import examine
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
+from satchel.memory.records import Erasure, Status
 from satchel.memory.times import now
 from satchel.ports.store import Store
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
+
+_TOGETHER = 1_000
+_AGAIN = "erased before the store was put back"
 
 Drawn = tuple[Sequence[Sealed], GivenUp | None]
 
@@ -93,6 +100,7 @@ class Decider:
             return self._taken_up(ACCEPTED, found, compared.lost, reason)
 
         after = self._ledger(self.writer).decide(draw)
+        self._erase_again()
         return after.authority.decided[-1].decision if after.verdict.given_up else None
 
     def accept_restore(self, reason: str | None = None) -> Decision:
@@ -108,7 +116,9 @@ class Decider:
             records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
             return records, given_up or compared.given_up
 
-        return self._ledger(self.writer).decide(draw).authority.decided[-1].decision
+        after = self._ledger(self.writer).decide(draw)
+        self._erase_again()
+        return after.authority.decided[-1].decision
 
     def adopt(self, reason: str | None = None, *, with_loss: bool = False) -> Decision:
         """Go on with a bank whose owners' keys are lost; this owner is the only one from now on.
@@ -152,6 +162,7 @@ class Decider:
             )
         adoption = self._ledger(self.writer).decide(draw).authority.adoption
         assert adoption is not None  # noqa: S101 - it was drawn, or was there before
+        self._erase_again()
         return adoption
 
     def admit(self, key: str | None = None) -> None:
@@ -166,6 +177,41 @@ class Decider:
         """
         admitted = self.writer.did if key is None else key
         self._ledger(self.owner).decide(lambda found, tree: self._admitting(found, tree, admitted))
+
+    def rename(self, name: str) -> None:
+        """Give the bank another name; nothing happens when it has it already.
+
+        Raises:
+            SigningKeyError: If the owner's key is not that of an owner.
+            VerificationError: If the store is not what it was, or not what was signed.
+        """
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            compared = self._as_owner(found, tree)
+            if compared.refusal is not None:
+                raise compared.refusal
+            if found.authority.name == name:
+                return [], compared.given_up
+            return [naming(self.bank, name, self.owner, self.clock())], compared.given_up
+
+        self._ledger(self.writer).decide(draw)
+
+    def _erase_again(self) -> None:
+        """Erase what this machine erased before, and what a store that was put back has again."""
+        ledger = self._ledger(self.writer)
+        while True:
+            with ledger.reading() as view:
+                returned = view.returned()[:_TOGETHER]
+            if not returned:
+                break
+            # The log lacks its end, so it may say that they are current again.
+            ids, at = [identity for _, identity in returned], self.clock()
+            gone = [
+                seal(Status(target=name, state="deleted", reason=_AGAIN, at=at)) for name in ids
+            ]
+            again = [Erasure(entry=name, reason=_AGAIN, by=self.owner.did, at=at) for name in ids]
+            ledger.append([*gone, *map(seal, again)])
+        finish(self.store, self.bank)
 
     def _ledger(self, signer: SigningKey) -> Ledger:
         return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)

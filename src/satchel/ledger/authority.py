@@ -28,6 +28,9 @@ from satchel.seal.signing.key import SigningKey
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
 
+RENAMED = "renamed"
+"""The action of the config record that gives a bank another name."""
+
 ACCEPTED, RESTORED, ADOPTED = "rollback_accepted", "restored", "adopted"
 DECISIONS = frozenset({ACCEPTED, RESTORED, ADOPTED})
 """The actions of the config records that start an epoch."""
@@ -109,6 +112,9 @@ class Authority:
     decided: tuple[Decided, ...] = ()
     """In the order of the log."""
 
+    name: str | None = None
+    """What an owner called the bank last, or whoever founded it."""
+
     @property
     def epoch(self) -> int:
         """The epoch that the log is in."""
@@ -139,7 +145,7 @@ def founding(bank: Sealed) -> Authority:
     """
     if not isinstance(bank.model, Bank):
         raise VerificationError("the first record of the log is not that of a bank")
-    return Authority(frozenset(bank.model.owner_keys))
+    return Authority(frozenset(bank.model.owner_keys), name=bank.model.name)
 
 
 def with_configs(
@@ -165,12 +171,21 @@ def with_configs(
             fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
             if fits and _signers(record) & _deciders(authority, decision):
                 authority = _after(authority, Decided(decision, model.action, model.at))
-        elif model.action == ADMISSION and model.payload.get("bank") == bank:
+        elif model.payload.get("bank") == bank:
             # Without the bank in what is signed, one bank's admission could be carried to another.
-            key = model.payload.get("key")
-            if isinstance(key, str) and _signers(record) & authority.owners:
-                authority = replace(authority, writers=authority.writers | {key})
+            authority = _told(authority, record, model)
     return authority
+
+
+def _told(authority: Authority, record: Sealed, model: Config) -> Authority:
+    """Return who may sign after a record that is about the bank and starts no epoch."""
+    member = {ADMISSION: "key", RENAMED: "name"}.get(model.action)
+    value = model.payload.get(member) if member is not None else None
+    if not isinstance(value, str) or not _signers(record) & authority.owners:
+        return authority
+    if model.action == RENAMED:
+        return replace(authority, name=value)
+    return replace(authority, writers=authority.writers | {value})
 
 
 def decision_of(model: Config) -> Decision | None:
@@ -195,7 +210,8 @@ def _after(authority: Authority, decided: Decided) -> Authority:
     key = decided.decision.key
     if key is not None:
         former = authority.former | authority.owners
-        authority = Authority(frozenset({key}), former=former, decided=authority.decided)
+        name, before = authority.name, authority.decided
+        authority = Authority(frozenset({key}), former=former, decided=before, name=name)
     return replace(authority, decided=(*authority.decided, decided))
 
 
@@ -213,6 +229,11 @@ def admission(bank: str, writer: str, owner: SigningKey, at: str) -> Sealed:
     """Return the record by which an owner admits a writer key."""
     draft = Config(action=ADMISSION, payload={"bank": bank, "key": writer}, at=at)
     return signed_config(draft, owner)
+
+
+def naming(bank: str, name: str, owner: SigningKey, at: str) -> Sealed:
+    """Return the record by which an owner gives a bank another name."""
+    return signed_config(Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at), owner)
 
 
 def deciding(action: str, decision: Decision, key: SigningKey, at: str) -> Sealed:

@@ -11,6 +11,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from satchel.errors import InputError, StoreError, UnknownBankError, VerificationError
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import believed_head, nodes_of
@@ -52,6 +54,9 @@ class Flaw(StrEnum):
 
     COLUMN = "column"
     """A column says something else than the log; it can be derived again."""
+
+    RETURNED = "returned"
+    """A record that was erased has its bytes again; they are removed again."""
 
     INDEX = "index"
     """A record is not found by its id, links or words; they can be indexed again."""
@@ -176,7 +181,8 @@ class _Log:
         self._again = Frontier()
         self._whole = True
         self._wrong_nodes = 0
-        self._empty = list[Row]()
+        self._empty = list[tuple[int, str]]()
+        self._damaged = list[tuple[int, str]]()
         self._facts = list[Fact]()
 
     def look(self, places: range, rows: dict[int, Row]) -> None:
@@ -206,18 +212,21 @@ class _Log:
                 found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
         fold = Fold()
         fold.take(self._facts, head.size)
-        for row in self._empty:
-            if not fold.is_erased(row.id, head.size):
-                found.note(Flaw.BODY, "it is empty, and nobody erased it", row.seq)
+        for seq, identity in self._empty:
+            if not fold.is_erased(identity, head.size):
+                found.note(Flaw.BODY, "it is empty, and nobody erased it", seq)
+        for seq, identity in self._damaged:
+            if not fold.is_erased(identity, head.size):
+                found.note(Flaw.BODY, "the bytes were changed", seq)
         said = sum(head.counts.get(name, 0) for name in FOLDED)
         return fold if len(self._facts) == said else None
 
     def _look_at_body(self, row: Row) -> None:
         logged = opened_body(row)
         if row.body is None:
-            self._empty.append(row)
+            self._empty.append((row.seq, row.id))
         elif logged is None:
-            self._found.note(Flaw.BODY, "the bytes were changed", row.seq)
+            self._damaged.append((row.seq, row.id))
         elif row.type in FOLDED:
             self._facts.append(Fact(row.seq, row.id, logged[1]))
 
@@ -244,11 +253,14 @@ def derived_blocks(
     for _, rows in blocks(reader, head.bank, places):
         pairs = []
         for row in sorted(rows.values(), key=attrgetter("seq")):
-            own, logged = row, opened_body(row)
-            if logged is not None:
-                batch, body = fold.batch_number(row.seq), logged[0].body
+            own, logged = row.erased(), opened_body(row)
+            batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
+            if erased:
+                own = replace(own, batch=batch)
+            elif logged is not None:
+                body = logged[0].body
                 own = derive_row(logged[1], seq=row.seq, at=row.at, body=body, batch=batch)
-            if logged is not None or row.body is None:
+            if erased or logged is not None:
                 pairs.append((row, own.changed(fold.standing(row.id, row.seq, head.size))))
         if pairs:
             yield pairs
@@ -257,7 +269,9 @@ def derived_blocks(
 def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
     by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
-        if stored.columns() != own.columns():
+        if own.body is None and stored.body is not None:
+            found.note(Flaw.RETURNED, "it was erased, and has its bytes again", own.seq)
+        elif stored.columns() != own.columns():
             found.note(Flaw.COLUMN, "a column says something else than the log", own.seq)
         if by_id.get(own.id) != own.seq:
             found.note(Flaw.INDEX, "it is not found by its id", own.seq)

@@ -12,12 +12,13 @@ import is undone. Source: docs/spec/5-log.md, 5.8.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from satchel.ledger.logged import Promotion, Said, Unchanged
 from satchel.memory.records import Erasure, Model, Receipt, Source, Status
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
 from satchel.ports.store import Sweep, Was
@@ -47,30 +48,6 @@ class Effect(NamedTuple):
     """Ids of the records whose standing may be another now."""
 
     sweeps: list[Sweep]
-
-
-class Said(NamedTuple):
-    """What one status record says of a record."""
-
-    place: int
-    """From where on it counts."""
-
-    seq: int
-    """Where it stands; not the same where it came with an import."""
-
-    state: str
-    by: str | None
-    """Id of the record that takes the place of the one it speaks of."""
-
-
-class Unchanged(NamedTuple):
-    """What somebody saw, and builds on."""
-
-    size: int
-    """Records in the log then."""
-
-    records: Sequence[tuple[str, int]]
-    """Ids and places of the records whose standing counts."""
 
 
 @dataclass(slots=True)
@@ -105,16 +82,6 @@ class _Event(NamedTuple):
     def place(self) -> int | None:
         """Return the place from which it counts."""
         return self.seq if self.batch is None else self.batch.closed
-
-
-class Promotion(NamedTuple):
-    """What raises the trust in a record."""
-
-    trust: str | None
-    """The class that it names; None for none."""
-
-    batch: int
-    """Number of the import that it came with; 0 for none."""
 
 
 _STAYS = Standing(None, hold=False)
@@ -173,11 +140,9 @@ class Fold:
     def standing(self, identity: str, seq: int, size: int) -> Standing:
         """Return what a record was when the log had ``size`` records."""
         batch = self._batch_at(seq)
-        events = self._events.get(identity, ())
+        events = self._all_events(identity, seq)
         if batch is None and not events:
             return _STAYS
-        if batch is not None:
-            events += self._events.get(batch.source, ())
         retired, hold = None, False
         for place, _, state in sorted(self._counted(events, size)):
             if state in RETIRING and retired is None:
@@ -279,6 +244,29 @@ class Fold:
         """Tell whether a record that was erased says so when the log had ``size`` records."""
         return self._erased.get(identity, size) < size
 
+    @property
+    def has_erasures(self) -> bool:
+        """Whether anything was erased, as far as the log was looked at."""
+        return bool(self._erased)
+
+    def erased_at(self, identity: str) -> int | None:
+        """Return the place of the record by which a record was erased."""
+        return self._erased.get(identity)
+
+    def retirement(self, identity: str, seq: int, size: int) -> Said | None:
+        """Return what retired a record when the log had ``size`` records; None while it stands."""
+        found = None
+        for said in self.said(identity, seq, size):
+            if said.state in RETIRING:
+                found = found or said
+            elif said.state == "restored":
+                found = None
+        return found
+
+    def said_of(self, identity: str, size: int) -> list[int]:
+        """Return the places of the status records that name a record, where they count."""
+        return [seq for _, seq, _ in sorted(self._counted(self._events.get(identity, ()), size))]
+
     def open_spans(self, size: int) -> list[tuple[int, int]]:
         """Return first and last places of stretches with all records that are not visible yet.
 
@@ -291,6 +279,12 @@ class Fold:
                     first = found.pop()[0]  # noqa: PLW2901 - one stretch
                 found.append((first, last))
         return found
+
+    def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
+        """Return what was said of a record, and of the import that it came with."""
+        batch = self._batch_at(seq)
+        events = self._events.get(identity, ())
+        return events if batch is None else events + self._events.get(batch.source, ())
 
     def _take(self, fact: Fact, effect: Effect) -> None:
         seq, identity, model = fact

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,6 @@ from satchel.seal.tree import Frontier
 
 _HASH = 32
 _TELLING = FOLDED | {"config"}
-_TOLD = Filter(types=_TELLING, retired=True, held=True)
 _TOGETHER = 256
 _DOCTOR = "Nothing was changed. See: satchel doctor."
 
@@ -72,9 +72,7 @@ def opened_head(
         start, said = before.head.size, before.head.counts
     told = _told(reader, head, tree, start, said)
     configs = [(seq, record) for seq, record, _ in told if record.type == "config"]
-    authority = with_configs(
-        authority, bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
-    )
+    authority = with_configs(authority, bank, configs, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
@@ -105,6 +103,28 @@ def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
     if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
         raise VerificationError("the head does not go with its tree", hint=_DOCTOR)
     return head, frontier
+
+
+def name_in(reader: Reader, bank: str) -> str | None:
+    """Return what a bank is called, from its first record and its config records.
+
+    Proves these and their number, and nothing else of the bank: that costs little, however long
+    the log is.
+
+    Raises:
+        VerificationError: If they are not what was signed.
+        UnknownBankError: If there is no such bank.
+    """
+    stored = reader.head(bank)
+    if stored is None:
+        raise UnknownBankError(f"there is no bank {bank} here")
+    head, frontier = believed_head(bank, stored)
+    tree = ProvedTree(frontier, nodes_of(reader, bank))
+    authority = _founded(reader, bank, tree)
+    told = _told(reader, head, tree, 0, {}, types=frozenset({"config"}))
+    configs = [(seq, record) for seq, record, _ in told]
+    roots = partial(_root_at, tree)
+    return with_configs(authority, bank, configs, roots).name
 
 
 def nodes_of(reader: Reader, bank: str) -> Fetch:
@@ -186,18 +206,27 @@ def _founded(reader: Reader, bank: str, tree: ProvedTree) -> Authority:
     return founding(logged[0])
 
 
+def _root_at(tree: ProvedTree, size: int) -> str:
+    return PREFIX + tree.root_at(size).hex()
+
+
 def _told(
-    reader: Reader, head: Head, tree: ProvedTree, start: int, said: Mapping[str, int]
+    reader: Reader,
+    head: Head,
+    tree: ProvedTree,
+    start: int,
+    said: Mapping[str, int],
+    types: frozenset[str] = _TELLING,
 ) -> list[tuple[int, Sealed, Model]]:
     """Return what the log says of itself and of its records, from a place on.
 
     That none is hidden is seen by their numbers, which the heads give.
     """
     bank, found = head.bank, list[tuple[int, Sealed, Model]]()
-    hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in _TELLING)
+    hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in types)
     if not hidden:
         return found
-    rows = reader.scan(bank, _TOLD, after=start - 1)
+    rows = reader.scan(bank, Filter(types=types, retired=True, held=True), after=start - 1)
     while some := list(islice(rows, _TOGETHER)):
         hidden -= len(some)
         for row, logged in zip(some, require_logged(tree, bank, some), strict=True):

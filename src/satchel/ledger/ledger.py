@@ -11,17 +11,22 @@ from itertools import chain
 import msgspec
 
 from satchel.disk.forks import in_child
-from satchel.errors import (
-    ReadOnlyStoreError,
-    SatchelError,
-    UsageError,
-)
+from satchel.errors import ReadOnlyStoreError, SatchelError
 from satchel.ledger.appending.batches import group_of
-from satchel.ledger.appending.waiting import Logging, Ticket, looked_at, require_given
-from satchel.ledger.authority import Authority, admission, founding, starts_epoch, with_configs
+from satchel.ledger.appending.waiting import (
+    Logging,
+    Ticket,
+    looked_at,
+    require_appendable,
+    require_given,
+    with_models,
+)
+from satchel.ledger.authority import Authority, admission, founding, with_configs
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
-from satchel.ledger.folding import FOLDED, Fact, Fold, Unchanged
+from satchel.ledger.erasure.targets import emptied_by
+from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
+from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
@@ -36,8 +41,6 @@ from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
-
-_NEVER_LOGGED = frozenset({"embedding", "blob"})
 
 Clock = Callable[[], str]
 """Gives the present moment: 27 characters, UTC."""
@@ -96,9 +99,7 @@ class Ledger:
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
-            found = ledger._commit(
-                writing, None, [Ticket([(record, record.model) for record in records], None)]
-            )
+            found = ledger._commit(writing, None, [Ticket(with_models(records))])
         ledger._acknowledge(found)
         return ledger
 
@@ -131,17 +132,14 @@ class Ledger:
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
+            ErasureRefusedError: If what it erases has to stay, or it was erased itself.
             ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
             StoreError: If it cannot be written; nothing of this append is kept then.
         """
         if not records:
             return []
-        wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
-        if wrong is not None:
-            raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-        if any(map(starts_epoch, records)):
-            raise UsageError("a decision about the whole bank is not appended like a record")
+        require_appendable(records, batch)
         ticket = Ticket(looked_at(records), batch, side or {}, given)
         self._queue.append(ticket)
         with self._lock:
@@ -161,9 +159,10 @@ class Ledger:
         """
         # The witness first: a commit between the two can only make the store newer than it.
         witnessed = self._witnessed()
+        removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found, self._tree(reader, found))
+            yield View(reader, found, self._tree(reader, found), removed)
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
@@ -190,9 +189,7 @@ class Ledger:
             records, given_up = draw(found, self._tree(writing, found))
             after = replace(found, verdict=Verdict(given_up=given_up))
             if records:
-                after = self._commit(
-                    writing, after, [Ticket([(record, record.model) for record in records], None)]
-                )
+                after = self._commit(writing, after, [Ticket(with_models(records))])
         self._acknowledge(after)
         return after
 
@@ -230,7 +227,7 @@ class Ledger:
                 )
             require_given(found, waiting)
             after = self._commit(writing, found, waiting)
-        self._acknowledge(after)
+        self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
         self, writing: Writer, found: TrustedHead | None, waiting: Sequence[Ticket]
@@ -258,8 +255,11 @@ class Ledger:
             rows.append(derive_row(model, seq=place, at=at, body=record.body))
         try:
             changes, sweeps = self._folded(writing, fold, rows, [model for _, model in records])
-            leaves = [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-            nodes = grown(frontier, leaves)
+            tree = self._tree(writing, found) if found else None
+            emptied = emptied_by(writing, self.bank, tree, fold, records)
+            nodes = grown(
+                frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
+            )
             counts = Counter(found.head.counts if found else {})
             counts.update(row.type for row in rows)
             head = Head(
@@ -277,11 +277,18 @@ class Ledger:
             )
             side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
             commit = Commit(
-                rows=rows, nodes=nodes, head=stored, changes=changes, sweeps=sweeps, side=side
+                rows=rows,
+                nodes=nodes,
+                head=stored,
+                changes=changes,
+                sweeps=sweeps,
+                erased=emptied.places,
+                side={**side, **emptied.side},
             )
             writing.append(self.bank, commit)
             if sweeps and changes:  # what is said of one record counts after what is said of all
                 writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
+            waiting[0].emptied = emptied.places
         except BaseException:
             fold.forget_from(before)
             raise
@@ -324,9 +331,11 @@ class Ledger:
         ]
         return changes, effect.sweeps
 
-    def _acknowledge(self, found: TrustedHead) -> None:
+    def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
         """Witness what is durable now."""
         if self._witness is not None:
+            if emptied:
+                self._witness.note_removed(self.bank, emptied)
             signed = msgspec.json.decode(found.stored.signed)
             self._witness.record(signed, given_up=found.verdict.given_up)
         self._latest = found

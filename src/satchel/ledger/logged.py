@@ -1,7 +1,8 @@
 """What a view of a bank gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from satchel.errors import VerificationError
 from satchel.memory.records import Model
@@ -47,6 +48,40 @@ class Import:
 
     undone: bool
     """Whether it was taken back."""
+
+
+class Said(NamedTuple):
+    """What one status record says of a record."""
+
+    place: int
+    """From where on it counts."""
+
+    seq: int
+    """Where it stands; not the same where it came with an import."""
+
+    state: str
+    by: str | None
+    """Id of the record that takes the place of the one it speaks of."""
+
+
+class Promotion(NamedTuple):
+    """What raises the trust in a record."""
+
+    trust: str | None
+    """The class that it names; None for none."""
+
+    batch: int
+    """Number of the import that it came with; 0 for none."""
+
+
+class Unchanged(NamedTuple):
+    """What somebody saw, and builds on."""
+
+    size: int
+    """Records in the log then."""
+
+    records: Sequence[tuple[str, int]]
+    """Ids and places of the records whose standing counts."""
 
 
 def misled(row: Row) -> VerificationError:

@@ -72,6 +72,8 @@ def repair(store: Store, ledger: Ledger, *, at: str, progress: Progress | None =
         raise _hopeless(store, before.shown[0].message)
     with store.writing() as writing:
         head, fold = _derive_again(store, writing, ledger.bank, before)
+    if before.counts[Flaw.RETURNED]:
+        store.scrub()
     lost = _set_aside(store, ledger, head, fold, at)
     return Repair(before, examine(store, ledger.bank, progress=progress), lost)
 
@@ -146,7 +148,7 @@ def _wrong_rows(writing: Writer, head: Head, fold: Fold) -> Iterator[Row]:
 
 
 def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) -> tuple[int, ...]:
-    """Log the loss of records whose bytes do not hold, then keep these bytes beside the log."""
+    """Keep bytes that do not hold beside the log, and then log that these records are lost."""
     bank, damaged = ledger.bank, list[Row]()
     with store.reading() as reader:
         for _, rows in blocks(reader, bank, range(head.size)):
@@ -157,12 +159,11 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
             ]
     if not damaged:
         return ()
-    # First the log: were the power to go now, the bytes are still there.
-    ledger.append([seal(Erasure(entry=row.id, reason=REASON, at=at)) for row in damaged])
+    # First the bytes: an erasure removes them from their places.
     kept = {f"{DAMAGED}{row.seq}": row.body for row in damaged if row.body is not None}
     with store.writing() as writing:
         writing.put_side(bank, kept)
-        writing.rewrite(bank, [replace(row, body=None, text=None) for row in damaged])
+    ledger.append([seal(Erasure(entry=row.id, reason=REASON, at=at)) for row in damaged])
     return tuple(row.seq for row in damaged)
 
 

@@ -105,6 +105,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return self
         return replace(self, retired=retired, hold=hold)
 
+    def erased(self) -> "Row":
+        """Return the row as an erasure leaves it: what its leaf is made of, and its standing."""
+        return Row(
+            seq=self.seq,
+            id=self.id,
+            type=self.type,
+            at=self.at,
+            body=None,
+            batch=self.batch,
+            retired=self.retired,
+            hold=self.hold,
+        )
+
 
 _columns_of = attrgetter(*(name for name in Row.__struct_fields__ if name not in ("text", "links")))
 

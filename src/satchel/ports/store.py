@@ -105,6 +105,10 @@ class Commit:
     sweeps: Sequence[Sweep] = ()
     """Applied then, all of them in order, before the rows are added."""
 
+    erased: Sequence[int] = ()
+    """Places of rows that are left as ``Row.erased`` gives them, after that and before the rows are
+    added: bytes, words, links and vectors go, and what an index holds of them for other rows."""
+
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     """Unlogged values to set in the same transaction, or to remove."""
 
@@ -226,8 +230,15 @@ class Writer(Reader, Protocol):
         """
         ...
 
+    def remove(self, bank: str) -> None:
+        """Remove a bank, where it is there, with everything that is kept of it or beside it."""
+        ...
+
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
-        """Replace what is kept of rows at their places, indexes included, as a repair."""
+        """Replace what is kept of rows at their places, indexes included, as a repair.
+
+        Of a row without a body nothing else is kept: its vectors go as well.
+        """
         ...
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
@@ -273,6 +284,19 @@ class Store(Protocol):
         Raises:
             StoreBusyError: If another writer does not end in time.
             StoreError: If it cannot be written; nothing of the block is kept then.
+        """
+        ...
+
+    def scrub(self) -> None:
+        """Rid the files of what the engine still keeps of bytes that were erased or removed.
+
+        Until then they may be in free pages, logs and indexes. Takes time and space for all that
+        is left; nothing that is asked has another answer afterwards.
+
+        Raises:
+            StoreBusyError: If somebody reads or writes and does not end in time.
+            StoreError: If it cannot be written; do it again.
+            UsageError: Within a block of the same thread.
         """
         ...
 

@@ -4,8 +4,7 @@ From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The
 and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
 """
 
-from satchel.ledger.folding import Promotion
-from satchel.ledger.logged import Logged
+from satchel.ledger.logged import Logged, Promotion
 from satchel.ledger.view import View
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import Source

@@ -251,6 +251,23 @@ def _denies(chunk: list[_Piece]) -> bool:
     return bool(verb) and [piece.tokens for piece in chunk[1:]] == [["t"]]
 
 
+def needle(text: str) -> str | None:
+    """Return what stands in the terms of every text that mentions this one; None for nothing.
+
+    To be looked for in ``index_text`` of the other with a space before and after it. All that
+    counts is that the same words, or characters of an unspaced script, follow each other.
+    """
+    pieces = list(_pieces(_fold(text)))
+    if not pieces:
+        return None
+    terms = [term for piece in pieces for term in (*piece.tokens, piece.end) if term is not None]
+    last = pieces[-1]
+    if last.end is None:
+        return f" {' '.join(terms)} "
+    # The last run may go on in the other text, so how it ends here says nothing.
+    return f" {' '.join(terms[:-1])} " if last.tokens else f" {' '.join(terms)}"
+
+
 def _chunks(text: str) -> Iterator[list[_Piece]]:
     """Yield the pieces of each name: what stands together with nothing but joints between."""
     folded = _fold(text)

@@ -42,6 +42,14 @@ class _Bank:
             list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
         )
 
+    def drop_vectors(self, ids: set[str]) -> None:
+        """Remove the vectors of records; a generation is there while it has any."""
+        for generation, kept in list(self.vectors.items()):
+            left = {name: vector for name, vector in kept.items() if name not in ids}
+            self.vectors[generation] = left
+            if not left:
+                del self.vectors[generation]
+
 
 class _View:
     """The store as it was at one moment."""
@@ -162,6 +170,9 @@ class _Transaction(_View):
             row = mine.rows[change.seq]
             mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
         _sweep(mine.rows, commit.sweeps)
+        for place in commit.erased:
+            mine.rows[place] = mine.rows[place].erased()
+        mine.drop_vectors({mine.rows[place].id for place in commit.erased})
         mine.rows += commit.rows
         _refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
@@ -169,10 +180,18 @@ class _Transaction(_View):
         self._banks[bank] = mine
         self.put_side(bank, commit.side)
 
+    def remove(self, bank: str) -> None:
+        self._banks.pop(bank, None)
+        self._side.pop(bank, None)
+
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
         mine = self._banks[bank] = self._banks[bank].copy()
+        empty = set[str]()
         for row in rows:
             mine.rows[row.seq] = row
+            if row.body is None:
+                empty.add(row.id)
+        mine.drop_vectors(empty)
         _refuse_doubles(mine.rows)
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
@@ -355,6 +374,9 @@ class MemoryStore:
             mine = _Transaction(dict(self._banks), dict(self._side))
             yield mine
             self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
+
+    def scrub(self) -> None:
+        pass  # what nobody has any more is gone
 
     def check(self) -> list[str]:
         return []

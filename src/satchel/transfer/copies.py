@@ -12,11 +12,12 @@ from enum import StrEnum
 
 from satchel.errors import VerificationError
 from satchel.ledger.epochs import OWN
+from satchel.ledger.erasure.targets import left_to_do
 from satchel.ledger.folding import FOLDED, Effect, Fact, Fold
 from satchel.ledger.heads import TrustedHead, nodes_of, opened_head, require_leaves, require_logged
 from satchel.memory.records import Erasure, FileVersion, Model
 from satchel.ports.blobs import verified
-from satchel.ports.rows import Filter, Row, Standing, derive_row
+from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Writer
 from satchel.seal.limits import DEFAULT_LIMITS, MIB
 from satchel.seal.log import leaf_of
@@ -296,19 +297,22 @@ def _proved(target: Copy, rows: Sequence[Row]) -> list[Row]:
 
 
 def empty_erased(writing: Writer, bank: str, facts: Sequence[Fact]) -> int:
-    """Empty what is erased by what a log says; return how many records were not empty yet."""
+    """Empty what is erased by what a log says; return how many records were not empty yet.
+
+    The store still keeps their bytes until the erasure is finished.
+    """
     erased = [fact.model.entry for fact in facts if isinstance(fact.model, Erasure)]
-    full = list[Row]()
+    stored, emptied = writing.head(bank), 0
+    assert stored is not None  # noqa: S101 - the log is there
     for start in range(0, len(erased), TOGETHER):
         rows = writing.get(bank, erased[start : start + TOGETHER])
-        full += [
-            bare(row, row.batch).changed(Standing(row.retired, row.hold))
-            for row in rows
-            if row.body is not None
-        ]
-    if full:
-        writing.rewrite(bank, full)
-    return len(full)
+        full = [row for row in rows if row.body is not None]
+        if full:
+            places, side = [row.seq for row in full], left_to_do(writing, bank, full)
+            commit = Commit(rows=(), nodes=(), head=stored, erased=places, side=side)
+            writing.append(bank, commit)
+            emptied += len(full)
+    return emptied
 
 
 def blobs_named(some: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from satchel.ledger.appending.batches import closing
 from satchel.ledger.folding import CLOSED, Fact, Fold
 from satchel.ledger.ledger import Ledger
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Receipt, Source, Status
+from satchel.memory.records import Erasure, Receipt, Source, Status
 from satchel.memory.times import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Reader, Store
@@ -31,7 +31,6 @@ from satchel.transfer.copies import (
     Progress,
     carry_blobs,
     copy_in,
-    empty_erased,
 )
 from satchel.transfer.unmerged import FORMAT, Conflict, Merged, Unmerged, sources
 
@@ -104,9 +103,9 @@ def merge(
         merging.stage(spool.lines())
     finally:
         spool.close()
+    merging.erase(reading.erasures)  # first: what was settled is not looked at again
     merging.settle(reading.closed)
     with store.writing() as writing:
-        merging.found.emptied = empty_erased(writing, source.bank, reading.erasures)
         blobs = Carried(named=reading.blobs)
         carry_blobs(source, writing, blobs)
     merging.found.blobs, merging.found.blobs_missing = blobs.blobs, blobs.blobs_missing
@@ -173,6 +172,20 @@ class _Merging:
             self._append(fixes[start : start + TOGETHER], own)
         at = now()
         self._ledger.append([closing(name, at) for name in [*completed, own]])
+
+    def erase(self, erasures: Sequence[Sealed]) -> None:
+        """Erase what is erased there, also what is current here: it was meant to go."""
+        for start in range(0, len(erasures), TOGETHER):
+            some = erasures[start : start + TOGETHER]
+            names = [one.model.entry for one in some if isinstance(one.model, Erasure)]
+            with self._ledger.reading() as view:
+                here, places = view.get(names), view.places(names)
+                there = [name for name in places if view.erasure(name) is None]
+            stays = [name for name in there if name not in here or here[name].row.retired is None]
+            self._append([*(_said(name, "deleted") for name in stays), *some], None)
+            for record in some:
+                self.found.count(record)
+            self.found.emptied += len(there)
 
     def _fixes(
         self, reader: Reader, target: Copy, fold: Fold, size: int, name: str

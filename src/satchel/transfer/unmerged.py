@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from satchel.ledger.authority import DECISIONS
-from satchel.ledger.folding import CLOSED, GROUP, Fact
+from satchel.ledger.folding import CLOSED, GROUP
 from satchel.ledger.heads import require_logged
 from satchel.memory.records import Config, Erasure, Model, Receipt, Source
 from satchel.ports.rows import PENDING, Filter, Row
@@ -79,8 +79,11 @@ class New(NamedTuple):
 def planned(source: Copy, target: Copy, common: int) -> Merged:
     """Return what a merge would take in; conflicts are not known before."""
     found = Merged()
-    for new in Unmerged(source, target, common, found).new():
+    reading = Unmerged(source, target, common, found)
+    for new in reading.new():
         found.count(new.record)
+    for record in reading.erasures:
+        found.count(record)
     return found
 
 
@@ -88,7 +91,9 @@ class Unmerged:
     """Reads what only one copy has."""
 
     def __init__(self, source: Copy, target: Copy, common: int, found: Merged) -> None:
-        self.erasures: list[Fact] = []
+        self.erasures: list[Sealed] = []
+        """Those there that are not here; they are no part of an import."""
+
         self.closed: list[str] = []
         """The imports that were completed there, in that order."""
 
@@ -116,8 +121,9 @@ class Unmerged:
                     continue
                 record, model = logged
                 record.model = model
-                if isinstance(model, Erasure):
-                    self.erasures.append(Fact(row.seq, row.id, model))
+                if isinstance(model, Erasure) and row.id not in known:
+                    self.erasures.append(record)
+                    continue
                 if self._is_about_the_log(row, model):
                     continue
                 if row.id in known:

@@ -26,6 +26,7 @@ from satchel.actions.wiring import (
 )
 from satchel.errors import StoreBusyError, UnknownBankError, UsageError
 from satchel.ledger.epochs import BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Reader, Store
 from satchel.transfer.copies import Carried, Compared, Copy, Progress, Relation, carry, compared
@@ -203,6 +204,7 @@ class _Bringing:
             verdict = self.judged(source, target)
             done = carry(source, writing, target, self.asked.progress)
         self.note(source, verdict)
+        finish(self.target, self.bank)
         return msgspec.structs.replace(
             found,
             carried=done.records,
@@ -222,6 +224,7 @@ class _Bringing:
             on_conflict=self.asked.on_conflict,
             progress=self.asked.progress,
         )
+        finish(self.target, self.bank)
         return msgspec.structs.replace(
             found,
             merged=done,

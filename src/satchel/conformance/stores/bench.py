@@ -76,6 +76,7 @@ class Bench:
         changes: Sequence[Change] = (),
         batch: int = 0,
         side: Mapping[str, bytes | None] | None = None,
+        erased: Sequence[int] = (),
     ) -> Commit:
         """Return what logs drafts next; changes to their own places are made in their rows."""
         first = self.sizes.get(bank, 0)
@@ -88,7 +89,7 @@ class Bench:
                 row = row.changed(Standing(change.retired, change.hold))
             rows.append(row)
         earlier = [change for change in changes if change.seq < first]
-        return commit_of(rows, first, changes=earlier, side=side or {})
+        return commit_of(rows, first, changes=earlier, side=side or {}, erased=erased)
 
     def append(self, *drafts: Model, bank: str = BANK, **members: Any) -> list[Row]:
         """Log drafts in both and return their rows; ``members`` are those of ``commit``."""

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from satchel.errors import ChangedError, MalformedError, SatchelError
-from satchel.ledger.folding import Unchanged
+from satchel.errors import ChangedError, MalformedError, SatchelError, UsageError
+from satchel.ledger.authority import starts_epoch
 from satchel.ledger.heads import TrustedHead
+from satchel.ledger.logged import Unchanged
 from satchel.memory.records import Model, Status
 from satchel.seal.batches import open_many
 from satchel.seal.records import Sealed
+
+_NEVER_LOGGED = frozenset({"embedding", "blob"})
 
 Logging = tuple[Sealed, Model]
 """A record on its way into the log, and its typed value."""
@@ -19,14 +22,33 @@ class Ticket:
     """One append that waits for its commit."""
 
     records: Sequence[Logging]
-    batch: str | None
+    batch: str | None = None
     """Id of the source record of the import that they belong to."""
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     given: Unchanged | None = None
     places: list[int] = field(default_factory=list)
+    emptied: list[int] = field(default_factory=list)
+    """Places of the records that its commit erased."""
+
     error: SatchelError | None = None
     done: bool = False
+
+
+def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
+    """Require that records may be appended like any other, to a batch or to none.
+
+    Raises:
+        UsageError: If one is kept beside the log, decides about the whole bank, or is an erasure
+            in a batch.
+    """
+    wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
+    if wrong is not None:
+        raise UsageError(f"a record of type {wrong.type} is kept beside the log")
+    if batch is not None and any(record.type == "erasure" for record in records):
+        raise UsageError("an erasure cannot be undone, so it is no part of an import")
+    if any(map(starts_epoch, records)):
+        raise UsageError("a decision about the whole bank is not appended like a record")
 
 
 def require_given(found: TrustedHead, waiting: Sequence[Ticket]) -> None:
@@ -56,3 +78,8 @@ def looked_at(records: Sequence[Sealed]) -> list[Logging]:
         if found.id != record.id or found.type != record.type:
             raise MalformedError("the bytes are those of another record", field="id")
     return opened
+
+
+def with_models(records: Sequence[Sealed]) -> list[Logging]:
+    """Return records that were just made, with their values."""
+    return [(record, record.model) for record in records]

@@ -5,7 +5,7 @@ from types import NoneType
 from typing import Any
 
 from satchel.errors import InputError
-from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
@@ -227,6 +227,15 @@ def words_of(body: bytes) -> str:
     except InputError:
         return ""
     return derive_row(model, seq=0, at="", body=body).text or ""
+
+
+def links_of(body: bytes) -> tuple[Link, ...] | None:
+    """Return the links that a record makes; None for a damaged one."""
+    try:
+        model = shape_of(body)
+    except InputError:
+        return None
+    return derive_row(model, seq=0, at="", body=body).links
 
 
 def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:

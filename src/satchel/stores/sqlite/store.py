@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from satchel.errors import ReadOnlyStoreError, StoreVersionError, UsageError
+from satchel.errors import ReadOnlyStoreError, StoreBusyError, StoreVersionError, UsageError
 from satchel.ports.store import Progress, StoreTraits
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
@@ -141,6 +141,31 @@ class SqliteStore:
             raise UsageError("what is being written cannot be copied", file=self.name)
         with self.reading():
             copy_database(connection, path, progress=progress, vfs=self._vfs)
+
+    def scrub(self) -> None:
+        """Write the words and then the whole file anew without what was removed; empty the log.
+
+        Needs as much space again as the file has. ``docs/decisions/0016`` says why all three.
+
+        Raises:
+            StoreBusyError: If somebody reads or writes and does not end in time.
+            UsageError: Within a block of the same thread.
+        """
+        if self._read_only:
+            raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
+        connection = self._connection()
+        if connection.in_transaction:
+            raise UsageError("a store cannot be scrubbed while it is read", file=self.name)
+        with transaction(), translated(self.name, connection):
+            connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+            connection.execute("VACUUM")
+            ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if busy:
+            raise StoreBusyError(
+                "somebody reads the store, so its log could not be emptied",
+                file=self.name,
+                hint="What was erased is out of the store; do it again to be rid of its bytes.",
+            )
 
     def check(self) -> list[str]:
         """Return what SQLite's own check finds."""

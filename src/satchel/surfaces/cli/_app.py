@@ -20,6 +20,7 @@ MODULES = {
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),
     "copies": ("pull", "push"),
+    "erasing": ("prune", "everything"),
     "keys": ("keys",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),

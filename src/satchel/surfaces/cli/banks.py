@@ -1,16 +1,28 @@
 """``satchel banks``: the banks of the store, and what an owner decides about one."""
 
-from typing import Annotated
+import sys
+from typing import Annotated, Literal
 
 import typer
 
 from satchel.actions import banks as actions
+from satchel.errors import UsageError
 from satchel.ledger.authority import Decision
-from satchel.surfaces.cli._console import count, line, message, print_json, state, table
+from satchel.surfaces.cli._console import (
+    count,
+    line,
+    message,
+    print_json,
+    progress,
+    state,
+    table,
+)
 from satchel.surfaces.cli._options import Json, Owner, owner_key
 
 Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="For whoever reads the log.")]
+
+Conflict = Literal["skip", "overwrite", "error"]
 
 banks = typer.Typer(no_args_is_help=True, help="Banks: each the memory of one agent.")
 
@@ -63,6 +75,137 @@ def list_command(as_json: Json = False) -> int:
         for note in [*bank.notes, *([bank.problem] if bank.problem else [])]:
             message(f"{bank.name or bank.id}: {note}")
     return 3 if any(bank.problem for bank in found) else 0
+
+
+@banks.command("rename")
+def rename_command(
+    bank: Bank,
+    name: Annotated[str, typer.Argument(metavar="NEW", help="Any text.")],
+    key: Owner = None,
+    as_json: Json = False,
+) -> None:
+    """Give a bank another name, as its owner. Its id, and all that is in it, stay.
+
+    Example: `satchel banks rename assistant "work assistant"`
+    """
+    found = actions.rename_bank(state.settings, bank, name, owner_key(key))
+    if as_json:
+        print_json(found)
+    else:
+        line(f"{found.id} is called {found.name}")
+
+
+@banks.command("copy")
+def copy_command(
+    bank: Bank,
+    name: Annotated[str, typer.Argument(metavar="NEW", help="Name of the new bank.")],
+    retired: Annotated[
+        bool, typer.Option("--retired", help="Also what was superseded or deleted.")
+    ] = False,
+    key: Owner = None,
+    as_json: Json = False,
+) -> None:
+    """Make a bank with the current memories of another, under an id and a log of its own.
+
+    Memories keep their ids. When it is cut short, the same command goes on.
+
+    Example: `satchel banks copy assistant experiment`
+    """
+    from satchel.actions.upkeep.whole_banks import copy_bank
+
+    owner = owner_key(key)
+    with progress("copying", True, records=True) as tell:
+        done = copy_bank(state.settings, bank, name, owner, retired=retired, progress=tell)
+    if as_json:
+        print_json(done)
+    else:
+        line(done.bank)
+        message(f"{count(done.carried.records, 'record')} copied")
+
+
+@banks.command("merge")
+def merge_command(
+    bank: Annotated[str, typer.Argument(metavar="FROM", help="The bank that is read.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The bank that is added to.")],
+    on_conflict: Annotated[
+        Conflict, typer.Option(help="Where both have a current record for the same thing.")
+    ] = "skip",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would come.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Add the current memories of one bank to another; the first stays as it is.
+
+    They become visible all at once. What the other bank has already is passed over, also where it
+    was changed or deleted there. When it is cut short, the same command goes on.
+
+    Example: `satchel banks merge experiment assistant --on-conflict overwrite`
+    """
+    from satchel.actions.upkeep.whole_banks import merge_banks
+    from satchel.transfer.between_banks import OnConflict
+
+    with progress("merging", True, records=True) as tell:
+        done = merge_banks(
+            state.settings,
+            bank,
+            into,
+            on_conflict=OnConflict(on_conflict),
+            dry_run=dry_run,
+            progress=tell,
+        )
+    if as_json:
+        print_json(done)
+        return
+    found = done.carried
+    line(f"{count(found.records, 'record')} {'would be ' if dry_run else ''}added")
+    if found.replaced:
+        line(f"  {found.replaced:,} in the place of another for the same thing")
+    if found.kept:
+        line(f"{found.kept:,} left out: there is another for the same thing")
+    if found.there:
+        line(f"{found.there:,} there already")
+
+
+@banks.command("delete")
+def delete_command(
+    bank: Bank,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a bank from the store, whole: its log, its files, its vectors. It cannot be undone.
+
+    This machine does not miss it afterwards. Backups, and copies that a newer version kept when it
+    brought the store up to date (.bak), still hold it.
+
+    Example: `satchel banks delete experiment --yes`
+    """
+    from satchel.actions.upkeep.whole_banks import delete_bank
+
+    if not yes and not dry_run:
+        _ask(bank)
+    done = delete_bank(state.settings, bank, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    records = sum(done.records.values())
+    verb = "would be removed" if dry_run else "removed"
+    line(f"{done.name or done.id} {verb}: {count(records, 'record')}")
+
+
+def _ask(bank: str) -> None:
+    """Have a person say that a bank may go; nobody is asked who cannot answer."""
+    if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "nobody can be asked whether the bank may go", hint="Add --yes, or see --dry-run."
+        )
+    from satchel.actions.upkeep.whole_banks import delete_bank
+
+    found = delete_bank(state.settings, bank, dry_run=True)
+    size = count(sum(found.records.values()), "record")
+    message(f"{found.name or found.id}, {size}, {found.id}")
+    message("Remove it for good? Type yes:")
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise typer.Abort
 
 
 @banks.command("admit")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from blake3 import blake3
 
+from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
 from satchel.seal.encoding.jcs import canonical_checked
@@ -19,7 +20,7 @@ from satchel.seal.encoding.jcs import canonical_checked
 WIDTH = 16
 """Bytes of a fingerprint."""
 
-_SIDE = "known/"
+_SIDE = FINGERPRINTS
 _NONCE = b'"nonce":"'
 _NONCE_LENGTH = len(_NONCE) + 32 + len(b'",')
 _ENTRIES = frozenset(map(str, Component))

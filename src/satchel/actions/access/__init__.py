@@ -1,0 +1,1 @@
+"""The right of access: everything that a bank holds about somebody."""

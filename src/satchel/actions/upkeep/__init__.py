@@ -1,0 +1,1 @@
+"""Looking after banks: pruning, copying, merging, deleting."""

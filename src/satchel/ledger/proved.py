@@ -1,0 +1,163 @@
+"""Proving the rows of a store: each was logged, and has the columns that it has to have."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+from satchel.errors import VerificationError
+from satchel.ledger.erasure.returning import Erased
+from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
+from satchel.ledger.logged import Likely, Logged, misled
+from satchel.memory.records import Model
+from satchel.ports.rows import PENDING, Filter, Row, derive_row
+from satchel.ports.store import Reader
+from satchel.seal.proved_tree import ProvedTree
+from satchel.seal.records import Sealed
+
+_TOGETHER, _FEW = 256, 10
+
+_ALL = Filter(retired=True, held=True)
+_CURRENT = Filter()
+
+
+class ProvedRows:
+    """The records of a bank: what a store nominates is proved before it is handed out."""
+
+    def __init__(
+        self, reader: Reader, found: TrustedHead, tree: ProvedTree, removed: Sequence[int] = ()
+    ) -> None:
+        self.head: Final = found.head
+        """The head that everything here is proved by."""
+        self.signed: Final = found.stored.signed
+        """The same head with its signature, as canonical JSON."""
+        self.standing: Final = found.verdict.standing
+        """Whether the bank is this machine's own, or a stranger's."""
+        self.notes: Final = found.verdict.notes
+        """Sentences for whoever reads: what this machine saw of the bank and was given up."""
+        self._reader = reader
+        self._tree = tree
+        self._fold = found.fold
+        self._bank = found.head.bank
+        self._sources: dict[int, Logged | None] = {}
+        self._erased = Erased(found, removed)
+
+    def get(self, ids: Sequence[str]) -> dict[str, Logged]:
+        """Return records by id; those that are not here, or erased, are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows = self._reader.get(self._bank, ids)
+        return {logged.record.id: logged for logged in self._proved(rows)}
+
+    def at(self, places: Sequence[int]) -> list[Logged]:
+        """Return the records at places of the log, in its order; those not to be seen are left out.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+        """
+        rows = self._reader.at(self._bank, places)
+        return self._proved(sorted(rows, key=attrgetter("seq")))
+
+    def scan(
+        self, wanted: Filter = _ALL, *, after: int = -1, likely: Likely | None = None
+    ) -> Iterator[Logged]:
+        """Yield the records that a filter wants, in the order of the log.
+
+        Args:
+            wanted: Which.
+            after: Start after this place.
+            likely: Tells by the bytes of a record, before it is proved, whether the caller could
+                want it; only with a filter that wants records of some sort.
+
+        Where the filter wants records of all sorts, none can be hidden: each place that the store
+        leaves out has to have a reason in the log.
+
+        Raises:
+            VerificationError: If one is not what was logged, or is hidden.
+        """
+        rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if likely is not None:
+            rows = (row for row in rows if row.body is None or likely(row.body))
+        while some := list(islice(rows, _TOGETHER)):
+            if wanted.is_plain:
+                there, end = {row.seq for row in some}, some[-1].seq
+                self._explain([seq for seq in range(place, end) if seq not in there], wanted)
+                place = end + 1
+            for logged in self._proved(some):
+                shown = self._as_of(logged, wanted)
+                if wanted.matches(shown.row) and shown.row.retired != PENDING:
+                    yield shown
+                elif wanted.as_of is None:
+                    raise misled(logged.row)
+        if wanted.is_plain:
+            end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+            self._explain(range(place, end), wanted)
+
+    def current(self, slot: str) -> Logged | None:
+        """Return the current record of a slot."""
+        row = self._reader.current(self._bank, slot)
+        found = [] if row is None else self._proved([row])
+        if found and (found[0].row.slot != slot or found[0].row.retired is not None):
+            raise misled(found[0].row)
+        return found[0] if found else None
+
+    def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
+        """Yield the records with a link that starts, or ends, at a record's id."""
+        rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
+        for logged in self._proved(rows):
+            ends = [link.target if incoming else link.source for link in logged.row.links]
+            if end not in ends:
+                raise misled(logged.row)
+            yield logged
+
+    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
+        """Prove rows, and leave out what nobody sees."""
+        found = require_logged(self._tree, self._bank, rows)
+        proved = []
+        for row, logged in zip(rows, found, strict=True):
+            if logged is None:
+                self._erased.require_reason(row)
+                continue
+            self._erased.require_kept(row)
+            own = self._derived(row, *logged)
+            if pending or own.retired != PENDING:
+                proved.append(Logged(*logged, own))
+        return proved
+
+    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+        """Return the columns of a record, and refuse a store that has others."""
+        batch = self._fold.batch_number(row.seq)
+        own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
+        own = own.changed(self._fold.standing(record.id, row.seq, self.head.size))
+        if row.columns() != own.columns():
+            raise misled(row)
+        return own
+
+    def _as_of(self, logged: Logged, wanted: Filter) -> Logged:
+        if wanted.as_of is None:
+            return logged
+        size = min(wanted.as_of, self.head.size)
+        then = self._fold.standing(logged.record.id, logged.seq, size)
+        return replace(logged, row=logged.row.changed(then))
+
+    def _explain(self, places: Sequence[int], wanted: Filter) -> None:
+        """Require that records were left out for what the log says of them."""
+        size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
+        for start in range(0, len(places), _TOGETHER):
+            for row in self._at(places[start : start + _TOGETHER]):
+                then = row.changed(self._fold.standing(row.id, row.seq, size))
+                if wanted.matches(then):
+                    raise misled(row)
+
+    def _at(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at places, proved to be the ones that were logged there."""
+        rows = sorted(self._reader.at(self._bank, places), key=attrgetter("seq"))
+        if [row.seq for row in rows] != list(places):
+            raise VerificationError(
+                "records are missing", hint="The store was changed from outside."
+            )
+        require_leaves(self._tree, self._bank, rows)
+        return rows

@@ -1,0 +1,457 @@
+"""``satchel prune`` and ``satchel everything``: what is no longer needed, and what is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from satchel.actions.config import load_settings
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.upkeep import pruning
+from satchel.actions.upkeep.pruning import moment_of, prune
+from satchel.errors import UsageError
+from satchel.ledger.appending.batches import closing
+from satchel.ledger.erasure.finishing import is_unfinished
+from satchel.ledger.repairing import DAMAGED
+from satchel.memory.entries import Episodic, Semantic
+from satchel.memory.parts import Entity, Origin, Scope
+from satchel.memory.records import (
+    Edge,
+    Erasure,
+    GraphNode,
+    Model,
+    SessionEvent,
+    Source,
+    State,
+    Status,
+)
+from satchel.memory.times import now
+from satchel.ports.rows import Filter
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.transfer.incoming.known import Known, fingerprint
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+LATER = "2999-01-01"
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def bank(satchel: Run) -> Iterator[OpenBank]:
+    """A bank of this machine's own."""
+    assert satchel("banks", "create", "assistant").status == 0
+    with opened_bank(load_settings(), writes=True) as found:
+        yield found
+
+
+def said(target: Sealed, state: State) -> Sealed:
+    """Return what becomes of a record."""
+    return seal(Status(target=target.id, state=state))
+
+
+def versions(bank: OpenBank, number: int, key: str = "home") -> list[Sealed]:
+    """Log a memory and its later versions, each in the place of the one before."""
+    made = [
+        seal(Semantic(text=f"version {at} of {key}", origin=Origin(provider="x", id=key)))
+        for at in range(number)
+    ]
+    for at, record in enumerate(made):
+        before = [said(made[at - 1], "superseded")] if at else []
+        bank.ledger.append([*before, record])
+    return made
+
+
+def there(bank: OpenBank) -> set[str]:
+    """Return the ids of all records that still have their bytes."""
+    with bank.ledger.reading() as view:
+        return {logged.record.id for logged in view.scan()}
+
+
+# -- prune -----------------------------------------------------------------------------------
+
+
+def test_pruning_erases_what_was_superseded_and_nothing_else(satchel: Run, bank: OpenBank) -> None:
+    """The newest version stays, and what was deleted; the log says what went, why, and by whom."""
+    made = versions(bank, 4)
+    gone, kept = (seal(Semantic(text=text)) for text in ("deleted", "kept"))
+    bank.ledger.append([gone, kept, said(gone, "deleted")])
+    before = there(bank)
+
+    planned = satchel("prune", "--superseded-before", LATER, "--dry-run", "--json").json
+    assert (planned["erased"], planned["dry_run"]) == (3, True)
+    assert planned["bytes"] == sum(len(record.body) for record in made[:3])
+    assert there(bank) == before
+
+    ran = satchel("prune", "--superseded-before", LATER, "--reason", "policy 7")
+    assert (ran.status, ran.out.splitlines()[0][:17]) == (0, "3 records erased,")
+    assert before - there(bank) == {record.id for record in made[:3]}
+    with bank.ledger.reading() as view:
+        erasures = [one.model for one in view.scan(Filter(types=frozenset({"erasure"})))]
+        found = [one for one in erasures if isinstance(one, Erasure)]
+        assert [one.entry for one in found] == [record.id for record in made[:3]]
+        assert {one.reason for one in found} == {"policy 7"}
+        assert all(one.by and one.by.startswith("did:key:") for one in found)
+    assert not is_unfinished(bank.store, bank.id)
+    assert b"version 1 of home" not in Path(bank.store.name).read_bytes()
+    again = satchel("prune", "--superseded-before", LATER, "--json").json
+    assert again["erased"] == 0
+    assert satchel("doctor", "--deep").status == 0
+
+
+def test_pruning_with_deleted_erases_what_nobody_wants_any_more(
+    satchel: Run, bank: OpenBank
+) -> None:
+    """Deleted, expired, rejected; not what was restored, and not what is only held."""
+    states: list[list[State]] = [
+        ["deleted"],
+        ["expired"],
+        ["rejected"],
+        ["deleted", "restored"],
+        ["quarantined"],
+        ["superseded", "restored", "promoted"],
+    ]
+    records = [seal(Semantic(text=f"number {at}")) for at in range(len(states))]
+    bank.ledger.append(records)
+    for record, some in zip(records, states, strict=True):
+        for state in some:
+            bank.ledger.append([said(record, state)])
+    assert satchel("prune", "--superseded-before", LATER, "--json").json["erased"] == 0
+    done = satchel("prune", "--superseded-before", LATER, "--deleted", "--json").json
+    assert (done["erased"], done["types"]) == (3, {"semantic": 3})
+    assert {record.id for record in records} & there(bank) == {r.id for r in records[3:]}
+
+
+def test_only_what_ended_before_the_moment_is_pruned(bank: OpenBank) -> None:
+    """By when the log took note of the end, not by when the memory was made."""
+    made = versions(bank, 3)
+    with bank.ledger.reading() as view:
+        ends = [view.said_of(record.id)[0].row.at for record in made[:2]]
+    assert prune(bank, ends[0]).erased == 0
+    assert prune(bank, ends[1]).erased == 1
+    assert made[0].id not in there(bank)
+    assert made[1].id in there(bank)
+
+
+def test_an_import_that_was_undone_is_pruned_with_what_was_deleted(bank: OpenBank) -> None:
+    """One record said so of all; and what a finished import superseded counts from its end."""
+    source, old = seal(Source(provider="x", format="x")), seal(Semantic(text="old"))
+    records = [seal(Semantic(text=f"imported {at}")) for at in range(5)]
+    bank.ledger.append([old, source])
+    bank.ledger.append([*records, said(old, "superseded")], batch=source.id)
+    assert prune(bank, "2999", deleted=True).erased == 0
+    bank.ledger.append([closing(source.id, now())])
+    assert prune(bank, "2999").erased == 1
+    bank.ledger.append([said(source, "deleted")])
+    assert prune(bank, "2999").erased == 0
+    assert prune(bank, "2999", deleted=True).erased == 5
+
+
+def test_pruning_goes_group_by_group_and_on_after_it_was_cut_short(
+    bank: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: it fails in the middle; groups that were done stay done, and the next run finishes."""
+    monkeypatch.setattr(pruning, "GROUP", 4)
+    made = versions(bank, 12)
+    appended = bank.ledger.append
+    calls: list[int] = []
+
+    def failing(records: Any, **more: Any) -> list[int]:
+        calls.append(len(records))
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return appended(records, **more)
+
+    monkeypatch.setattr(bank.ledger, "append", failing)
+    with pytest.raises(KeyboardInterrupt):
+        prune(bank, "2999")
+    assert calls == [4, 4, 3]
+    monkeypatch.undo()
+    assert is_unfinished(bank.store, bank.id)
+    assert len(there(bank) & {record.id for record in made}) == 4
+    told: list[tuple[int, int]] = []
+    assert prune(bank, "2999", progress=lambda *both: told.append(both)).erased == 3
+    assert told[-1][0] == told[-1][1]
+    assert not is_unfinished(bank.store, bank.id)
+
+
+def test_bytes_that_are_left_in_the_file_are_told_and_gone_after_the_next_pruning(
+    satchel: Run, bank: OpenBank
+) -> None:
+    """Fault: the program ended after the erasure and before the file was written anew."""
+    made = versions(bank, 2)
+    bank.ledger.append([seal(Erasure(entry=made[0].id))])
+    (noted,) = _health(satchel, bank)
+    assert noted["state"] == "note"
+    assert "bytes of what was erased" in noted["detail"]
+    assert satchel("prune", "--superseded-before", "1y").status == 0
+    assert [one["state"] for one in _health(satchel, bank)] == ["ok"]
+
+
+def _health(satchel: Run, bank: OpenBank) -> list[Any]:
+    return [one for one in satchel("doctor", "--json").json if one["name"] == bank.id]
+
+
+def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBank) -> None:
+    """Its bytes lie beside the log, and are no less somebody's memory."""
+    made = versions(bank, 3)
+    with bank.ledger.reading() as view:
+        places = view.places([record.id for record in made])
+    bank.ledger.append([seal(Erasure(entry=record.id)) for record in made[:2]])
+    kept = {f"{DAMAGED}{places[made[at].id]}": b"damaged" for at in (0, 2)}
+    with bank.store.writing() as writing:
+        writing.put_side(bank.id, kept)
+    prune(bank, "2999")
+    with bank.store.reading() as reader:
+        assert list(reader.side(bank.id)) == [f"{DAMAGED}{places[made[2].id]}"]
+
+
+def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
+    satchel: Run, bank: OpenBank, mem0: Path
+) -> None:
+    """Fingerprints have no nonce; those of erased records go, those of others still tell."""
+    assert satchel("import", "--bank", "assistant", "--input", mem0).status == 0
+
+    def prints() -> list[bytes]:
+        with bank.ledger.reading() as view:
+            records = view.scan(Filter(types=frozenset({"semantic"}), retired=True))
+            made = [fingerprint(one.record.id, one.record.body) for one in records]
+            known = Known(view)
+        return [one for one in made if one in known]
+
+    before = prints()
+    with bank.ledger.reading() as view:
+        records = view.scan(Filter(types=frozenset({"semantic"})))
+        (tea,) = (one.record for one in records if b"tea" in one.record.body)
+    assert len(before) == 2
+    bank.ledger.append([said(tea, "deleted")])
+    assert prune(bank, "2999", deleted=True).erased == 1
+    with bank.store.reading() as reader:
+        assert reader.side(bank.id, "known/") == {}
+    assert prints() == [one for one in before if one != fingerprint(tea.id, tea.body)]
+    with bank.ledger.reading() as view:
+        assert fingerprint(tea.id, tea.body) not in Known(view)
+    again = satchel("import", "--bank", "assistant", "--input", mem0)
+    assert again.status == 0
+    with bank.ledger.reading() as view:
+        found = [one.row.text for one in view.scan(Filter(types=frozenset({"semantic"})))]
+    assert sorted(map(str, found)) == ["likes tea", "lives in 東京"]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "90", "-1d", "1m", "2026-13-01", "9" * 6 + "y"])
+@pytest.mark.usefixtures("bank")
+def test_a_moment_that_is_none_is_refused(satchel: Run, text: str) -> None:
+    """With what can be written."""
+    ran = satchel("prune", f"--superseded-before={text}", "--json")
+    assert (ran.status, ran.error["field"]) == (2, "superseded-before")
+    with pytest.raises(UsageError):
+        moment_of(text)
+
+
+def test_a_moment_is_a_date_a_time_or_an_age() -> None:
+    """Ages are counted back from now."""
+    assert moment_of("2026-01-31") == "2026-01-31T00:00:00.000000Z"
+    assert moment_of("2026-01-31T12:00:00+02:00") == "2026-01-31T10:00:00.000000Z"
+    ages = [moment_of(age) for age in ("0h", "12h", "1d", "8d", "1w", "2y")]
+    assert ages[0] <= now()
+    assert sorted(ages, reverse=True) == [*ages[:3], ages[4], ages[3], ages[5]]
+
+
+# -- everything --------------------------------------------------------------------------------
+
+
+def _told(satchel: Run, *about: str) -> Any:
+    named = [word for name in about for word in ("--about", name)]
+    ran = satchel("everything", *named, "--json")
+    assert ran.status == 0
+    return ran.json
+
+
+def _texts(found: Any) -> list[str]:
+    return [one["record"].get("text", one["type"]) for one in found["records"]]
+
+
+def test_everything_is_found_wherever_it_names_somebody(satchel: Run, bank: OpenBank) -> None:
+    """Owner, entities, aliases, facts, actors, tags, metadata and its keys, text, nodes, turns."""
+    naming: list[Model] = [
+        Semantic(text="1", scope=Scope(user="ada")),
+        Semantic(text="2", entities=(Entity(name="Ada"),)),
+        Semantic(text="3", entities=(Entity(name="x", aliases=("Countess Ada",)),)),
+        Semantic(text="4", subject="Ada", predicate="likes", object="tea"),
+        Semantic(text="5", subject="tea", object="ADA"),
+        Episodic(text="6", actor="user:ada"),
+        Semantic(text="7", tags=("about-ada",)),
+        Semantic(text="8", metadata={"deep": [{"who": "Ada"}]}),
+        Semantic(text="9", metadata={"ada": True}),
+        Semantic(text="10 (Ada)"),
+        Semantic(text="11 \u200bA\u0301da\u0300"),
+        SessionEvent(event="message", session="s", text="12 \uff21\uff24\uff21 said"),
+        SessionEvent(event="message", session="s", text="13", content=[{"by": "Ada"}]),
+        GraphNode(name="Ada", summary="14"),
+    ]
+    others: list[Model] = [
+        Semantic(text="Adam, Adalbert, canada"),
+        GraphNode(name="Bob"),
+        Episodic(text="Ad a"),
+    ]
+    bank.ledger.append([seal(draft) for draft in (*naming, *others)])
+    found = _told(satchel, "ada")
+    assert len(found["records"]) == len(naming)
+    assert [one["place"] for one in found["records"]] == list(range(2, 2 + len(naming)))
+    assert found["records"][8]["named_in"] == ["/metadata/ada"]
+    assert found["in_all"]["records"] == len(naming)
+
+
+def test_names_of_several_words_and_in_scripts_without_spaces_are_found(
+    satchel: Run, bank: OpenBank
+) -> None:
+    """The words in their order; the characters in a run; an address by its parts."""
+    texts = {
+        "Ada Lovelace came": "Ada Lovelace",
+        "Lovelace, Ada": "",
+        "山田太郎さんは来ますか": "山田",
+        "山口": "",
+        "write to ada@example.com!": "ada@example.com",
+        "ada at example dot com": "",
+        "茶を飲む 緑茶": "茶",
+        "id 4711": "4711",
+        "김철수는 회의에": "김철수",
+    }
+    bank.ledger.append([seal(Semantic(text=text)) for text in texts])
+    bank.ledger.append([seal(Semantic(text="number", metadata={"user": 4711}))])
+    for text, name in texts.items():
+        if name:
+            expected = [text, "number"] if name == "4711" else [text]
+            assert _texts(_told(satchel, name)) == expected
+    assert len(_told(satchel, "山田", "Ada Lovelace")["records"]) == 2
+    for nothing in ("", "!!!", "\x1b"):
+        assert satchel("everything", "--about", nothing).status == 2
+
+
+def test_everything_is_told_of_what_is_retired_held_joined_and_arriving(
+    satchel: Run, bank: OpenBank
+) -> None:
+    """With what was said of it, where it came from, and the edges that name nobody."""
+    old, new = versions(bank, 2, "ada")
+    node, other = seal(GraphNode(name="Ada")), seal(GraphNode(name="Bob"))
+    edge = seal(Edge(source=other.id, target=node.id, kind="knows"))
+    apart = seal(Edge(source=other.id, target="elsewhere", kind="knows"))
+    held = seal(Semantic(text="Ada, held"))
+    bank.ledger.append([edge, apart, node, other, held, said(held, "quarantined")])
+    done, still = (seal(Source(provider="mem0", format="mem0", at=now())) for _ in range(2))
+    bank.ledger.append([done, still])
+    bank.ledger.append([seal(Semantic(text="Ada, imported"))], batch=done.id)
+    bank.ledger.append([seal(Semantic(text="Ada, arriving"))], batch=still.id)
+    bank.ledger.append([closing(done.id, now())])
+    reason = seal(Status(target=old.id, state="promoted", reason="asked by eve", actor="eve"))
+    bank.ledger.append([reason])
+
+    found = {one["id"]: one for one in _told(satchel, "ada")["records"]}
+    assert found[old.id]["state"] == "superseded"
+    assert [one["state"] for one in found[old.id]["said_of_it"]] == ["superseded", "promoted"]
+    assert found[old.id]["said_of_it"][1]["actor"] == "eve"
+    assert found[new.id]["state"] == "current"
+    assert found[held.id]["held"] is True
+    assert found[edge.id]["ends"] == {"source": "Bob", "target": "Ada"}
+    assert "named_in" not in found[edge.id]
+    assert apart.id not in found
+    states = {one["record"].get("text"): one for one in found.values()}
+    assert states["Ada, imported"]["came_with"]["provider"] == "mem0"
+    assert states["Ada, arriving"]["state"] == "arriving"
+    assert [one["type"] for one in _told(satchel, "eve")["records"]] == ["status"]
+
+
+def test_what_was_erased_is_told_with_its_place_and_reason(satchel: Run, bank: OpenBank) -> None:
+    """Whoever it was about: nobody can tell any more; also what was erased elsewhere."""
+    made = versions(bank, 2)
+    elsewhere = "blake3:" + "7" * 64
+    prune(bank, "2999", reason="policy")
+    bank.ledger.append([seal(Erasure(entry=elsewhere, reason="asked"))])
+    erased = _told(satchel, "nobody")["erased"]
+    assert [(one["id"], one.get("place"), one.get("type")) for one in erased] == [
+        (made[0].id, 2, "semantic"),
+        (elsewhere, None, None),
+    ]
+    assert [one["reason"] for one in erased] == ["policy", "asked"]
+    text = satchel("everything", "--about", "nobody").out
+    assert "policy" in text
+    assert "None." in text
+
+
+def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
+    satchel: Run, bank: OpenBank, tmp_path: Path
+) -> None:
+    """Headings, fences, links, HTML, line ends of all kinds, escapes, in values and in names."""
+    nasty = (
+        "ada\n# Forged\n## Erased\n```\n<script>\r\n### 9. semantic, current\x1b[2J\x9b31m"
+        "\u202e\u2028# Forged\u2029\x0b# Forged\x85# Forged\n\n---\nAda: [x](http://x)"
+    )
+    drafts: list[Model] = [
+        Semantic(text=nasty, kind=nasty, tags=(nasty,), metadata={nasty: [nasty, {nasty: 1}]}),
+        GraphNode(name=nasty),
+        SessionEvent(event="message", session=nasty, role=nasty, content=nasty),
+    ]
+    records = [seal(draft) for draft in drafts]
+    bank.ledger.append([*records, seal(Edge(source=records[1].id, target=nasty, kind=nasty))])
+    bank.ledger.append([seal(Status(target=records[0].id, state="deleted", reason=nasty))])
+    bank.ledger.append([seal(Erasure(entry=records[0].id, reason=nasty))])
+    bank.ledger.append([said(records[1], "quarantined"), seal(Semantic(text=nasty))])
+    out = tmp_path / "ada.md"
+    printed = satchel("everything", "--about", "ada", "--about", f"Ada {nasty}").out
+    assert satchel("everything", "--about", "ada", "--output", out).status == 0
+    for text in (printed, out.read_text()):
+        assert not RAW.search(text)
+        ours = [line for line in text.split("\n") if line and not line.startswith("    ")]
+        assert [line for line in ours if line.startswith("#")] == [
+            "# Everything that a memory bank holds about somebody",
+            "## Records",
+            *(f"### {at}. {what}" for at, what in enumerate(_KINDS, 1)),
+            "## Erased",
+            "## In all",
+        ]
+        assert len([line for line in ours if not line.startswith("#")]) == 1
+    written = satchel("everything", "--about", "ada", "--json").out
+    assert not RAW.search(written)
+    assert nasty in [one["record"].get("text") for one in json.loads(written)["records"]]
+
+
+_KINDS = (
+    "graph_node, current, in quarantine",
+    "session_event, current",
+    "edge, current",
+    "status, current",
+    "erasure, current",
+    "semantic, current",
+)
+
+
+def test_the_file_is_private_and_replaces_nothing_unasked(
+    satchel: Run, bank: OpenBank, tmp_path: Path
+) -> None:
+    """Its mode is for its owner alone; a failure leaves none."""
+    bank.ledger.append([seal(Semantic(text="Ada"))])
+    out = tmp_path / "ada.md"
+    done = satchel("everything", "--about", "ada", "--output", out, "--json").json
+    assert (done["records"], done["output"]) == (1, str(out))
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert json.loads(out.read_text())["in_all"]["records"] == 1
+    before = out.read_bytes()
+    again = satchel("everything", "--about", "bob", "--output", out)
+    assert (again.status, "--force" in again.err, out.read_bytes()) == (5, True, before)
+    ran = satchel("everything", "--about", "bob", "--output", out, "--force")
+    assert (ran.status, ran.out) == (0, f"0 records in {out}\n")
+    assert satchel("everything", "--about", "!", "--output", tmp_path / "no").status == 2
+    assert not (tmp_path / "no").exists()
+
+
+def test_everything_says_what_is_not_looked_into(satchel: Run, bank: OpenBank) -> None:
+    """Contents of files that are kept apart."""
+    with bank.store.writing() as writing:
+        writing.blobs.put(bank.id, [b"Ada"])
+    assert _told(satchel, "ada")["in_all"]["blobs not searched"] == 1
