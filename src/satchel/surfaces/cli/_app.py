@@ -12,10 +12,10 @@ from satchel.errors import UsageError
 from satchel.surfaces.cli._console import print_error, print_json, state
 
 MODULES = {
-    "remembering": ("init", "remember"),
+    "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
-    "showing": ("list", "show", "history", "stats"),
-    "changing": ("update", "correct", "forget", "restore"),
+    "memories.showing": ("list", "show", "history", "stats"),
+    "memories.changing": ("update", "correct", "forget", "restore"),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),

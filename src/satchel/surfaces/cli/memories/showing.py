@@ -15,7 +15,6 @@ from satchel.actions.memories.showing import Version
 from satchel.actions.memories.values import CURRENT, Memory, gist_of
 from satchel.actions.opened import opened_bank
 from satchel.actions.wiring import local_path
-from satchel.surfaces.cli import _members as say
 from satchel.surfaces.cli._console import (
     bytes_in,
     count,
@@ -35,6 +34,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli.memories import _members as say
 
 Id = Annotated[str, typer.Argument(help="Its id, or six of its first digits or more.")]
 _MOST_COUNTED = 8

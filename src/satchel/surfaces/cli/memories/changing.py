@@ -9,9 +9,9 @@ import typer
 from satchel.actions.memories import changing as actions
 from satchel.actions.memories.changing import Edit, Moved, Revised
 from satchel.actions.opened import opened_bank
-from satchel.surfaces.cli import _members as say
 from satchel.surfaces.cli._console import gist, line, message, print_json, short, state
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli.memories import _members as say
 
 Id = Annotated[str, typer.Argument(help="Id of the memory, or six of its first digits or more.")]
 Ids = Annotated[list[str], typer.Argument(help="Ids of memories, or six first digits or more.")]

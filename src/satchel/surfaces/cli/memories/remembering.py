@@ -6,9 +6,9 @@ import typer
 
 from satchel.actions import starting
 from satchel.actions.memories.remembering import remember
-from satchel.surfaces.cli import _members as say
 from satchel.surfaces.cli._console import count, facts, line, message, print_json, state
 from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key, tell_secrets
+from satchel.surfaces.cli.memories import _members as say
 
 Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when there is none yet.")]
 Key = Annotated[
