@@ -39,6 +39,8 @@ class Ran(NamedTuple):
     """Of resident memory."""
 
     output: str
+    elapsed: float
+    """Seconds by the clock."""
 
 
 def run(command: Sequence[str | Path], home: Path | None = None) -> Ran:
@@ -63,15 +65,18 @@ def run(command: Sequence[str | Path], home: Path | None = None) -> Ran:
         raise RuntimeError(f"{command[0]}: {done.stderr[-2000:]}")
     output, _, cost = done.stdout.rpartition("\n")
     found = json.loads(cost)
-    return Ran(found["seconds"], found["kilobytes"] * 1024, output)
+    return Ran(found["seconds"], found["kilobytes"] * 1024, output, found["elapsed"])
 
 
 _SMALL = """
-import json, resource, subprocess, sys
+import json, resource, subprocess, sys, time
+start = time.perf_counter()
 status = subprocess.run(sys.argv[1:]).returncode
+elapsed = time.perf_counter() - start
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print()
-print(json.dumps({"seconds": used.ru_utime + used.ru_stime, "kilobytes": used.ru_maxrss}), end="")
+seconds = used.ru_utime + used.ru_stime
+print(json.dumps({"seconds": seconds, "elapsed": elapsed, "kilobytes": used.ru_maxrss}), end="")
 sys.exit(status)
 """
 

@@ -1,0 +1,52 @@
+"""A Mem0 export becomes a sealed, logged, indexed bank: how long, and in how much memory."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import data, peers
+from benchmarks.measure import ROUNDS, Table, report, run, satchel
+
+MANY, FEW = 100_000, 300
+MEMORY_BOUND = 120 * 10**6
+BOUND = 0.5
+
+
+def test_a_mem0_export_is_imported_in_bounded_memory(tmp_path: Path) -> None:
+    """The work of the measurement below, once, on little."""
+    source = data.write_mem0(tmp_path / "mem0.json", FEW)
+    done = satchel("import", source, "--bank", "b", home=tmp_path / "home")
+    assert f"{FEW} new" in done.output
+    assert done.peak_bytes < MEMORY_BOUND
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_100_000_mem0_records_are_imported_in_half_the_time_of_portable_memory(
+    tmp_path: Path,
+) -> None:
+    """portable-memory writes one file of lines; nothing of it is signed, logged or indexed."""
+    source = data.write_mem0(tmp_path / "mem0.json", MANY, bare_list=True)
+    theirs: list[str | Path] = [peers.environment("portable-memory") / "mem", "ingest"]
+    theirs += ["--from", "mem0", source, "--out"]
+    ours, others = [], []
+    for turn in range(ROUNDS):
+        home = tmp_path / f"home{turn}"
+        ours.append(satchel("import", source, "--bank", "b", home=home))
+        others.append(run([*theirs, tmp_path / f"{turn}.mem"]))
+    mine, other = min(ran.elapsed for ran in ours), min(ran.elapsed for ran in others)
+    peak, other_peak = max(ran.peak_bytes for ran in ours), min(ran.peak_bytes for ran in others)
+    report(
+        "import",
+        Table(
+            f"{MANY:,} Mem0 records into a bank",
+            ["", "time against portable-memory", "peak MB"],
+            [
+                ["satchel import: sealed, screened, logged, indexed", mine / other, peak / 1e6],
+                ["mem ingest", 1.0, other_peak / 1e6],
+            ],
+            f"Bounds: at most {BOUND}, below 120 MB. Whole processes, elapsed time.",
+        ),
+    )
+    assert peak < MEMORY_BOUND
+    assert mine / other <= BOUND
