@@ -75,7 +75,7 @@ class Spool:
 class Strands:
     """Many streams of bytes in one temporary file, each appended to and read by itself."""
 
-    _MOST_HELD = 1 << 23
+    _MOST_HELD = 1 << 21
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115
