@@ -87,6 +87,8 @@ def outcome(whole: Whole, database: Path) -> str:
         store = SqliteStore(database)
         try:
             assert examine(store, whole.bank).counts[Flaw.INDEX]
+        except StoreDamagedError as error:  # so badly that the examination ends there
+            return type(error).__name__
         finally:
             store.close()
         return "hidden"

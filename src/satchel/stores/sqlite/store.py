@@ -10,7 +10,13 @@ from pathlib import Path
 
 import apsw
 
-from satchel.errors import ReadOnlyStoreError, StoreBusyError, StoreVersionError, UsageError
+from satchel.errors import (
+    ReadOnlyStoreError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreVersionError,
+    UsageError,
+)
 from satchel.ports.store import Progress, StoreTraits
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
@@ -170,8 +176,11 @@ class SqliteStore:
     def check(self) -> list[str]:
         """Return what SQLite's own check finds."""
         connection = self._connection()
-        with decoding(self.name, connection):
-            found = connection.execute("PRAGMA integrity_check(100)").fetchall()
+        try:
+            with decoding(self.name, connection):
+                found = connection.execute("PRAGMA integrity_check(100)").fetchall()
+        except StoreDamagedError as error:  # so badly that the check itself ends there
+            return [error.message]
         return [str(message) for (message,) in found if message != "ok"]
 
     def close(self) -> None:
