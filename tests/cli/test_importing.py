@@ -13,6 +13,7 @@ from secrets_kit import Maker
 
 from satchel.actions.config import load_settings
 from satchel.actions.opened import opened_bank
+from satchel.errors import StoreError, UnknownBankError
 from satchel.memory.entries import Entry
 from satchel.ports.rows import Filter
 
@@ -125,7 +126,7 @@ def _killed_at(process: Process, path: Path, bank: str, size: int) -> bool:
             with opened_bank(load_settings(), bank) as there, there.ledger.reading() as view:
                 if view.head.size >= size:
                     break
-        except Exception:  # noqa: BLE001, S112 - the bank is not there yet
+        except (UnknownBankError, StoreError):  # it is not there yet, or just being made
             continue
     running = started.poll() is None
     started.kill()

@@ -4,6 +4,7 @@ What one copy has beyond the other is carried as it is. Where both went on, noth
 until somebody asks for a merge, which takes in what is new as an import.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
             return _Push(settings, here, there, bank, asked).run()
 
 
-class _Bringing:
+class _Bringing(ABC):
     """One copy brought to another."""
 
     writes_here: ClassVar[bool]
@@ -240,16 +241,16 @@ class _Bringing:
     def require_target(self) -> None:
         """Require that the copy that is written is what this machine saw of it."""
 
+    @abstractmethod
     def judged(self, source: Copy, target: Copy | None) -> Verdict:
         """Return what the copy that is read is to the one that it is carried to."""
-        raise NotImplementedError
 
     def note(self, source: Copy, verdict: Verdict) -> None:
         """Witness what was carried."""
 
+    @abstractmethod
     def ledger(self) -> Ledger:
         """Return what appends to the copy that is written."""
-        raise NotImplementedError
 
 
 class _Pull(_Bringing):
