@@ -235,17 +235,17 @@ class _Bringing(ABC):
             notes=_notes(done),
         )
 
-    def require_source(self) -> None:
+    def require_source(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
         """Require that the copy that is read is what this machine saw of it."""
 
-    def require_target(self) -> None:
+    def require_target(self) -> None:  # noqa: B027 - one of the two ways has nothing to do
         """Require that the copy that is written is what this machine saw of it."""
 
     @abstractmethod
     def judged(self, source: Copy, target: Copy | None) -> Verdict:
         """Return what the copy that is read is to the one that it is carried to."""
 
-    def note(self, source: Copy, verdict: Verdict) -> None:
+    def note(self, source: Copy, verdict: Verdict) -> None:  # noqa: B027 - one of the two ways has nothing to do
         """Witness what was carried."""
 
     @abstractmethod
