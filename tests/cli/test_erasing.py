@@ -34,7 +34,7 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
-from satchel.transfer.incoming.known import Known, fingerprint
+from satchel.transfer.incoming.known import Known, key_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -221,7 +221,7 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
     def prints() -> list[bytes]:
         with bank.ledger.reading() as view:
             records = view.scan(Filter(types=frozenset({"semantic"}), retired=True))
-            made = [fingerprint(one.record.id, one.record.body) for one in records]
+            made = [key_of(one.record.id, one.record.body) for one in records]
             known = Known(view)
         return [one for one in made if one in known]
 
@@ -234,9 +234,9 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
     assert prune(bank, "2999", deleted=True).erased == 1
     with bank.store.reading() as reader:
         assert reader.side(bank.id, "known/") == {}
-    assert prints() == [one for one in before if one != fingerprint(tea.id, tea.body)]
+    assert prints() == [one for one in before if one != key_of(tea.id, tea.body)]
     with bank.ledger.reading() as view:
-        assert fingerprint(tea.id, tea.body) not in Known(view)
+        assert key_of(tea.id, tea.body) not in Known(view)
     again = satchel("import", "--bank", "assistant", "--input", mem0)
     assert again.status == 0
     with bank.ledger.reading() as view:

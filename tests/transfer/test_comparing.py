@@ -23,7 +23,8 @@ from satchel.memory.parts import Origin
 from satchel.memory.records import Status
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import derive, seal
-from satchel.transfer.comparing import Comparing, Comparison, fingerprint
+from satchel.transfer.comparing import Comparing, Comparison
+from satchel.transfer.fingerprints import fingerprint
 
 
 def about(number: int, text: str, **more: object) -> Sealed:
@@ -116,7 +117,7 @@ def test_a_nonce_written_into_the_content_hides_no_difference() -> None:
     crafted = seal(Semantic(text="x", metadata={"nonce": nonce, "z": 1}, nonce=nonce))
     again = seal(Semantic(text="x", metadata={"nonce": nonce, "z": 1}, nonce="1" * 32))
     plain_print, crafted_print, again_print = (
-        fingerprint(one.body, one.id, one.model.nonce) for one in (plain, crafted, again)
+        fingerprint(one.id, one.body) for one in (plain, crafted, again)
     )
     assert plain_print != crafted_print == again_print
 

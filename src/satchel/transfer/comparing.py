@@ -20,11 +20,11 @@ from satchel.memory.records import AnyRecord, Model, Status
 from satchel.ports.rows import slot_of
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import Sealed
+from satchel.transfer.fingerprints import fingerprint
 
 Side = Literal["a", "b"]
 
 _SHOWN = 200
-_NOT_CONTENT = ("id", "nonce")
 _TOGETHER = 1000
 _decode = msgspec.json.Decoder(AnyRecord).decode
 _LINKS = ("parent_ids", "source_event_ids")
@@ -189,7 +189,7 @@ class Comparing:
                 thing = None if slot is None else blake3(slot.encode()).digest()
                 self._added += 1
                 self._db.execute("INSERT INTO body VALUES (?, ?)", [self._added, record.body])
-                told = fingerprint(record.body, record.id, model.nonce)
+                told = fingerprint(record.id, record.body)
                 yield self._added, side, _raw(record.id), told, thing
             elif isinstance(model, Status) and model.state == "superseded" and model.by:
                 self._replaced(model, model.by)
@@ -219,7 +219,7 @@ class Comparing:
 
     def _fields(self, one: JsonObject, other: JsonObject) -> list[str]:
         """Return the members that differ; a link to the same entry under another id does not."""
-        names = sorted((one.keys() | other.keys()) - set(_NOT_CONTENT))
+        names = sorted((one.keys() | other.keys()) - {"id", "nonce"})
         return [
             name
             for name in names
@@ -241,25 +241,6 @@ class Comparing:
 
     def _one(self, sql: str) -> Any:
         return self._db.execute(sql).fetchone()[0]
-
-
-def fingerprint(line: bytes, identity: str, nonce: str | None) -> bytes:
-    """Return the hash of what a record says: its canonical bytes without id and nonce."""
-    left = line
-    for name, value in zip(_NOT_CONTENT, (identity, nonce), strict=True):
-        if value is None:
-            continue
-        member = b'"%b":"%b",' % (name.encode(), value.encode())
-        if left.count(member) != 1:  # somebody wrote it into the content as well
-            return _careful_fingerprint(line)
-        left = left.replace(member, b"")
-    return blake3(left).digest()
-
-
-def _careful_fingerprint(line: bytes) -> bytes:
-    value = msgspec.json.decode(line)
-    kept = {name: part for name, part in value.items() if name not in _NOT_CONTENT}
-    return blake3(canonical_checked(kept)).digest()
 
 
 def _model(record: Sealed) -> Model:

@@ -9,37 +9,28 @@ that came by a copy of its log, is made again from the log. Source: docs/spec/2-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-import msgspec
 from blake3 import blake3
 
 from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
-from satchel.seal.encoding.jcs import canonical_checked
+from satchel.transfer.fingerprints import fingerprint
 
 WIDTH = 16
 """Bytes of a fingerprint."""
 
 _SIDE = FINGERPRINTS
-_NONCE = b'"nonce":"'
-_NONCE_LENGTH = len(_NONCE) + 32 + len(b'",')
 _ENTRIES = frozenset(map(str, Component))
 
 
-def fingerprint(identity: str, body: bytes) -> bytes:
-    """Return what a record says, whatever its id and nonce are, in 16 bytes.
+def key_of(identity: str, body: bytes) -> bytes:
+    """Return what a record says, whatever its id and nonce are, in ``WIDTH`` bytes.
 
     Args:
         identity: The record's id.
         body: Its canonical bytes.
     """
-    rest = body.replace(b'"id":"%b",' % identity.encode(), b"", 1)
-    start = rest.find(_NONCE)
-    if start < 0 or rest.find(_NONCE, start + 1) >= 0:  # free JSON may have one of its own
-        value = msgspec.json.decode(rest)
-        value.pop("nonce", None)
-        return blake3(canonical_checked(value)).digest(length=WIDTH)
-    return blake3(rest[:start] + rest[start + _NONCE_LENGTH :]).digest(length=WIDTH)
+    return fingerprint(identity, body)[:WIDTH]
 
 
 def repeated(found: bytes, times: int) -> bytes:
@@ -119,6 +110,6 @@ def _keys(view: View, source: str) -> Iterator[bytes]:
     times = dict[bytes, int]()
     for logged in view.imported(source):
         if logged.record.type in _ENTRIES:
-            found = fingerprint(logged.record.id, logged.record.body)
+            found = key_of(logged.record.id, logged.record.body)
             count = times[found] = times.get(found, -1) + 1
             yield repeated(found, count)

@@ -16,7 +16,7 @@ from satchel.memory.records import State
 from satchel.ports.rows import Filter, Row, origin_slot
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
-from satchel.transfer.incoming.known import Known, fingerprint, packed, repeated
+from satchel.transfer.incoming.known import Known, key_of, packed, repeated
 from satchel.transfer.incoming.stage import Stage
 
 _ENTRIES = frozenset(map(str, Component))
@@ -205,7 +205,7 @@ class Plan:
 
     def _take_entry(self, record: Sealed) -> None:
         said = _decode(record.body)
-        key, slot = fingerprint(record.id, record.body), _slot(said)
+        key, slot = key_of(record.id, record.body), _slot(said)
         self._remember_owner(said)
         if slot is None:
             times = self._times[key] = self._times.get(key, -1) + 1
@@ -222,7 +222,7 @@ class Plan:
         current = self._current(slot)
         if current is None:
             self._add(record)
-        elif fingerprint(current.id, current.body) == key:
+        elif key_of(current.id, current.body) == key:
             self.done.known += 1
         else:
             self._settle(record, said, slot, current.id)

@@ -1,0 +1,25 @@
+"""What a record says, whatever its id and nonce are, as a hash (docs/spec/2-records.md, 2.7)."""
+
+import msgspec
+from blake3 import blake3
+
+from satchel.seal.encoding.jcs import canonical_checked
+
+_NONCE = b'"nonce":"'
+_NONCE_LENGTH = len(_NONCE) + 32 + len(b'",')
+
+
+def fingerprint(identity: str, body: bytes) -> bytes:
+    """Return the hash of a record without its id and nonce, 32 bytes.
+
+    Args:
+        identity: The record's id.
+        body: Its canonical bytes.
+    """
+    rest = body.replace(b'"id":"%b",' % identity.encode(), b"", 1)
+    start = rest.find(_NONCE)
+    if start < 0 or rest.find(_NONCE, start + 1) >= 0:  # free JSON may have one of its own
+        value = msgspec.json.decode(body)
+        said = {name: part for name, part in value.items() if name not in ("id", "nonce")}
+        return blake3(canonical_checked(said)).digest()
+    return blake3(rest[:start] + rest[start + _NONCE_LENGTH :]).digest()
