@@ -1,6 +1,7 @@
 """Options that several commands share, and the owner's key that some of them need."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -9,6 +10,16 @@ from satchel.actions.signing import signing_key
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import message, state
+
+
+class Acceptable(StrEnum):
+    """Verdicts that ``--unsafe-accept`` takes."""
+
+    UNSIGNED = "unsigned"
+    STRANGER = "stranger"
+    ENTRIES_ONLY = "entries-only"
+    INCOMPLETE = "incomplete"
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InBank = Annotated[
@@ -19,6 +30,24 @@ InBank = Annotated[
 ]
 Owner = Annotated[
     str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
+]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Scrub = Annotated[
+    bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
+]
+Accept = Annotated[
+    list[Acceptable] | None,
+    typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
+]
+SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]
+Unsigned = Annotated[bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
+AgentName = Annotated[
+    str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+FailOnLoss = Annotated[
+    bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
 ]
 
 

@@ -17,8 +17,8 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
+from satchel.surfaces.cli._options import Json
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _PROBLEM = 1
 _STYLE = {"ok": "green", "note": "yellow", "problem": "bold red"}
 

@@ -27,7 +27,18 @@ from satchel.surfaces.cli._console import (
     size,
     state,
 )
-from satchel.surfaces.cli._options import InBank, Json, owner_key, tell_secrets
+from satchel.surfaces.cli._options import (
+    AgentName,
+    FailOnLoss,
+    Force,
+    InBank,
+    Json,
+    Scrub,
+    SignWith,
+    Unsigned,
+    owner_key,
+    tell_secrets,
+)
 from satchel.transfer.comparing import Comparison, Only
 
 _LOSS = _DIFFERENT = 1
@@ -64,22 +75,12 @@ def export_command(
     as_of: Annotated[
         int | None, typer.Option("--as-of", help="As the bank was with so many records.")
     ] = None,
-    sign_with: Annotated[
-        str | None, typer.Option("--sign-with", help="Name of the signing key.")
-    ] = None,
-    unsigned: Annotated[
-        bool, typer.Option("--unsafe-unsigned", help="Do not sign an artifact.")
-    ] = False,
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    fail_on_loss: Annotated[
-        bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
-    ] = False,
-    scrub: Annotated[
-        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
-    ] = False,
+    sign_with: SignWith = None,
+    unsigned: Unsigned = False,
+    agent: AgentName = None,
+    force: Force = False,
+    fail_on_loss: FailOnLoss = False,
+    scrub: Scrub = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
     ] = False,

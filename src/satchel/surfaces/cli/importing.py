@@ -20,8 +20,16 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key, tell_secrets
-from satchel.surfaces.cli.sealing import Acceptable
+from satchel.surfaces.cli._options import (
+    Accept,
+    DryRun,
+    InBank,
+    Json,
+    Owner,
+    Scrub,
+    owner_key,
+    tell_secrets,
+)
 from satchel.transfer.incoming.plan import OnConflict
 
 _WORDS = {
@@ -61,16 +69,9 @@ def import_command(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
-    scrub: Annotated[
-        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
-    ] = False,
-    accept: Annotated[
-        list[Acceptable] | None,
-        typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file."),
-    ] = None,
+    scrub: Scrub = False,
+    dry_run: DryRun = False,
+    accept: Accept = None,
     trusted: Annotated[
         list[str] | None,
         typer.Option("--trusted", help="Believe this key as well: did:key, hex or a file."),
@@ -154,9 +155,7 @@ def undo_command(
     reason: Annotated[
         str | None, typer.Option("--reason", help="For whoever reads the log.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
-    ] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Take an import back: what came with it goes, what it replaced is there again.

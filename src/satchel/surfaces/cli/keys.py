@@ -9,8 +9,8 @@ from satchel.actions import signing
 from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
+from satchel.surfaces.cli._options import Json
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Name of the key.")]
 
 keys = typer.Typer(no_args_is_help=True, help="Signing keys, and whose word counts.")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -35,8 +34,16 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
+from satchel.surfaces.cli._options import (
+    Accept,
+    AgentName,
+    FailOnLoss,
+    Force,
+    Json,
+    SignWith,
+    Unsigned,
+)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Trusted = Annotated[
     list[str] | None,
     typer.Option("--key", help="Believe this key as well: did:key, hex or a file. Repeatable."),
@@ -44,15 +51,6 @@ Trusted = Annotated[
 _LOSS = 1
 _STYLE = {Outcome.GOOD: "bold green", Outcome.OLDER: "bold yellow"}
 _MARK = {"passed": Text("ok", "green"), "failed": Text("no", "red"), "not run": Text("-", "dim")}
-
-
-class Acceptable(StrEnum):
-    """Verdicts that ``--unsafe-accept`` takes."""
-
-    UNSIGNED = "unsigned"
-    STRANGER = "stranger"
-    ENTRIES_ONLY = "entries-only"
-    INCOMPLETE = "incomplete"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,24 +72,13 @@ def convert_command(
     profile: Annotated[
         str | None, typer.Option(help=f"Write for another reader: {', '.join(PROFILES)}.")
     ] = None,
-    sign_with: Annotated[
-        str | None, typer.Option("--sign-with", help="Name of the signing key.")
-    ] = None,
-    unsigned: Annotated[
-        bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")
-    ] = False,
-    accept: Annotated[
-        list[Acceptable] | None,
-        typer.Option("--unsafe-accept", help="Put up with this verdict on IN. Repeatable."),
-    ] = None,
+    sign_with: SignWith = None,
+    unsigned: Unsigned = False,
+    accept: Accept = None,
     trusted: Trusted = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Name of the agent whose memory it is.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
-    fail_on_loss: Annotated[
-        bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
-    ] = False,
+    agent: AgentName = None,
+    force: Force = False,
+    fail_on_loss: FailOnLoss = False,
     as_json: Json = False,
 ) -> int:
     """Convert memory from one format to another.

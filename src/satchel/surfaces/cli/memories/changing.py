@@ -10,7 +10,7 @@ from satchel.actions.memories import changing as actions
 from satchel.actions.memories.changing import Edit, Moved, Revised
 from satchel.actions.opened import opened_bank
 from satchel.surfaces.cli._console import gist, line, message, print_json, short, state
-from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.cli._options import DryRun, InBank, Json
 from satchel.surfaces.cli.memories import _members as say
 
 Id = Annotated[str, typer.Argument(help="Id of the memory, or six of its first digits or more.")]
@@ -25,7 +25,6 @@ Tags = Annotated[
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", help="Take this member away. Repeatable.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 _Verb = Callable[..., Revised]
 

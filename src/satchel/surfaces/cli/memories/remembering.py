@@ -7,7 +7,14 @@ import typer
 from satchel.actions import starting
 from satchel.actions.memories.remembering import remember
 from satchel.surfaces.cli._console import count, facts, line, message, print_json, state
-from satchel.surfaces.cli._options import InBank, Json, Owner, owner_key, tell_secrets
+from satchel.surfaces.cli._options import (
+    InBank,
+    Json,
+    Owner,
+    Scrub,
+    owner_key,
+    tell_secrets,
+)
 from satchel.surfaces.cli.memories import _members as say
 
 Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when there is none yet.")]
@@ -62,9 +69,7 @@ def remember_command(
     expires_at: say.Expires = None,
     salience: say.Salience = None,
     actor: say.Actor = None,
-    scrub: Annotated[
-        bool, typer.Option("--scrub-secrets", help="Replace keys, tokens, passwords and cards.")
-    ] = False,
+    scrub: Scrub = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
