@@ -1,21 +1,13 @@
 """What an import does to a bank: what is new, known, in conflict, gone; and back again."""
 
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
+from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, texts, write
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.importing import (
-    Imported,
-    ImportOptions,
-    import_file,
-)
 from satchel.actions.moving.undoing import list_imports, undo_import
-from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.signing import signing_key
 from satchel.actions.wiring import opened_store
 from satchel.errors import (
     ConflictError,
@@ -28,57 +20,13 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.memory.entries import Entry, Semantic
+from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Status
 from satchel.ports.rows import Filter
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming import stage
 from satchel.transfer.incoming.plan import OnConflict
-
-
-def rows(*given: tuple[str, str], user: str | None = "ada", **more: Any) -> list[dict[str, Any]]:
-    """Return Mem0 rows of an owner, from ids and texts."""
-    owner = {} if user is None else {"user_id": user}
-    return [{"id": name, "memory": text, **owner, **more} for name, text in given]
-
-
-def write(path: Path, *parts: list[dict[str, Any]]) -> Path:
-    """Write a Mem0 file."""
-    path.write_text(json.dumps([row for part in parts for row in part]))
-    return path
-
-
-def owner() -> SigningKey:
-    """Return this machine's owner key."""
-    return signing_key(load_settings())[0]
-
-
-def bring(path: Path, bank: str | None = "b", **options: Any) -> Imported:
-    """Import a file."""
-    return import_file(load_settings(), path, bank, owner, ImportOptions(**options))
-
-
-def opened(bank: str = "b") -> Any:
-    """Open a bank for writing."""
-    return opened_bank(load_settings(), bank, writes=True)
-
-
-def texts(bank: str = "b", *, retired: bool = False) -> list[str | None]:
-    """Return the texts of a bank's memories, in the order of the log."""
-    with opened(bank) as there, there.ledger.reading() as view:
-        found = view.scan(Filter(retired=retired))
-        return [one.model.text for one in found if isinstance(one.model, Entry)]
-
-
-def size(bank: str = "b") -> int:
-    """Return how many records a bank's log has."""
-    with opened(bank) as there, there.ledger.reading() as view:
-        return int(view.head.size)
-
-
-A, B, C = ("1", "tea"), ("2", "coffee"), ("3", "water")
 
 
 @pytest.fixture
@@ -381,50 +329,20 @@ def test_a_sealed_import_that_was_undone_can_be_made_again(own: Path) -> None:
     assert texts() == []
 
 
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_record_of_an_import_under_way_is_not_logged_twice(
-    satchel_convert: Any, tmp_path: Path
-) -> None:
-    """The error says which import is in the way, and what to do."""
-    path = satchel_convert(_many(tmp_path / "a.json"), tmp_path / "a.pam.jsonl")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
-    with pytest.raises(ConflictError, match="not complete"):
-        bring(path, on_conflict=OnConflict.OVERWRITE)
-    assert bring(path).banks[0].resumed == 21
-    assert len(texts()) == 40
-
-
 @pytest.fixture
-def own(satchel_convert: Any, tmp_path: Path) -> Path:
+def own(tmp_path: Path) -> Path:
     """A file sealed with this machine's key."""
-    found: Path = satchel_convert(write(tmp_path / "a.json", rows(A, B)), tmp_path / "a.pam.jsonl")
-    return found
-
-
-@pytest.fixture
-def satchel_convert() -> Any:
-    """Convert a file, signed or not."""
-    from satchel.actions.converting import ConvertOptions, convert
-
-    def call(
-        source: Path, output: Path, *, key: SigningKey | None = None, sign: bool = True
-    ) -> Path:
-        signer = (key or owner()) if sign else None
-        convert(source, output, load_settings(), ConvertOptions(key=signer))
-        return output
-
-    return call
+    return sealed_from(write(tmp_path / "a.json", rows(A, B)), tmp_path / "a.pam.jsonl")
 
 
 @pytest.mark.parametrize("outcome", ["unsigned", "stranger"])
 def test_a_sealed_file_that_nobody_trusted_vouches_for_needs_a_flag(
-    satchel_convert: Any, tmp_path: Path, outcome: str
+    tmp_path: Path, outcome: str
 ) -> None:
     """Whose name says that it is unsafe; what it brings is trusted least."""
     source = write(tmp_path / "a.json", rows(A, B))
     key = SigningKey.generate()
-    path = satchel_convert(source, tmp_path / "x.pam", key=key, sign=outcome == "stranger")
+    path = sealed_from(source, tmp_path / "x.pam", key=key, sign=outcome == "stranger")
     with pytest.raises(VerificationError, match=outcome):
         bring(path)
     done = bring(path, unsafe_accept=frozenset({outcome})).banks[0]
@@ -465,168 +383,6 @@ def test_another_import_into_the_store_is_kept_out(tmp_path: Path) -> None:
 
     bring(path, on_logging=also)
     assert texts() == ["tea", "coffee", "water", "milk"]
-
-
-# -- killed and gone on with ------------------------------------------------------------------
-
-
-class _KilledError(BaseException):
-    """What no handler catches."""
-
-
-@pytest.fixture
-def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log seven records at a time."""
-    monkeypatch.setattr(stage, "GROUP", 7)
-
-
-def _many(path: Path, *, users: int = 1) -> Path:
-    parts = [
-        rows(*((f"{user}.{n}", f"memory {n}") for n in range(40)), user=f"user{user}")
-        for user in range(users)
-    ]
-    return write(path, *parts)
-
-
-def _killing(at: int) -> Any:
-    calls = iter(range(10**6))
-
-    def told(_done: int, _total: int) -> None:
-        if next(calls) == at:
-            raise _KilledError
-
-    return told
-
-
-def _logged(bank: str) -> list[str]:
-    with opened(bank) as there, there.ledger.reading() as view:
-        return [one.record.id for one in view.scan() if isinstance(one.model, Entry)]
-
-
-@pytest.fixture
-def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every import draw the same seed, so that ids can be compared between homes."""
-    monkeypatch.setattr(os, "urandom", lambda count: b"s" * count)
-
-
-@pytest.mark.usefixtures("in_small_groups", "seeded")
-@pytest.mark.parametrize("at", range(6))
-def test_a_killed_import_is_gone_on_with_and_gives_the_same_ids(tmp_path: Path, at: int) -> None:
-    """In the same order, each once; until it is complete nobody sees any of it."""
-    path = _many(tmp_path / "a.json")
-    bring(path, "whole")
-    with pytest.raises(_KilledError):
-        bring(path, "b", on_logging=_killing(at))
-    assert texts() == []
-    assert list_imports(load_settings(), "b")[0].state == "begun"
-    done = bring(path, "b")
-    assert done.banks[0].resumed == min(7 * (at + 1), 40)
-    assert _logged("b") == _logged("whole")
-    assert bring(path, "b").banks[0].done.known == 40
-
-
-@pytest.mark.usefixtures("in_small_groups")
-@pytest.mark.parametrize("at", [0, 5, 6, 11, 12, 17])
-def test_an_import_into_several_banks_is_gone_on_with(tmp_path: Path, at: int) -> None:
-    """Whichever of them it was killed in; none of them shows a part of it."""
-    path = _many(tmp_path / "a.json", users=3)
-    with pytest.raises(_KilledError):
-        bring(path, None, on_logging=_killing(at))
-    for name in ("user0", "user1", "user2")[: at // 6 + 1]:
-        assert texts(name) == []
-    bring(path, None)
-    for name in ("user0", "user1", "user2"):
-        assert texts(name) == [f"memory {n}" for n in range(40)]
-        assert [line.state for line in list_imports(load_settings(), name)] == ["complete"]
-
-
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_after_which_the_bank_changed_begins_anew(tmp_path: Path) -> None:
-    """What was logged of it is retired; the plan is made for the bank as it is now."""
-    path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
-    with opened() as there:
-        origin = Origin(provider="mem0", id="0.3")
-        mine = Semantic(text="mine", scope=Scope(user="user0"), origin=origin)
-        there.ledger.append([seal(mine)])
-    done = bring(path).banks[0]
-    assert (done.done.skipped, done.done.added, done.resumed) == (1, 39, 0)
-    assert sorted(map(str, texts())) == sorted(
-        ["mine", *(f"memory {n}" for n in range(40) if n != 3)]
-    )
-    assert [line.state for line in list_imports(load_settings(), "b")] == ["undone", "complete"]
-
-
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_can_be_taken_back_instead(tmp_path: Path) -> None:
-    """Then it is not gone on with."""
-    path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
-    undo_import(load_settings(), "b")
-    assert texts() == []
-    assert bring(path).banks[0].resumed == 0
-    assert len(texts()) == 40
-
-
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_with_other_options_is_another_one(tmp_path: Path) -> None:
-    """The half one stays invisible beside it, until somebody takes it back."""
-    path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
-    assert bring(path, on_conflict=OnConflict.OVERWRITE).banks[0].resumed == 0
-    assert len(texts()) == 40
-
-
-def _at_the_end(act: Any) -> Any:
-    def told(done: int, total: int) -> None:
-        if done == total:
-            act()
-
-    return told
-
-
-def _beside(text: str, store: OpenBank) -> None:
-    origin = Origin(provider="mem0", id="1")
-    store.ledger.append([seal(Semantic(text=text, scope=Scope(user="ada"), origin=origin))])
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        (OnConflict.SKIP, ["quicker", "coffee"]),
-        (OnConflict.OVERWRITE, ["coffee", "tea"]),
-    ],
-)
-def test_who_is_quicker_with_another_version_is_settled_with(
-    tmp_path: Path, mode: OnConflict, expected: list[str]
-) -> None:
-    """Attack by accident: another program adds a version between the plan and the end."""
-    bring(write(tmp_path / "b.json", rows(B)))
-
-    def quicker() -> None:
-        with opened() as there:
-            _beside("quicker", there)
-
-    path = write(tmp_path / "a.json", rows(A))
-    bring(path, on_conflict=mode, on_logging=_at_the_end(quicker))
-    assert sorted(map(str, texts())) == sorted(expected)
-
-
-def test_who_is_quicker_stops_an_import_that_was_to_have_no_conflict(tmp_path: Path) -> None:
-    """What it had logged is retired."""
-    bring(write(tmp_path / "b.json", rows(B)))
-
-    def quicker() -> None:
-        with opened() as there:
-            _beside("quicker", there)
-
-    path = write(tmp_path / "a.json", rows(A))
-    with pytest.raises(ConflictError):
-        bring(path, on_conflict=OnConflict.ERROR, on_logging=_at_the_end(quicker))
-    assert texts() == ["coffee", "quicker"]
 
 
 def test_what_is_known_is_found_again_without_the_index(first: Path) -> None:

@@ -1,0 +1,71 @@
+"""Files of Mem0 rows, imported into banks of a test's own home."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from satchel.actions.config import load_settings
+from satchel.actions.converting import ConvertOptions, convert
+from satchel.actions.moving.importing import (
+    Imported,
+    ImportOptions,
+    import_file,
+)
+from satchel.actions.opened import opened_bank
+from satchel.actions.signing import signing_key
+from satchel.memory.entries import Entry
+from satchel.ports.rows import Filter
+from satchel.seal.signing.key import SigningKey
+
+
+def rows(*given: tuple[str, str], user: str | None = "ada", **more: Any) -> list[dict[str, Any]]:
+    """Return Mem0 rows of an owner, from ids and texts."""
+    owner = {} if user is None else {"user_id": user}
+    return [{"id": name, "memory": text, **owner, **more} for name, text in given]
+
+
+def write(path: Path, *parts: list[dict[str, Any]]) -> Path:
+    """Write a Mem0 file."""
+    path.write_text(json.dumps([row for part in parts for row in part]))
+    return path
+
+
+def owner() -> SigningKey:
+    """Return this machine's owner key."""
+    return signing_key(load_settings())[0]
+
+
+def bring(path: Path, bank: str | None = "b", **options: Any) -> Imported:
+    """Import a file."""
+    return import_file(load_settings(), path, bank, owner, ImportOptions(**options))
+
+
+def opened(bank: str = "b") -> Any:
+    """Open a bank for writing."""
+    return opened_bank(load_settings(), bank, writes=True)
+
+
+def texts(bank: str = "b", *, retired: bool = False) -> list[str | None]:
+    """Return the texts of a bank's memories, in the order of the log."""
+    with opened(bank) as there, there.ledger.reading() as view:
+        found = view.scan(Filter(retired=retired))
+        return [one.model.text for one in found if isinstance(one.model, Entry)]
+
+
+def size(bank: str = "b") -> int:
+    """Return how many records a bank's log has."""
+    with opened(bank) as there, there.ledger.reading() as view:
+        return int(view.head.size)
+
+
+A, B, C = ("1", "tea"), ("2", "coffee"), ("3", "water")
+"""Three memories of Mem0: their ids and texts."""
+
+
+def sealed_from(
+    source: Path, output: Path, *, key: SigningKey | None = None, sign: bool = True
+) -> Path:
+    """Convert a file to a sealed one, signed with this machine's key when no other is given."""
+    signer = (key or owner()) if sign else None
+    convert(source, output, load_settings(), ConvertOptions(key=signer))
+    return output
