@@ -1,6 +1,6 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -22,7 +22,7 @@ def taken(
     reading: Reading,
     *,
     nonces: Nonces = random_nonce,
-    through: Callable[[Model], Model] | None = None,
+    through: Callable[[Sequence[Model]], Sequence[Model]] | None = None,
 ) -> Iterator[Sealed]:
     """Yield the records of a place, in its order, each sealed.
 
@@ -31,7 +31,7 @@ def taken(
         place: Where to read.
         reading: The bounds, and where losses and the fields around the records go.
         nonces: Where the nonces of drafts come from.
-        through: What each draft goes through before it is sealed.
+        through: What drafts go through, some hundred at a time, before they are sealed.
 
     Raises:
         InputError: If a record has no canonical form or is over a bound; names file and line, and
@@ -39,9 +39,9 @@ def taken(
     """
     number = 0
     for items in _together(adapter.read(place, reading)):
-        drafts = [item for item in items if not isinstance(item, Sealed)]
+        drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
         if through is not None:
-            drafts = [through(draft) for draft in drafts]
+            drafts = through(drafts)
         made = seal_many(drafts, nonces=nonces, limits=reading.limits)
         for item in items:
             try:

@@ -118,7 +118,7 @@ class Arriving:
                     self.screening(record.model)
                     yield record
         else:
-            adapter, through = formats[self.format], self.screening
+            adapter, through = formats[self.format], self.screening.many
             yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
 
     def require_unchanged(self) -> None:
