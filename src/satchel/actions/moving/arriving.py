@@ -18,9 +18,9 @@ from satchel.ports.place import Place
 from satchel.ports.records import opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Report
-from satchel.ports.taking import taken
+from satchel.ports.rows import Row, unplaced_row
+from satchel.ports.taking import drawn
 from satchel.seal.artifact.body import Progress
-from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.transfer.screening import Screening
@@ -105,8 +105,8 @@ class Arriving:
                 self._signer = one.key
                 self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
 
-    def records(self, nonces: Nonces) -> Iterator[Sealed]:
-        """Yield what arrives, in its order.
+    def rows(self, nonces: Nonces) -> Iterator[Row]:
+        """Yield what arrives, in its order, each as the row it is going to be.
 
         Raises:
             InputError: If a record cannot be taken in, naming file, line and record.
@@ -116,10 +116,12 @@ class Arriving:
             with opened_records(self._place.path, self.reading.limits) as found:
                 for record in found:
                     self.screening(record.model)
-                    yield record
+                    yield unplaced_row(record.model, record.id, record.body)
         else:
             adapter, through = formats[self.format], self.screening.many
-            yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
+            pairs = drawn(adapter, self._place, self.reading, nonces=nonces, through=through)
+            for record, draft in pairs:
+                yield unplaced_row(draft, record.id, record.body)
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.
