@@ -49,11 +49,11 @@ def test_a_secret_of_each_kind_is_found_among_ordinary_records(kind: str) -> Non
     [
         "ПАРОЛЬ: Sommer-2031!kx",
         "contraseña: Sommer-2031!kx",
-        "パスワード：Sommer-2031!kx",
+        "パスワード\uff1aSommer-2031!kx",
         "pass\u200bword: Sommer-2031!kx",
         "PASSWORD: Sommer-2031!kx",
         "api \u212aey = Sommer2031kxyzLm48",
-        "ſecret token = Sommer2031kxyzLm48",
+        "\u017fecret token = Sommer2031kxyzLm48",
         f"4{card()[1:]}",
     ],
 )
@@ -71,7 +71,7 @@ def test_ordinary_records_are_not_looked_at_again() -> None:
 def test_attack_text_that_cannot_be_written_down_is_looked_at_by_itself() -> None:
     """A lone surrogate hides no secret in the records beside it."""
     hidden = Semantic(text=Maker(1).make("github-token")[0])
-    assert suspects([Semantic(text="\ud800"), hidden, Blob(digest="blake3:0", data=b"x")]) == [0, 1]
+    assert suspects([Semantic(text="\ud800"), hidden, Blob(digest="blake3:0", data="x")]) == [0, 1]
 
 
 @given(st.lists(records(), max_size=6), st.integers(0, 2**32), st.data())

@@ -31,7 +31,7 @@ from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Model
+from satchel.memory.records import Bank
 from satchel.memory.times import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
@@ -229,16 +229,17 @@ class Ledger:
             ticket.error = error
 
     def _commit_together(self, waiting: list[Ticket]) -> None:
-        witnessed = self._witnessed()
-        with self._store.writing() as writing:
-            found = self._trusted(writing, witnessed)
-            if found.verdict.standing is BankStanding.STRANGER:
-                raise ReadOnlyStoreError(
-                    "this machine knows none of the bank's owners",
-                    hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
-                )
-            require_given(found, waiting)
-            after = self._commit(writing, found, waiting)
+        witnessed, found = self._witnessed(), None
+        try:
+            with self._store.writing() as writing:
+                found = self._trusted(writing, witnessed)
+                _require_known(found)
+                require_given(found, waiting)
+                after = self._commit(writing, found, waiting)
+        except BaseException:  # also when the store could not keep it in the end
+            if found is not None:
+                found.fold.forget_from(found.head.size)
+            raise
         self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
@@ -263,45 +264,37 @@ class Ledger:
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it: satchel banks admit.",
             )
-        try:
-            rows, changes, sweeps = self._folded(writing, fold, records, at)
-            tree = self._tree(writing, found) if found else None
-            emptied = emptied_by(writing, self.bank, tree, fold, records)
-            nodes = grown(
-                frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-            )
-            counts = Counter(found.head.counts if found else {})
-            counts.update(row.type for row in rows)
-            head = Head(
-                v=1,
-                bank=self.bank,
-                epoch=authority.epoch,
-                size=frontier.size,
-                root=PREFIX + frontier.root.hex(),
-                counts=dict(sorted(counts.items())),
-                at=at,
-                key=writer.did,
-            )
-            stored = StoredHead(
-                canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
-            )
-            side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
-            commit = Commit(
-                rows=rows,
-                nodes=nodes,
-                head=stored,
-                changes=changes,
-                sweeps=sweeps,
-                erased=emptied.places,
-                side={**side, **emptied.side},
-            )
-            writing.append(self.bank, commit)
-            if sweeps and changes:  # what is said of one record counts after what is said of all
-                writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
-            waiting[0].emptied = emptied.places
-        except BaseException:
-            fold.forget_from(before)
-            raise
+        rows, changes, sweeps = self._folded(writing, fold, before, records, at)
+        tree = self._tree(writing, found) if found else None
+        emptied = emptied_by(writing, self.bank, tree, fold, records)
+        nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
+        counts = Counter(found.head.counts if found else {})
+        counts.update(row.type for row in rows)
+        head = Head(
+            v=1,
+            bank=self.bank,
+            epoch=authority.epoch,
+            size=frontier.size,
+            root=PREFIX + frontier.root.hex(),
+            counts=dict(sorted(counts.items())),
+            at=at,
+            key=writer.did,
+        )
+        stored = StoredHead(canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks))
+        side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
+        commit = Commit(
+            rows=rows,
+            nodes=nodes,
+            head=stored,
+            changes=changes,
+            sweeps=sweeps,
+            erased=emptied.places,
+            side={**side, **emptied.side},
+        )
+        writing.append(self.bank, commit)
+        if sweeps and changes:  # what is said of one record counts after what is said of all
+            writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
+        waiting[0].emptied = emptied.places
         verdict = found.verdict if found else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
@@ -319,10 +312,9 @@ class Ledger:
         )
 
     def _folded(
-        self, reader: Reader, fold: Fold, records: Sequence[Logging], at: str
+        self, reader: Reader, fold: Fold, before: int, records: Sequence[Logging], at: str
     ) -> tuple[list[Row], list[Change], list[Sweep]]:
         """Return the rows of new records as the log has them, and what changes in others."""
-        before = fold.size
         size = before + len(records)
         facts = [
             Fact(seq, one.row.id, one.model)
@@ -397,3 +389,11 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
     first = records[0]
     assert first is not None  # noqa: S101 - a bank is founded by a record that is no entry
     return first
+
+
+def _require_known(found: TrustedHead) -> None:
+    if found.verdict.standing is BankStanding.STRANGER:
+        raise ReadOnlyStoreError(
+            "this machine knows none of the bank's owners",
+            hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
+        )

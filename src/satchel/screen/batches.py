@@ -76,4 +76,3 @@ def _with_runs(data: bytes, ends: list[int]) -> Iterator[int]:
             yield number
             end = ends[number]
         at = runs.find(RUN, end)
-

@@ -19,7 +19,8 @@ CARD = b"0" * 14
 
 _WORDS = (b"key", b"pass", b"oken", b"ecret", b"pw", b"authoriz")
 _FOREIGN_WORDS = tuple(
-    word.encode() for word in ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
+    word.encode()
+    for word in ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
 )
 _SIGNATURE = b"sig="
 
