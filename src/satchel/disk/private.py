@@ -30,6 +30,8 @@ COMPANIONS = ("-wal", "-shm", "-journal")
 
 _PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
+_ROOT = Path("/")
+
 _making = threading.Lock()
 
 
@@ -180,7 +182,7 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair,
 
 def _refuse_everyones(found: os.stat_result, path: Path) -> None:
     """Refuse a folder that others need, such as the one for temporary files, before closing it."""
-    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, Path("/").stat()):
+    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, _ROOT.stat()):
         raise PathRefusedError(
             "this folder is for everyone; state needs a folder of its own",
             file=str(path),
@@ -194,6 +196,8 @@ def make_folders(path: Path) -> None:
     Raises:
         OSError: What the system says.
     """
+    if os.path.lexists(path):  # then so is all above it
+        return
     # Not mkdir(parents=True): that makes those above with the umask's mode.
     for folder in reversed((path, *path.parents)):
         if os.path.lexists(folder):

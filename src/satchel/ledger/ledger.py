@@ -29,6 +29,7 @@ from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, re
 from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.lines import Witnessed
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank, Model
 from satchel.memory.times import now
@@ -336,8 +337,8 @@ class Ledger:
         if self._witness is not None:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
-            signed = msgspec.json.decode(found.stored.signed)
-            self._witness.record(signed, given_up=found.verdict.given_up)
+            new = Witnessed(head=found.head, signed=found.stored.signed)
+            self._witness.record_believed(new, given_up=found.verdict.given_up)
         self._latest = found
 
     # -- believing -------------------------------------------------------------------------
