@@ -35,8 +35,7 @@ from satchel.memory.records import Bank, Model
 from satchel.memory.times import now
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
-from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.log import Head, leaf_of, sign_head
+from satchel.seal.log import Head, leaf_of, signed_head
 from satchel.seal.proved_tree import ProvedTree, grown
 from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.sealing import seal
@@ -273,9 +272,7 @@ class Ledger:
                 at=at,
                 key=writer.did,
             )
-            stored = StoredHead(
-                canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
-            )
+            stored = StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
             side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
             commit = Commit(
                 rows=rows,
