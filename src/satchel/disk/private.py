@@ -168,9 +168,13 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair,
         PathRefusedError: If it is a link, not a folder, another user's, or the system's.
         OSError: Whatever else the system says.
     """
-    if create:
+    try:
+        handle = open_folder(path)
+    except (FileNotFoundError, PathRefusedError):
+        if not create or os.path.lexists(path):
+            raise
         make_folders(path)
-    handle = open_folder(path)
+        handle = open_folder(path)
     try:
         _refuse_everyones(os.fstat(handle), path)
         repair = enforce(handle, path, PRIVATE_FOLDER)
@@ -196,8 +200,6 @@ def make_folders(path: Path) -> None:
     Raises:
         OSError: What the system says.
     """
-    if os.path.lexists(path):  # then so is all above it
-        return
     # Not mkdir(parents=True): that makes those above with the umask's mode.
     for folder in reversed((path, *path.parents)):
         if os.path.lexists(folder):

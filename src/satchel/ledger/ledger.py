@@ -1,7 +1,6 @@
 """A bank's log over a store: appends that are signed and witnessed, reads that are proved."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -260,8 +259,9 @@ class Ledger:
             nodes = grown(
                 frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
             )
-            counts = Counter(found.head.counts if found else {})
-            counts.update(row.type for row in rows)
+            counts = dict(found.head.counts) if found else {}
+            for row in rows:
+                counts[row.type] = counts.get(row.type, 0) + 1
             head = Head(
                 v=1,
                 bank=self.bank,
@@ -358,7 +358,7 @@ class Ledger:
                 require_counts(reader, latest.head)
             tree = self._tree(reader, latest)
             verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
-            found = replace(latest, verdict=verdict)
+            found = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
         else:
             if latest is not None:
                 own = latest.verdict.standing is BankStanding.OWN
