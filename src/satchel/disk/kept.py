@@ -28,17 +28,11 @@ def opened(path: Path, flags: int, *, within: int | None = None) -> Iterator[int
     """
     folder = _folder_of(path) if within is None else within
     try:
-        handle = open_file(path, flags, within=folder)
+        handle = open_file(path, flags, within=folder, sole=True)
     finally:
         if within is None:
             os.close(folder)
     try:
-        if os.fstat(handle).st_nlink > 1:  # none is a file that was replaced since it was opened
-            raise PathRefusedError(
-                "this is a file that has a second name elsewhere",
-                file=str(path),
-                hint="Find out who put it there.",
-            )
         yield handle
     finally:
         os.close(handle)

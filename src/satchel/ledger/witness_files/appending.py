@@ -23,7 +23,7 @@ def append(handle: int, after: Tail, line: bytes) -> None:
     rest = line if after.closed else b"\n" + line
     place = after.end
     try:
-        if os.fstat(handle).st_size != after.end:
+        if after.size != after.end:
             os.ftruncate(handle, after.end)
         while rest:
             written = os.pwrite(handle, rest, place)

@@ -1,8 +1,7 @@
 """What can go wrong with the files of a witness, in our words."""
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from satchel.disk.writing import target_error
@@ -17,34 +16,51 @@ def is_shut(error: OSError | TargetError) -> bool:
     return isinstance(cause, OSError) and cause.errno in _NOT_OURS_TO_WRITE
 
 
-@contextmanager
-def looking(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while reading into a refusal that names the file."""
-    try:
-        with _refusing(path):
-            yield
-    except OSError as error:
-        raise WitnessError(
-            f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
-        ) from error
+def looking(path: Path) -> AbstractContextManager[None]:
+    """Turn what can go wrong in a block that reads into a refusal that names the file."""
+    return _Looking(path)
 
 
-@contextmanager
-def changing(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while writing into an error that names the file."""
-    try:
-        with _refusing(path):
-            yield
-    except OSError as error:
-        raise target_error(path, error) from error
+def changing(path: Path) -> AbstractContextManager[None]:
+    """Turn what can go wrong in a block that writes into an error that names the file."""
+    return _Changing(path)
 
 
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Name the file in our own errors, and refuse what is no witness of ours."""
-    try:
-        yield
-    except PathRefusedError as error:
-        raise WitnessError(error.message, file=error.file, hint=error.hint) from error
-    except SatchelError as error:
-        raise error.located(file=str(path)) from error.__cause__
+class _Naming:
+    """Names the file in our own errors, and refuses what is no witness of ours."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PathRefusedError):
+            raise WitnessError(error.message, file=error.file, hint=error.hint) from error
+        if isinstance(error, SatchelError):
+            error.located(file=str(self.path))  # and it goes on
+        elif isinstance(error, OSError):
+            raise self.refused(error) from error
+
+    def refused(self, error: OSError) -> SatchelError:
+        """Return what to say instead of what the system says."""
+        raise NotImplementedError
+
+
+class _Looking(_Naming):
+    __slots__ = ()
+
+    def refused(self, error: OSError) -> SatchelError:
+        return WitnessError(
+            f"cannot read: {error.strerror}", file=str(self.path), hint="Check who may read it."
+        )
+
+
+class _Changing(_Naming):
+    __slots__ = ()
+
+    def refused(self, error: OSError) -> SatchelError:
+        return target_error(self.path, error)

@@ -67,6 +67,9 @@ class Tail(NamedTuple):
     closed: bool
     """Whether the line has its LF."""
 
+    size: int
+    """Bytes of the file, with what a crash left after that line."""
+
 
 def line_of(value: dict[str, Any]) -> bytes:
     """Return the line, with its LF, of a signed head.
@@ -156,13 +159,13 @@ def tail_of(handle: int) -> Tail:
     if rest:
         body = rest.partition(b"\0")[0]
         if _is_whole(body):
-            return Tail(body, end + len(body), closed=False)
+            return Tail(body, end + len(body), closed=False, size=size)
         if not _is_torn(rest):
             raise damage("the last line was changed after it was recorded", byte=end)
     line = before.rpartition(b"\n")[2]
     if end and not line:
         raise damage("there is no line at the end", byte=end)
-    return Tail(line, end, closed=True)
+    return Tail(line, end, closed=True, size=size)
 
 
 def all_lines(handle: int) -> list[bytes]:
