@@ -1,6 +1,7 @@
 """Remembering: what is kept, under which key, and what is refused."""
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from satchel.errors import (
     EmptyInputError,
     LimitError,
     RetiredMemoryError,
+    RolledBackError,
     SatchelError,
     UnknownMemoryError,
     UsageError,
@@ -22,6 +24,7 @@ from satchel.errors import (
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.seal.sealing import seal
+from satchel.stores.sqlite import SqliteStore
 
 
 def record(bank: OpenBank, identity: str) -> dict[str, Any]:
@@ -51,6 +54,19 @@ def test_a_memory_is_kept_as_it_was_said(bank: OpenBank) -> None:
     assert made <= now()
     assert found == said | {"tags": ["b", "a"], "occurred_at": "2026-03-01T00:00:00.000000Z"}
     assert (done.is_new, done.replaces, done.bank, done.place) == (True, None, bank.id, 2)
+
+
+def test_nothing_is_remembered_in_a_store_that_was_put_back(bank: OpenBank, tmp_path: Path) -> None:
+    """Attack: an older copy of the store; also where the memory has nothing to do with others."""
+    store = bank.ledger._store
+    assert isinstance(store, SqliteStore)
+    store.copy_to(tmp_path / "older.db")
+    keep(bank, "tea")
+    store.close()
+    (tmp_path / "older.db").replace(store.path)
+    for more in ({}, {"key": "drink"}):
+        with pytest.raises(RolledBackError), filled() as again:
+            keep(again, "milk", **more)
 
 
 def test_a_fact_is_what_it_is_unless_something_else_is_said(bank: OpenBank) -> None:

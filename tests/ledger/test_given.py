@@ -140,7 +140,7 @@ def test_a_version_that_was_not_committed_is_none(
     def fails(*_: object) -> None:
         raise ChangedError("full")
 
-    monkeypatch.setattr("satchel.ledger.ledger.sign_head", fails)
+    monkeypatch.setattr("satchel.ledger.ledger.signed_head", fails)
     with pytest.raises(ChangedError):
         ledger.append([two, said(one, "superseded", two.id)])
     monkeypatch.undo()

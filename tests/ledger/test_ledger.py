@@ -1,6 +1,5 @@
 """A bank's log: what is acknowledged is there, and nothing is handed out that was not logged."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from satchel.errors import (
 )
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.lines import Witnessed
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Blob, Edge, State, Status
@@ -238,6 +238,7 @@ import sys
 from pathlib import Path
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.lines import Witnessed
 from satchel.memory.entries import Semantic
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
@@ -461,8 +462,8 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         pass
 
     class _Cut(Witness):
-        def record(self, signed_head: dict[str, Any], **_: Any) -> Any:
-            raise _Crash(json.dumps(signed_head["signed"]["size"]))
+        def record_believed(self, new: Witnessed, **_: Any) -> Any:
+            raise _Crash(new.head.size)
 
     cut = Ledger(disk.store, disk.bank, writer=_WRITER, witness=_Cut(disk.witness))
     with pytest.raises(_Crash):

@@ -225,7 +225,11 @@ def test_killed_before_the_acknowledgement_the_next_process_goes_on(
     witness: Witness, start: Start, moment: str
 ) -> None:
     """Fault: kill -9 before each step of an append, also of the very first."""
+    witness.folder.mkdir(mode=0o700)
     for size in (1, 2):
+        if moment == "ftruncate":  # there is something to cut
+            with file_of(witness).open("ab") as stream:
+                stream.write(line_of(signed(size))[:300])
         victim = start(VICTIM, moment, witness.folder, size, 1 << 20)
         assert victim.wait() == -signal.SIGKILL
         there = moment == "fdatasync"

@@ -155,6 +155,23 @@ def test_every_sealed_draft_is_opened_as_the_same_record(
     assert record.model == model
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"text": "x"},
+        {"text": "x", "kind": None, "metadata": {"a": None}},
+        {"text": "x", "later": [1], "data": {"n": 1e-7, "m": [0.5, 10**15]}},
+        {"text": "x", "salience": 1, "confidence": 0.25},
+        {"text": "x", "metadata": {"\U0001f600": 1, "\ufb01": 2}},
+    ],
+    ids=["plain", "nulls", "unknown and odd numbers", "whole number", "keys beyond the BMP"],
+)
+def test_the_typed_value_of_a_record_is_that_of_its_json(members: dict[str, Any]) -> None:
+    """Also where it is read from the bytes in one step."""
+    record, _ = open_record(canonical(foreign(**members)))
+    assert record.model == as_model(record.value)
+
+
 def test_a_record_of_any_type_is_sealed() -> None:
     """Not only entries have ids."""
     record = seal(Status(target=ID, state="deleted", at=TIME))

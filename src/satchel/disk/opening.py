@@ -59,7 +59,9 @@ def open_folder(path: Path, *, within: int | None = None) -> int:
         raise PathRefusedError("this is not a folder", file=str(path)) from error
 
 
-def open_file(path: Path, access: int, *, within: int, mode: int = 0o600) -> int:
+def open_file(
+    path: Path, access: int, *, within: int, mode: int = 0o600, sole: bool = False
+) -> int:
     """Open a regular file and return its descriptor; the caller closes it.
 
     Args:
@@ -67,6 +69,7 @@ def open_file(path: Path, access: int, *, within: int, mode: int = 0o600) -> int
         access: ``os.O_RDONLY`` or ``os.O_RDWR``, and flags to add, such as ``os.O_CREAT``.
         within: Descriptor of the folder that holds it.
         mode: Permissions, before the umask, of a file that is made.
+        sole: Refuse a file that has a second name (a hard link): it counts as somebody else's.
 
     Raises:
         PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
@@ -80,9 +83,17 @@ def open_file(path: Path, access: int, *, within: int, mode: int = 0o600) -> int
         if error.errno in {errno.EISDIR, errno.ENXIO, errno.ENODEV}:
             raise _no_file(path) from error
         raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise _no_file(path)
+    if sole and found.st_nlink > 1:  # none is a file that was replaced since it was opened
+        os.close(handle)
+        raise PathRefusedError(
+            "this is a file that has a second name elsewhere",
+            file=str(path),
+            hint="Find out who put it there.",
+        )
     return handle
 
 

@@ -30,6 +30,8 @@ COMPANIONS = ("-wal", "-shm", "-journal")
 
 _PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
+_ROOT = Path("/")
+
 _making = threading.Lock()
 
 
@@ -166,9 +168,13 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair,
         PathRefusedError: If it is a link, not a folder, another user's, or the system's.
         OSError: Whatever else the system says.
     """
-    if create:
+    try:
+        handle = open_folder(path)
+    except (FileNotFoundError, PathRefusedError):
+        if not create or os.path.lexists(path):
+            raise
         make_folders(path)
-    handle = open_folder(path)
+        handle = open_folder(path)
     try:
         _refuse_everyones(os.fstat(handle), path)
         repair = enforce(handle, path, PRIVATE_FOLDER)
@@ -180,7 +186,7 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair,
 
 def _refuse_everyones(found: os.stat_result, path: Path) -> None:
     """Refuse a folder that others need, such as the one for temporary files, before closing it."""
-    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, Path("/").stat()):
+    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, _ROOT.stat()):
         raise PathRefusedError(
             "this folder is for everyone; state needs a folder of its own",
             file=str(path),

@@ -1,14 +1,11 @@
 """A bank's log over a store: appends that are signed and witnessed, reads that are proved."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-
-import msgspec
 
 from satchel.disk.forks import in_child
 from satchel.errors import ReadOnlyStoreError, SatchelError
@@ -30,13 +27,13 @@ from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, re
 from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.lines import Witnessed
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank
 from satchel.memory.times import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
-from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.log import Head, leaf_of, sign_head
+from satchel.seal.log import Head, leaf_of, signed_head
 from satchel.seal.proved_tree import ProvedTree, grown
 from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.sealing import seal
@@ -268,8 +265,9 @@ class Ledger:
         tree = self._tree(writing, found) if found else None
         emptied = emptied_by(writing, self.bank, tree, fold, records)
         nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
-        counts = Counter(found.head.counts if found else {})
-        counts.update(row.type for row in rows)
+        counts = dict(found.head.counts) if found else {}
+        for row in rows:
+            counts[row.type] = counts.get(row.type, 0) + 1
         head = Head(
             v=1,
             bank=self.bank,
@@ -280,7 +278,7 @@ class Ledger:
             at=at,
             key=writer.did,
         )
-        stored = StoredHead(canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks))
+        stored = StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
         side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
         commit = Commit(
             rows=rows,
@@ -339,8 +337,8 @@ class Ledger:
         if self._witness is not None:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
-            signed = msgspec.json.decode(found.stored.signed)
-            self._witness.record(signed, given_up=found.verdict.given_up)
+            new = Witnessed(head=found.head, signed=found.stored.signed)
+            self._witness.record_believed(new, given_up=found.verdict.given_up)
         self._latest = found
 
     # -- believing -------------------------------------------------------------------------
@@ -363,7 +361,7 @@ class Ledger:
                 require_counts(reader, latest.head)
             tree = self._tree(reader, latest)
             verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
-            found = replace(latest, verdict=verdict)
+            found = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
         else:
             if latest is not None:
                 own = latest.verdict.standing is BankStanding.OWN

@@ -7,7 +7,6 @@ the witness may lag behind the store and never leads it. Readers take ``cached_l
 snapshot. Source: docs/spec/5-log.md, 5.6.
 """
 
-import errno
 import os
 import re
 import stat
@@ -17,17 +16,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from satchel.disk.kept import locked, opened, sync_folder
-from satchel.disk.private import private_folder
+from satchel.disk.kept import locked, opened
+from satchel.disk.opening import explaining
+from satchel.disk.private import open_private_folder
 from satchel.disk.stamp import Stamp, is_unchanged, settled
-from satchel.disk.writing import PRIVATE_FILE, target_error
+from satchel.disk.writing import PRIVATE_FILE
 from satchel.errors import MalformedError, PathRefusedError, SatchelError, TargetError, WitnessError
 from satchel.ledger.witness_files.appending import COMPACT_BYTES, append, compact
+from satchel.ledger.witness_files.failing import changing, is_shut, looking
 from satchel.ledger.witness_files.lines import (
     Witnessed,
     all_lines,
     checked_head,
-    line_of,
+    framed,
     tail_of,
     witnessed,
 )
@@ -37,7 +38,6 @@ from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_re
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
 _BANK = re.compile(r"blake3:([0-9a-f]{64})")
 _FILE = re.compile(r"([0-9a-f]{64})\.heads")
-_NOT_OURS_TO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _T = TypeVar("_T")
 
 
@@ -72,6 +72,7 @@ class Witness:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._held: dict[str, _Held] = {}
+        self._paths: dict[str, Path] = {}
         self._removed: dict[str, tuple[Stamp | None, tuple[int, ...]]] = {}
 
     @property
@@ -107,21 +108,33 @@ class Witness:
                 and size was recorded, or the witness is damaged.
             TargetError: If the disk is full or broken; the witness is as it was.
         """
-        new = checked_head(signed_head)
-        line, bank = line_of(signed_head), new.head.bank
+        return self.record_believed(checked_head(signed_head), given_up=given_up)
+
+    def record_believed(
+        self, new: Witnessed, *, given_up: GivenUp | None = None
+    ) -> Recorded | None:
+        """As ``record``, for a head that this program signed, or whose signature it checked.
+
+        Checking a signature that was just made would be a quarter of what an append costs.
+
+        Args:
+            new: The head, with its canonical JSON.
+            given_up: As ``record``.
+        """
+        line, bank = framed(new.signed), new.head.bank
         path = self._path(bank, _HEADS)
-        with _changing(path):
+        with changing(path):
             try:
-                with self._locked(bank):
+                with self._locked(bank) as folder:
                     if given_up is not None:
                         self._give_up(path, bank, given_up)
-                    done = self._advance(path, new, line)
+                    done = self._advance(path, folder, new, line)
                     if done is Recorded.WRITTEN:
                         # No stamp, so the file is read again; but the line is known then.
                         self._held[bank] = _Held(None, line.removesuffix(b"\n"), new)
                     return done
             except (OSError, TargetError) as error:
-                if not _is_shut(error):
+                if not is_shut(error):
                     raise
         return self._compare(path, new)
 
@@ -134,7 +147,7 @@ class Witness:
             MalformedError: If ``bank`` is not an id.
             WitnessError: If the file is damaged, cannot be read, or is not a file of our own.
         """
-        return self._look(bank, None).newest
+        return self._look(bank).newest
 
     def cached_last(self, bank: str) -> Witnessed | None:
         """Return what ``last`` would, for one ``stat`` when nothing changed.
@@ -146,7 +159,7 @@ class Witness:
         held = self._held.get(bank)
         if held is not None and is_unchanged(self._path(bank, _HEADS), held.stamp):
             return held.newest
-        self._held[bank] = held = self._look(bank, held)
+        self._held[bank] = held = self._look(bank)
         return held.newest
 
     def heads(self, bank: str) -> list[Witnessed]:
@@ -159,7 +172,7 @@ class Witness:
         path = self._path(bank, _HEADS)
 
         def read() -> list[Witnessed]:
-            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 with opened(path, os.O_RDONLY) as handle:
                     lines = all_lines(handle)
                 return checked_lines(lines, bank)
@@ -173,7 +186,7 @@ class Witness:
         Raises:
             WitnessError: If the folder cannot be read.
         """
-        with _looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
+        with looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
             found = map(_FILE.fullmatch, sorted(path.name for path in self.folder.iterdir()))
             return [bank for name in found if name and self._knows(bank := f"blake3:{name[1]}")]
         return []
@@ -190,9 +203,9 @@ class Witness:
         path = self._path(bank, _HEADS)
         if not os.path.lexists(path):
             return False
-        with _changing(path), self._locked(bank):
+        with changing(path), self._locked(bank) as folder:
             path.unlink(missing_ok=True)
-            sync_folder(self.folder)
+            os.fsync(folder)
         return True
 
     def compact(self, bank: str) -> None:
@@ -205,7 +218,7 @@ class Witness:
         """
         path = self._path(bank, _HEADS)
         if os.path.lexists(path):
-            with _changing(path), self._locked(bank):
+            with changing(path), self._locked(bank):
                 compact(path, bank)
 
     def positions(self, bank: str) -> tuple[int, ...]:
@@ -218,7 +231,7 @@ class Witness:
         path = self._path(bank, _REMOVED)
 
         def read() -> tuple[Stamp | None, tuple[int, ...]]:
-            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 found, status = read_removed(path, bank)
                 return settled(status), found
             return None, ()
@@ -245,15 +258,15 @@ class Witness:
             raise ValueError("positions are counted from 0")
         return self._change_removed(bank, lambda held: held | new)
 
-    def _advance(self, path: Path, new: Witnessed, line: bytes) -> Recorded:
-        with opened(path, os.O_RDWR | os.O_CREAT) as handle:
+    def _advance(self, path: Path, folder: int, new: Witnessed, line: bytes) -> Recorded:
+        with opened(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
             newest = tail_of(handle)
-            if covers(handle, newest, new):
+            if covers(handle, newest, self._told(newest.line, new.head.bank), new):
                 os.fdatasync(handle)  # who wrote it may have died before it was on disk
                 return Recorded.COVERED
             if not newest.end:
                 os.fchmod(handle, PRIVATE_FILE)
-                sync_folder(self.folder)  # before the first line, so that no line lacks its file
+                os.fsync(folder)  # before the first line, so that no line lacks its file
             append(handle, newest, line)
         if newest.end // COMPACT_BYTES != (newest.end + len(line)) // COMPACT_BYTES:
             # The head is on disk; that old ones could not be dropped is no reason to say it is not.
@@ -273,24 +286,31 @@ class Witness:
 
     def _compare(self, path: Path, new: Witnessed) -> Recorded | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
-        with _looking(path), absent, opened(path, os.O_RDONLY) as handle:
-            return Recorded.COVERED if covers(handle, tail_of(handle), new) else None
+        with looking(path), absent, opened(path, os.O_RDONLY) as handle:
+            newest = tail_of(handle)
+            last = self._told(newest.line, new.head.bank)
+            return Recorded.COVERED if covers(handle, newest, last, new) else None
         return None
 
-    def _look(self, bank: str, known: _Held | None) -> _Held:
+    def _look(self, bank: str) -> _Held:
         path = self._path(bank, _HEADS)
 
         def read() -> _Held:
-            with _looking(path), suppress(FileNotFoundError, NotADirectoryError):
+            with looking(path), suppress(FileNotFoundError, NotADirectoryError):
                 with opened(path, os.O_RDONLY) as handle:
                     stamp = settled(os.fstat(handle))  # first: what comes later changes it
                     line = tail_of(handle).line
-                if known is not None and line == known.line:
-                    return _Held(stamp, line, known.newest)
-                return _Held(stamp, line, witnessed(line, bank) if line else None)
+                return _Held(stamp, line, self._told(line, bank))
             return _Held(None, b"", None)
 
         return self._twice(bank, read)
+
+    def _told(self, line: bytes, bank: str) -> Witnessed | None:
+        """Return what a file's newest line says; the one that is held was checked before."""
+        held = self._held.get(bank)
+        if held is not None and line == held.line:
+            return held.newest
+        return witnessed(line, bank) if line else None
 
     def _twice(self, bank: str, read: Callable[[], _T]) -> _T:
         try:
@@ -309,27 +329,35 @@ class Witness:
 
     def _change_removed(self, bank: str, change: Callable[[set[int]], set[int]]) -> bool:
         path = self._path(bank, _REMOVED)
-        with _changing(path):
+        with changing(path):
             try:
                 with self._locked(bank):
                     _rewrite_removed(path, bank, change)
             except (OSError, TargetError) as error:
-                if not _is_shut(error):
+                if not is_shut(error):
                     raise
                 return False
         return True
 
     @contextmanager
-    def _locked(self, bank: str) -> Iterator[None]:
-        private_folder(self.folder)
-        with locked(self._path(bank, _LOCK)):
-            yield
+    def _locked(self, bank: str) -> Iterator[int]:
+        """Hold a bank's lock, and give the descriptor of the folder, which is ours alone."""
+        with explaining(self.folder, writes=True):
+            folder, _ = open_private_folder(self.folder, create=True)
+        try:
+            with locked(self._path(bank, _LOCK), within=folder):
+                yield folder
+        finally:
+            os.close(folder)
 
     def _path(self, bank: str, suffix: str) -> Path:
-        found = _BANK.fullmatch(bank)
-        if found is None:
-            raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
-        return self.folder / (found[1] + suffix)
+        path = self._paths.get(bank + suffix)
+        if path is None:
+            found = _BANK.fullmatch(bank)
+            if found is None:
+                raise MalformedError(f"not the id of a bank: {bank[:80]!r}", field="bank")
+            self._paths[bank + suffix] = path = self.folder / (found[1] + suffix)
+        return path
 
 
 def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
@@ -339,41 +367,3 @@ def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int
     wanted = change(held)
     if wanted != held:
         write_removed(path, bank, wanted)
-
-
-def _is_shut(error: OSError | TargetError) -> bool:
-    cause = error.__cause__ if isinstance(error, TargetError) else error
-    return isinstance(cause, OSError) and cause.errno in _NOT_OURS_TO_WRITE
-
-
-@contextmanager
-def _looking(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while reading into a refusal that names the file."""
-    try:
-        with _refusing(path):
-            yield
-    except OSError as error:
-        raise WitnessError(
-            f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
-        ) from error
-
-
-@contextmanager
-def _changing(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while writing into an error that names the file."""
-    try:
-        with _refusing(path):
-            yield
-    except OSError as error:
-        raise target_error(path, error) from error
-
-
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Name the file in our own errors, and refuse what is no witness of ours."""
-    try:
-        yield
-    except PathRefusedError as error:
-        raise WitnessError(error.message, file=error.file, hint=error.hint) from error
-    except SatchelError as error:
-        raise error.located(file=str(path)) from error.__cause__

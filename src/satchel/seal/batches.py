@@ -147,6 +147,8 @@ def open_many(
             that of the content.
         LimitError: If one is too large.
     """
+    if len(records) < _LEAST:
+        return [open_record(record.body, limits=limits) for record in records]
     found: list[tuple[Sealed, Model] | None] = [None] * len(records)
     by_type = dict[str, list[int]]()
     for place, record in enumerate(records):

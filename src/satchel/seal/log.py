@@ -4,7 +4,7 @@ A store keeps the log; here is what its bytes are, so that a file can prove that
 in it. Source: docs/spec/5-log.md.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta
@@ -12,14 +12,14 @@ from msgspec import Meta
 from satchel.errors import MalformedError
 from satchel.memory.parts import Id, Time
 from satchel.memory.times import is_canonical_time
-from satchel.seal.encoding.jcs import encode_sorted
+from satchel.seal.encoding.jcs import canonical, encode_sorted, has_plain_layout
 from satchel.seal.signing.envelope import (
     PayloadType,
     Signature,
     SignatureCheck,
     check,
     parse_signatures,
-    sign,
+    signature_of,
 )
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import leaf_hash
@@ -90,11 +90,23 @@ def sign_head(head: Head, key: SigningKey) -> dict[str, Any]:
     Raises:
         ValueError: If the head names another key.
     """
+    return cast("dict[str, Any]", msgspec.json.decode(signed_head(head, key)))
+
+
+def signed_head(head: Head, key: SigningKey) -> bytes:
+    """Return the canonical bytes of what ``sign_head`` returns.
+
+    Raises:
+        ValueError: As ``sign_head``.
+    """
     if head.key != key.did:
         raise ValueError("a head is signed by the key it names")
-    payload = msgspec.to_builtins(head)
-    signatures = sign(PayloadType.HEAD, payload, [key])
-    return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+    # Texts and small integers as a rule: sorted encoding is the canonical one then.
+    payload = encode_sorted(head)
+    if not has_plain_layout(payload):
+        payload = canonical(msgspec.to_builtins(head))
+    signature = signature_of(PayloadType.HEAD, payload, key)
+    return b'{"signatures":[%b],"signed":%b}' % (encode_sorted(signature), payload)
 
 
 def parse_head(value: Any) -> SignedHead:

@@ -69,7 +69,7 @@ class Sealed:
     @cached_property
     def model(self) -> Model:
         """The record as a typed value; members unknown to this version are not in it."""
-        return as_model(self.value)
+        return _known_shape(self.body) or as_model(self.value)
 
     @property
     def unknown(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.logged import Logged
+from satchel.ledger.logged import Logged, Unchanged
 from satchel.ledger.view import View
 from satchel.memory.records import Status
 from satchel.memory.times import now
@@ -103,11 +103,14 @@ def _remember(
     screening: Screening,
 ) -> Remembered:
     limits = bank.settings.options.limits
+    said: dict[str, Any] = {"created_at": now(), **members}
+    made = None if parents else _screened(sealed_of(said, limits), screening, limits)
+    if made is not None and slot_of(made.model) is None:
+        return _kept(bank, [made], screening)  # nothing that is there bears on it
     with bank.ledger.reading() as view:
-        said = {"created_at": now(), **members}
-        if parents:
+        if made is None:
             said["parent_ids"] = parents_of(view, parents)
-        made = _screened(sealed_of(said, limits), screening, limits)
+            made = _screened(sealed_of(said, limits), screening, limits)
         slot = slot_of(made.model)
         there = view.current(slot) if slot is not None else None
         if there is not None:
@@ -116,15 +119,27 @@ def _remember(
             again = sealed_of(_following(said, members, there), limits)
             made = _screened(again, Screening(scrub=screening.scrub), limits)
         given = view.unchanged([there] if there is not None else [])
-    records = [made]
-    if there is not None:
-        records.append(superseding(there.record.id, made.id, actor=actor))
-    place = bank.ledger.append(records, given=given)[0]
+    if there is None:
+        return _kept(bank, [made], screening, given=given)
+    older = there.record.id
+    records = [made, superseding(older, made.id, actor=actor)]
+    return _kept(bank, records, screening, given=given, replaces=older)
+
+
+def _kept(
+    bank: OpenBank,
+    records: list[Sealed],
+    screening: Screening,
+    *,
+    given: Unchanged | None = None,
+    replaces: str | None = None,
+) -> Remembered:
+    """Append a memory, and what goes with it, and say what became of it."""
     return Remembered(
-        id=made.id,
+        id=records[0].id,
         bank=bank.id,
-        place=place,
-        replaces=there.record.id if there is not None else None,
+        place=bank.ledger.append(records, given=given)[0],
+        replaces=replaces,
         is_new=True,
         secrets=screening.found,
         secrets_kept=screening.kept,

@@ -23,7 +23,8 @@ def append(handle: int, after: Tail, line: bytes) -> None:
     rest = line if after.closed else b"\n" + line
     place = after.end
     try:
-        os.ftruncate(handle, after.end)
+        if after.size != after.end:
+            os.ftruncate(handle, after.end)
         while rest:
             written = os.pwrite(handle, rest, place)
             place, rest = place + written, rest[written:]

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from blake3 import blake3
@@ -38,11 +38,16 @@ _PARTIAL_HEADER = re.compile(rb"[0-9a-f]{0,4}|[0-9a-f]{4} [0-9a-f]{0,16}")
 
 
 class Witnessed(msgspec.Struct, frozen=True, kw_only=True):
-    """A head that was recorded; its signature holds."""
+    """A head that was recorded, or is to be; its signature holds."""
 
     head: Head
-    value: dict[str, Any]
-    """The JSON the head was parsed from, with its signature."""
+    signed: bytes
+    """Canonical JSON of the head with its signature."""
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The same as a value."""
+        return cast("dict[str, Any]", msgspec.json.decode(self.signed))
 
     @property
     def place(self) -> tuple[int, int]:
@@ -62,6 +67,9 @@ class Tail(NamedTuple):
     closed: bool
     """Whether the line has its LF."""
 
+    size: int
+    """Bytes of the file, with what a crash left after that line."""
+
 
 def line_of(value: dict[str, Any]) -> bytes:
     """Return the line, with its LF, of a signed head.
@@ -69,7 +77,15 @@ def line_of(value: dict[str, Any]) -> bytes:
     Raises:
         WitnessError: If it would be too long.
     """
-    body = canonical(value)
+    return framed(canonical(value))
+
+
+def framed(body: bytes) -> bytes:
+    """Return the line, with its LF, of the canonical JSON of a signed head.
+
+    Raises:
+        WitnessError: As ``line_of``.
+    """
     if _HEADER_BYTES + len(body) >= MAX_LINE:
         raise WitnessError(
             f"a head of {len(body)} bytes is too long to be witnessed",
@@ -79,7 +95,7 @@ def line_of(value: dict[str, Any]) -> bytes:
     return b"%04x %b %b\n" % (len(body), _checksum(body), body)
 
 
-@lru_cache(64)  # the newest line is looked at before every read and every append
+@lru_cache(64)  # the newest line is looked at before every read, by each witness of a program
 def witnessed(line: bytes, bank: str) -> Witnessed:
     """Return what a line without its LF says.
 
@@ -109,7 +125,7 @@ def checked_head(value: dict[str, Any], bank: str | None = None) -> Witnessed:
         raise MalformedError(f"the head's signature does not hold: {verdict.problem}")
     if bank is not None and found.signed.bank != bank:
         raise MalformedError(f"the head is of another bank: {found.signed.bank}")
-    return Witnessed(head=found.signed, value=value)
+    return Witnessed(head=found.signed, signed=canonical(value))
 
 
 def json_of(line: bytes) -> bytes:
@@ -143,13 +159,13 @@ def tail_of(handle: int) -> Tail:
     if rest:
         body = rest.partition(b"\0")[0]
         if _is_whole(body):
-            return Tail(body, end + len(body), closed=False)
+            return Tail(body, end + len(body), closed=False, size=size)
         if not _is_torn(rest):
             raise damage("the last line was changed after it was recorded", byte=end)
     line = before.rpartition(b"\n")[2]
     if end and not line:
         raise damage("there is no line at the end", byte=end)
-    return Tail(line, end, closed=True)
+    return Tail(line, end, closed=True, size=size)
 
 
 def all_lines(handle: int) -> list[bytes]:

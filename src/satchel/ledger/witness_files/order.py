@@ -6,18 +6,21 @@ from satchel.errors import WitnessError
 from satchel.ledger.witness_files.lines import DAMAGED, Tail, Witnessed, backwards, witnessed
 
 
-def covers(handle: int, newest: Tail, new: Witnessed) -> bool:
+def covers(handle: int, newest: Tail, last: Witnessed | None, new: Witnessed) -> bool:
     """Tell whether a file needs no line for a head.
+
+    Args:
+        handle: Descriptor of the file.
+        newest: Its end.
+        last: What its newest line says; None when there is none.
+        new: The head.
 
     Raises:
         WitnessError: If the head and the file cannot both be true, or a line is damaged.
     """
-    if not newest.line:
+    if last is None or new.place > last.place:
         return False
     epoch, bank = new.head.epoch, new.head.bank
-    last = witnessed(newest.line, bank)
-    if new.place > last.place:
-        return False
     if epoch < last.head.epoch:
         raise WitnessError(
             f"this head is of epoch {epoch}, and epoch {last.head.epoch} was witnessed",

@@ -63,10 +63,14 @@ def sign(
     payload_type: PayloadType, payload: Mapping[str, Any], keys: Iterable[SigningKey]
 ) -> list[Signature]:
     """Sign a payload with each of ``keys``."""
-    message = pae(payload_type, canonical(dict(payload)))
-    return [
-        Signature(key=key.did, sig=base64.b64encode(key.sign(message)).decode()) for key in keys
-    ]
+    data = canonical(dict(payload))
+    return [signature_of(payload_type, data, key) for key in keys]
+
+
+def signature_of(payload_type: PayloadType, payload: bytes, key: SigningKey) -> Signature:
+    """Sign the canonical bytes of a payload."""
+    raw = key.sign(pae(payload_type, payload))
+    return Signature(key=key.did, sig=base64.b64encode(raw).decode())
 
 
 def check(

@@ -121,7 +121,7 @@ class SqliteStore:
             translated(self.name, connection),
             immediate(connection, here),
         ):
-            if connection.pragma("user_version") != VERSION:
+            if connection.execute("PRAGMA user_version").fetchall() != [(VERSION,)]:
                 raise StoreVersionError(
                     "a newer program brought the store up to date",
                     file=self.name,

@@ -69,13 +69,11 @@ class Transaction(View):
 
     def _bank(self, bank: str, commit: Commit) -> int:
         """Set a bank's head, and return its number."""
-        found = self._all("SELECT number FROM bank WHERE id = ?", bank)
+        sql = "UPDATE bank SET head = ?, peaks = ? WHERE id = ? RETURNING number"
+        found = self._all(sql, *commit.head, bank)
         if not found:
             sql = "INSERT INTO bank (id, head, peaks) VALUES (?, ?, ?) RETURNING number"
             found = self._all(sql, bank, *commit.head)
-        else:
-            sql = "UPDATE bank SET head = ?, peaks = ? WHERE number = ?"
-            self._all(sql, *commit.head, found[0][0])
         return int(found[0][0])
 
     def _add(self, number: int, rows: Sequence[Row]) -> None:
