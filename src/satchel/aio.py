@@ -2,4 +2,7 @@
 
 from satchel.api.aio import Bank, Satchel
 
-__all__ = ["Bank", "Satchel"]
+open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
+"""Open a store; see ``Satchel.open``. What it returns moves whole banks, awaited or not."""
+
+__all__ = ["Bank", "Satchel", "open"]

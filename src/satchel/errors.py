@@ -78,6 +78,14 @@ class SatchelError(Exception):
         }
         return {name: fact for name, fact in facts.items() if fact is not None}
 
+    def public(self) -> dict[str, str | int]:
+        """Return what somebody elsewhere may know: as ``problem``, but no name of this machine's.
+
+        So no file, and no hint, which may name one.
+        """
+        known = ("code", "message", "line", "byte", "field")
+        return {name: fact for name, fact in self.problem().items() if name in known}
+
 
 class UsageError(SatchelError):
     """The request itself makes no sense; nothing was read or written."""
@@ -140,10 +148,39 @@ class ValueRefusedError(InputError):
     code: ClassVar[str] = "value.refused"
 
 
-class PathRefusedError(InputError):
+class PathRefusedError(InputError, ValueError):
     """A path leads out of its folder, or what is there is a link or not a file of our own."""
 
     code: ClassVar[str] = "path.refused"
+
+
+class ContainmentError(PathRefusedError):
+    """A path leads out of the folders that are allowed, or nothing says which are.
+
+    Args:
+        message: As in ``SatchelError``; so are the other arguments.
+        roots: The folders that are allowed, for who may know.
+        **place: ``file`` and ``hint`` of ``SatchelError``.
+    """
+
+    code: ClassVar[str] = "path.uncontained"
+    exit_status: ClassVar[int] = 3
+
+    def __init__(self, message: str, *, roots: tuple[str, ...] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.roots = roots
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}. Allowed: {', '.join(self.roots)}" if self.roots else text
+
+    def problem(self) -> dict[str, Any]:
+        """Return the facts of ``SatchelError``, and the roots."""
+        return {**super().problem(), **({"roots": list(self.roots)} if self.roots else {})}
+
+    def public(self) -> dict[str, str | int]:
+        """Return the facts of ``SatchelError``, and the hint, which names no folder here."""
+        return {**super().public(), **({"hint": self.hint} if self.hint else {})}
 
 
 class RefusedError(SatchelError):

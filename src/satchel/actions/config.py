@@ -22,6 +22,8 @@ FILE_NAME = "satchel.toml"
 _APP = "satchel"
 _MAX_FILE = 2**20
 _SHORT = {("store", "address"): "SATCHEL_STORE", ("store", "bank"): "SATCHEL_BANK"}
+_ALSO = {("portability", "roots"): "ASTROCYTE_PORTABILITY_ROOTS"}
+"""Another product's variable for the same thing; ours wins."""
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,12 +53,22 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Which bank is meant when none is named; empty for the only one there is."""
 
 
+class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[portability]``."""
+
+    roots: tuple[str, ...] | None = None
+    """Folders that exports and imports are confined to; anywhere when not set, nowhere when empty.
+
+    In the environment: joined by ``:``."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
     keys: KeySettings = KeySettings()
     verify: VerifySettings = VerifySettings()
     store: StoreSettings = StoreSettings()
+    portability: PortabilitySettings = PortabilitySettings()
     limits: Limits = Limits()
 
 
@@ -219,13 +231,14 @@ def _value(
     section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
 ) -> Value:
     variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
-    if variable in env:
-        return Value(
-            name=f"{section}.{name}",
-            value=_from_text(env[variable], default, variable),
-            origin=variable,
-            variable=variable,
-        )
+    for one in (variable, _ALSO.get((section, name), variable)):
+        if one in env:
+            return Value(
+                name=f"{section}.{name}",
+                value=_from_text(env[one], default, one),
+                origin=one,
+                variable=variable,
+            )
     if name in table.get(section, {}):
         value, origin = table[section][name], "file"
     else:
@@ -234,6 +247,8 @@ def _value(
 
 
 def _from_text(text: str, default: Any, variable: str) -> Any:
+    if default is None:  # a list of folders, which nothing says otherwise
+        return text.split(os.pathsep) if text else []
     try:
         return msgspec.convert(text, type(default), strict=False)
     except msgspec.ValidationError:

@@ -1,14 +1,17 @@
 """Converting memory from one format to another, sealed on the way, read back at the end."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.paths.permission import file_to_read, file_to_write
 from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
 from satchel.errors import (
     EmptyInputError,
     UnreadableError,
@@ -104,7 +107,10 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def convert(
-    source: Path, output: Path, settings: Settings, options: ConvertOptions | None = None
+    source: Path | OpenFile,
+    output: Path | Outlet,
+    settings: Settings,
+    options: ConvertOptions | None = None,
 ) -> Conversion:
     """Convert one file to another format.
 
@@ -112,19 +118,27 @@ def convert(
     an artifact a new one is made; the output is read back before this returns.
 
     Raises:
+        PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
         TargetError: If the output cannot be written; nothing is left behind then.
         LossError: With ``fail_on_loss``, if something would not survive.
         UsageError: If the formats cannot be told.
     """
-    asked = options or ConvertOptions()
-    place = Place(source, asked.on_progress)
+    with file_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
+        return _converted(file, outlet, settings, options or ConvertOptions())
+
+
+def _converted(
+    file: OpenFile, outlet: Outlet, settings: Settings, asked: ConvertOptions
+) -> Conversion:
+    output = outlet.path
+    place = Place(file.path, asked.on_progress, file)
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
-    _refuse_same(source, output)
-    refuse_existing(output, overwrite=asked.overwrite)
-    before, size = digest_of(source)
+    _refuse_same(file, outlet)
+    refuse_existing(outlet, overwrite=asked.overwrite)
+    before, size = digest_of(file)
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, writing_report = Report(), Report()
@@ -140,16 +154,17 @@ def convert(
         )
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)
-        target = Target(output, overwrite=asked.overwrite)
+        target = Target(output, overwrite=asked.overwrite, outlet=outlet)
         write(writer, records, target, writing, whole=asked.fail_on_loss)
         counts = records.counts
-    if digest_of(source)[0] != before:
+    if digest_of(file)[0] != before:
         raise UnreadableError(
             "the file changed while it was read; the output may be a mixture",
             file=place.name,
             hint="Run it again when nothing writes to it.",
         )
-    after, written = digest_of(output)
+    with outlet.written() as made:
+        after, written = digest_of(made)
     return Conversion(
         input=place.name,
         output=str(output),
@@ -166,7 +181,7 @@ def convert(
         source_outcome=verdict.outcome.value if verdict else None,
         signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
         read_back=read_back(
-            output,
+            outlet,
             writer,
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
@@ -184,10 +199,9 @@ def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
     return chosen_format(output, name)
 
 
-def _refuse_same(source: Path, output: Path) -> None:
-    with suppress(OSError, ValueError):  # a name that cannot be one is refused when it is used
-        if source.samefile(output):
-            raise UsageError("input and output are the same file", file=str(source))
+def _refuse_same(file: OpenFile, outlet: Outlet) -> None:
+    if outlet.is_same(file):
+        raise UsageError("input and output are the same file", file=str(file))
 
 
 @contextmanager
@@ -201,11 +215,11 @@ def _records(
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
         options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
-        verdict = verify(place.path, settings, options)
+        verdict = verify(place.file, settings, options)
         if verdict.outcome in NEVER:
             raise refusal(verdict, place.name)
     if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
-        with opened_records(place.path, limits) as records:
+        with opened_records(place.file, limits) as records:
             yield records, verdict, True
         return
     with ArtifactBuilder() as builder:

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, verify
+from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError
 from satchel.memory.entries import Entry
 from satchel.memory.records import Model
@@ -64,15 +66,21 @@ def inspect(path: Path, settings: Settings, source_format: str | None = None) ->
     """Read a file and say what is in it.
 
     Raises:
+        PathRefusedError: If roots are set, and the file is not in them.
         InputError: If it cannot be read or is malformed.
         UnknownFormatError: If no format recognises it.
     """
-    place = Place(path)
+    with file_to_read(settings, path) as file:
+        return _inspected(file, settings, source_format)
+
+
+def _inspected(file: OpenFile, settings: Settings, source_format: str | None) -> Overview:
+    place = Place(file.path, held=file)
     name = source_format or formats.recognise(place)
     reader = formats[name]
     outcome = None
     if reader.info.traits.sealed:
-        outcome = verify(path, settings, VerifyOptions()).outcome.value
+        outcome = verify(file, settings, VerifyOptions()).outcome.value
     reading = Reading(limits=settings.options.limits)
     tally = _Tally()
     for model in _models(reader, place, reading):
@@ -83,7 +91,7 @@ def inspect(path: Path, settings: Settings, source_format: str | None = None) ->
         file=place.name,
         format=name,
         title=reader.info.title,
-        bytes=path.stat().st_size,
+        bytes=file.status.st_size,
         container=reading.container,
         outcome=outcome,
         notes=reading.report.notes,

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from satchel.actions.config import Settings
+from satchel.actions.paths.permission import file_to_read
 from satchel.actions.signing import read_public_key
+from satchel.disk.reading import OpenFile
 from satchel.errors import MalformedError, VerificationError
 from satchel.seal.artifact.body import Progress
 from satchel.seal.judging import verify_file
@@ -27,16 +29,20 @@ class VerifyOptions:
     on_progress: Progress | None = None
 
 
-def verify(path: Path, settings: Settings, options: VerifyOptions | None = None) -> Verification:
+def verify(
+    path: Path | OpenFile, settings: Settings, options: VerifyOptions | None = None
+) -> Verification:
     """Verify a sealed file; what is wrong with it is in the result.
 
     Raises:
+        PathRefusedError: If roots are set, and the file is not in them.
         UnreadableError: If it cannot be read.
         UnknownFormatError: If it is no sealed file.
         UsageError: If the entry asked for is not in it.
     """
     asked = options or VerifyOptions()
-    return verify_file(path, policy_of(settings, asked), request_of(settings, asked))
+    with file_to_read(settings, path) as file:
+        return verify_file(file, policy_of(settings, asked), request_of(settings, asked))
 
 
 def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
+from satchel.api.telling import on_loop
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -38,6 +39,21 @@ def _awaited(
 
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return await _away(partial(method, self._plain, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+def _telling(
+    method: Callable[Concatenate[_Plain, _P], _R],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """As ``_awaited``, of a method that tells ``progress``: on the loop, which may await it."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        given = dict[str, Any](kwargs)
+        if given.get("progress") is not None:
+            given["progress"] = on_loop(given["progress"], asyncio.get_running_loop())
+        return await _away(partial(method, self._plain, *args, **cast("Any", given)))
 
     update_wrapper(call, method)
     return call
@@ -117,6 +133,9 @@ class Satchel:
         return Bank(await _away(partial(self._plain.create_bank, name)))
 
     banks = _awaited(plain_satchel.Satchel.banks)
+    list_banks = _awaited(plain_satchel.Satchel.list_banks)
+    export_bank = _telling(plain_satchel.Satchel.export_bank)
+    import_bank = _telling(plain_satchel.Satchel.import_bank)
     close = _awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:
@@ -131,19 +150,44 @@ class Satchel:
         await self.close()
 
 
+def _opened(
+    method: Callable[Concatenate[Satchel, _P], Coroutine[Any, Any, _R]],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """Return a method that opens the store first, where nothing has done so."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await method(await self, *args, **kwargs)
+
+    update_wrapper(call, method)
+    return call
+
+
 class Opening(Awaitable[Satchel]):
-    """A store that is going to be open: to be awaited, or entered with ``async with``."""
+    """A store that is going to be open: to be awaited, or entered with ``async with``.
+
+    Whole banks can be moved without either: what is called first opens it. It is opened once.
+    """
 
     def __init__(self, opening: Callable[[], plain_satchel.Satchel]) -> None:
         self._opening = opening
         self._opened: Satchel | None = None
+        self._one = asyncio.Lock()
+
+    list_banks = _opened(Satchel.list_banks)
+    export_bank = _opened(Satchel.export_bank)
+    import_bank = _opened(Satchel.import_bank)
+
+    async def close(self) -> None:
+        """Close it, if it was opened; a second time does nothing."""
+        async with self._one:
+            if self._opened is not None:
+                await self._opened.close()
 
     def __await__(self) -> Generator[Any, None, Satchel]:
-        return self._open().__await__()
+        return self._once().__await__()
 
     async def __aenter__(self) -> Satchel:
-        self._opened = await self._open()
-        return self._opened
+        return await self._once()
 
     async def __aexit__(
         self,
@@ -151,7 +195,13 @@ class Opening(Awaitable[Satchel]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await cast("Satchel", self._opened).close()
+        await self.close()
+
+    async def _once(self) -> Satchel:
+        async with self._one:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
 
     async def _open(self) -> Satchel:
         opening = asyncio.ensure_future(asyncio.to_thread(self._opening))

@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from os import PathLike
 from typing import Any, Literal, TypedDict
 
+from satchel.api.telling import Told
 from satchel.seal.artifact.body import Progress
+
+FilePath = str | PathLike[str]
+Roots = Sequence[FilePath]
+"""Folders that a path may lead into, each absolute; an empty list allows none."""
 
 
 class VerifyArguments(TypedDict, total=False):
@@ -224,6 +230,12 @@ class ExportArguments(TypedDict, total=False):
     overwrite: bool
     fail_on_loss: bool
     scrub_secrets: bool
+    entities: bool
+    """Whether an AMA archive has the entities of memories; yes when not given."""
+
+    embeddings: bool
+    """Whether it has the embeddings that memories came with; no when not given."""
+
     dry_run: bool
 
 
@@ -241,3 +253,35 @@ class ImportArguments(TypedDict, total=False):
     scrub_secrets: bool
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]
+
+
+class ExportBankArguments(ExportArguments, total=False):
+    """Optional arguments of ``Satchel.export_bank``."""
+
+    include_embeddings: bool
+    """The same as ``embeddings``: they are of one model, and of no use to another."""
+
+    include_entities: bool
+    """The same as ``entities``."""
+
+    allowed_roots: Roots | None
+    """Folders that the path may be in; they narrow what the operator has set."""
+
+    allow_uncontained: bool
+    """That the path is the caller's own choice and may be anywhere, if no roots are set."""
+
+    progress: Told | None
+    """Called with what is done, what there is, and the id of a record or None; once at the end."""
+
+
+class ImportBankArguments(ImportArguments, total=False):
+    """Optional arguments of ``Satchel.import_bank``."""
+
+    allowed_roots: Roots | None
+    """Folders that the path may be in; they narrow what the operator has set."""
+
+    allow_uncontained: bool
+    """That the path is the caller's own choice and may be anywhere, if no roots are set."""
+
+    progress: Told | None
+    """Called with what is done, what there is, and the id of a record or None; once at the end."""

@@ -1,17 +1,22 @@
 """What callers of the Python API ask for, as the actions take it."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from satchel.actions.config import Settings
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
-from satchel.actions.moving.importing import Imported, ImportOptions, import_file
+from satchel.actions.moving.importing import Imported, ImportOptions, Owners, import_file
 from satchel.actions.opened import OpenBank
+from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key
-from satchel.errors import PathRefusedError, UsageError
+from satchel.api.arguments import FilePath
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.errors import UsageError
 from satchel.recall.query import COMPONENTS, Query
+from satchel.seal.artifact.body import Progress
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.plan import OnConflict
@@ -19,19 +24,12 @@ from satchel.transfer.incoming.plan import OnConflict
 Options = Mapping[str, Any]
 
 
-def own_path(path: str | Path, *, allowed: bool) -> Path:
-    """Return a path that a caller vouches for.
-
-    Raises:
-        PathRefusedError: If he does not.
-    """
-    if not allowed:
-        raise PathRefusedError(
-            "a path is refused until the caller says that it is his own choice",
-            file=str(path),
-            hint="If it does not come from a model or a request: allow_uncontained=True.",
-        )
-    return Path(path)
+def known(verb: str, said: Any, arguments: Any) -> dict[str, Any]:
+    """Return arguments, once it is clear that there are such: else they would become members."""
+    for name in said:
+        if name not in arguments.__optional_keys__:
+            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    return dict(said)
 
 
 def query_of(text: str, wanted: Options) -> Query:
@@ -55,9 +53,25 @@ def texts(value: str | Sequence[str] | None) -> frozenset[str]:
     return frozenset([value] if isinstance(value, str) else value)
 
 
-def export_as_asked(bank: OpenBank, output: Path, wanted: Options) -> Export:
+def permission_of(options: dict[str, Any]) -> Permission:
+    """Take what a call says of where its path may lead out of its arguments."""
+    names = ("allowed_roots", "allow_uncontained")
+    return Permission(**{name: options.pop(name) for name in names if name in options})
+
+
+def export_as_asked(
+    bank: OpenBank, path: FilePath | Outlet, wanted: Options, progress: Progress | None = None
+) -> Export:
     """Export a bank as ``Bank.export`` is asked to."""
     options = dict(wanted)
+    for name in ("entities", "embeddings"):
+        if f"include_{name}" in options:
+            options[name] = options.pop(f"include_{name}")
+    with file_to_write(bank.settings, path, permission_of(options)) as output:
+        return _export(bank, output, options | {"progress": progress})
+
+
+def _export(bank: OpenBank, output: Outlet, options: dict[str, Any]) -> Export:
     key_name, passphrase = options.pop("key_name", None), options.pop("passphrase", None)
     sign = options.pop("sign", True) and not options.get("dry_run", False)
     names = ("since", "until", "owner", "as_of")
@@ -66,30 +80,42 @@ def export_as_asked(bank: OpenBank, output: Path, wanted: Options) -> Export:
         tags=tuple(options.pop("tags", ())),
         **{name: options.pop(name, None) for name in names},
     )
-    _, writer = export_format(output, options.get("format"))
+    _, writer = export_format(output.path, options.get("format"))
     key = None
     if sign and writer.info.traits.sealed:
         key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
     return export(bank, output, ExportOptions(selection=chosen, key=key, **options))
 
 
-def import_as_asked(bank: OpenBank, source: Path, wanted: Options) -> Imported:
-    """Import a file as ``Bank.import_`` is asked to."""
+def import_as_asked(
+    settings: Settings,
+    path: FilePath | OpenFile,
+    into: tuple[str, Owners],
+    wanted: Options,
+    progress: Progress | None = None,
+) -> Imported:
+    """Import a file as ``Bank.import_`` is asked to, into a bank that is made if need be."""
     options = dict(wanted)
+    with file_to_read(settings, path, permission_of(options)) as source:
+        asked = _import_options(options | {"on_logging": progress})
+        return import_file(settings, source, *into, asked)
+
+
+def _import_options(options: dict[str, Any]) -> ImportOptions:
     accepted = frozenset(Outcome(text) for text in options.pop("unsafe_accept", ()))
     mode = options.pop("on_conflict", "skip")
     if mode not in set(OnConflict):
         hint = f"There are: {', '.join(OnConflict)}."
         raise UsageError(f"there is no way {mode!r}", field="on_conflict", hint=hint)
-    asked = ImportOptions(
+    return ImportOptions(
         source_format=options.pop("from_", None),
         on_conflict=OnConflict(mode),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
         **options,
     )
-    return import_file(bank.settings, source, bank.id, _nobody, asked)
 
 
-def _nobody() -> SigningKey:
+def nobody() -> SigningKey:
+    """Make no bank: the one that is meant was there a moment ago."""
     raise UsageError("the bank is gone from the store")

@@ -1,7 +1,6 @@
 """One bank, open: the verbs on its memories."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Unpack
 
 from satchel.actions.memories import changing, counting, remembering, showing
@@ -18,13 +17,15 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.recalling import Answer, recall_memories
 from satchel.api.arguments import (
     ExportArguments,
+    FilePath,
     ImportArguments,
     ListArguments,
     RecallArguments,
     RememberArguments,
+    Roots,
     UpdateArguments,
 )
-from satchel.api.asked import export_as_asked, import_as_asked, own_path, query_of
+from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.lifetime import Lifetime
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
@@ -73,7 +74,7 @@ class Bank:
             LimitError: If it is too large.
             StoreError: If the store cannot be written; then nothing was kept.
         """
-        options = _known("remember", said, RememberArguments)
+        options = known("remember", said, RememberArguments)
         key, actor = options.pop("key", None), options.pop("actor", None)
         scrub = bool(options.pop("scrub_secrets", False))
         parents = options.pop("parents", None) or ()
@@ -100,14 +101,15 @@ class Bank:
             UsageError: If a time names no moment, or a number is out of range.
             VerificationError: If the bank is not what was signed.
         """
-        query = query_of(text, _known("recall", wanted, RecallArguments))
+        query = query_of(text, known("recall", wanted, RecallArguments))
         with self._lifetime.use():
             return recall_memories(self._opened, query)
 
     def export(
         self,
-        path: str | Path,
+        path: FilePath,
         *,
+        allowed_roots: Roots | None = None,
         allow_uncontained: bool = False,
         **wanted: Unpack[ExportArguments],
     ) -> Export:
@@ -115,24 +117,29 @@ class Bank:
 
         Args:
             path: The file; its name says the format, ``.pam`` when it says nothing.
-            allow_uncontained: That the path is the caller's own choice and may be anywhere: it is
-                refused otherwise, since one that came from a model or a request could be anything.
+            allowed_roots: Folders that it may be in. Roots that the operator has set
+                (``SATCHEL_PORTABILITY_ROOTS``) hold as well: a call only narrows them.
+            allow_uncontained: That the path is the caller's own choice and may be anywhere, if no
+                roots are set. Without one of the three every path is refused, since one that came
+                from a model or a request could be anything.
             **wanted: Which memory, and how: see ``ExportArguments``.
 
         Raises:
-            PathRefusedError: Without ``allow_uncontained``.
+            ContainmentError: If it is not where it may be, or nothing says where; a ``ValueError``.
+            PathRefusedError: If there is a link on the way, or the like.
             LossError: With ``fail_on_loss``, if something would not survive.
             TargetError: If it cannot be written; nothing is left behind then.
         """
-        output = own_path(path, allowed=allow_uncontained)
-        options = _known("export", wanted, ExportArguments)
+        options = known("export", wanted, ExportArguments)
+        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
         with self._lifetime.use():
-            return export_as_asked(self._opened, output, options)
+            return export_as_asked(self._opened, path, options)
 
     def import_(
         self,
-        path: str | Path,
+        path: FilePath,
         *,
+        allowed_roots: Roots | None = None,
         allow_uncontained: bool = False,
         **wanted: Unpack[ImportArguments],
     ) -> Imported:
@@ -140,19 +147,22 @@ class Bank:
 
         Args:
             path: The file.
+            allowed_roots: As for ``export``.
             allow_uncontained: As for ``export``.
             **wanted: What to do with what the bank has: see ``ImportArguments``.
 
         Raises:
-            PathRefusedError: Without ``allow_uncontained``.
+            ContainmentError: As ``export``.
+            PathRefusedError: If there is a link on the way, or the file has a second name.
             InputError: If it cannot be read or is malformed; nothing is changed then.
             VerificationError: If it is sealed, and does not verify.
             ConflictError: With ``on_conflict="error"``, if there is one.
         """
-        source = own_path(path, allowed=allow_uncontained)
-        options = _known("import_", wanted, ImportArguments)
+        options = known("import_", wanted, ImportArguments)
+        options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
+        into = self._opened.id, nobody
         with self._lifetime.use():
-            return import_as_asked(self._opened, source, options)
+            return import_as_asked(self._opened.settings, path, into, options)
 
     def undo(self, imported: str | None = None, *, reason: str | None = None) -> Undone:
         """Take an import back: what came with it goes, what it replaced is there again.
@@ -182,7 +192,7 @@ class Bank:
             UnknownMemoryError: If there is no such memory.
             SatchelError: As ``remember``.
         """
-        edit, reason, actor = _edit(text, _known("update", said, UpdateArguments))
+        edit, reason, actor = _edit(text, known("update", said, UpdateArguments))
         with self._lifetime.use():
             return changing.update(self._opened, memory, edit, reason=reason, actor=actor)
 
@@ -193,7 +203,7 @@ class Bank:
 
         Args and Raises: as ``update``.
         """
-        edit, reason, actor = _edit(text, _known("correct", said, UpdateArguments))
+        edit, reason, actor = _edit(text, known("correct", said, UpdateArguments))
         with self._lifetime.use():
             return changing.correct(self._opened, memory, edit, reason=reason, actor=actor)
 
@@ -275,19 +285,11 @@ class Bank:
         Raises:
             UsageError: If a time names no moment, or a number is out of range.
         """
-        options = _known("list", wanted, ListArguments)
+        options = known("list", wanted, ListArguments)
         types, tags = options.pop("type", None), options.pop("tag", None)
         asked = Wanted(types=_texts(types), tags=_texts(tags), **options)
         with self._lifetime.use():
             return lists.list_memories(self._opened, asked)
-
-
-def _known(verb: str, said: Any, arguments: Any) -> dict[str, Any]:
-    """Return arguments, once it is clear that there are such: else they would become members."""
-    for name in said:
-        if name not in arguments.__optional_keys__:
-            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
-    return dict(said)
 
 
 def _members(memory: str | Entry | Mapping[str, Any] | None) -> dict[str, Any]:

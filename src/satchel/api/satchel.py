@@ -1,20 +1,27 @@
 """The store with its banks, open."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, Unpack
 
 from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.opened import open_bank_in
+from satchel.actions.moving.exporting import Export
+from satchel.actions.moving.importing import Imported
+from satchel.actions.opened import named_banks, open_bank_in
+from satchel.actions.paths.permission import file_to_read, file_to_write
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.wiring import has_store, opened_store
+from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments
+from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
-from satchel.errors import ReadOnlyStoreError, UnknownBankError
+from satchel.api.telling import Telling
+from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
@@ -126,6 +133,63 @@ class Satchel:
         with self._lifetime.use():
             return banks.list_banks(self._settings)
 
+    def list_banks(self) -> list[str]:
+        """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        with self._lifetime.use():
+            named = named_banks(self._store)
+            with self._store.reading() as reader:
+                ids = reader.banks()
+            names = {ids[0]: name for name, ids in named.items() if len(ids) == 1}
+            return sorted(names.get(bank, bank) for bank in ids)
+
+    def export_bank(
+        self, bank_id: str, path: FilePath, **wanted: Unpack[ExportBankArguments]
+    ) -> Export:
+        """Write a bank's current memory to a file, as ``Bank.export`` does.
+
+        Args:
+            bank_id: Its name or its id.
+            path: The file; its name says the format, ``.pam`` when it says nothing.
+            **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
+
+        Raises:
+            ContainmentError: If the path is not where it may be, or nothing says where.
+            UnknownBankError: If there is no such bank.
+            SatchelError: As ``Bank.export``.
+        """
+        options = known("export_bank", wanted, ExportBankArguments)
+        with self._lifetime.use(), Telling(options.pop("progress", None)) as telling:
+            with file_to_write(self._settings, path, permission_of(options)) as output:
+                opened = open_bank_in(self._settings, self._store, _named(bank_id))
+                done = export_as_asked(opened, output, options, telling)
+            telling.ends_with(done.size)
+            return done
+
+    def import_bank(
+        self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
+    ) -> Imported:
+        """Bring a file's memory into a bank, which is made if it is not there.
+
+        Args:
+            bank_id: Its name or its id; it need not be that of the bank in the file.
+            path: The file.
+            **wanted: Where the path may lead, and what to do with what the bank has: see
+                ``ImportBankArguments``.
+
+        Raises:
+            ContainmentError: If the path is not where it may be, or nothing says where.
+            ReadOnlyStoreError: If nothing is to be written.
+            SatchelError: As ``Bank.import_``.
+        """
+        options = known("import_bank", wanted, ImportBankArguments)
+        with self._lifetime.use(), Telling(options.pop("progress", None)) as telling:
+            with file_to_read(self._settings, path, permission_of(options)) as source:
+                self._require_writable(options)
+                into = _named(bank_id), self._owner
+                done = import_as_asked(self._settings, source, into, options, telling)
+            telling.ends_with(sum(one.done.read for one in done.banks))
+            return done
+
     def close(self) -> None:
         """Close it, when the calls under way have ended; it may be closed twice."""
         self._lifetime.close()
@@ -141,5 +205,16 @@ class Satchel:
     ) -> None:
         self.close()
 
+    def _require_writable(self, options: Mapping[str, Any]) -> None:
+        if self._read_only and not options.get("dry_run"):
+            raise ReadOnlyStoreError("opened for reading", file=self._settings.store)
+
     def _owner(self) -> SigningKey:
         return signing_key(self._settings, passphrase=self._passphrase)[0]
+
+
+def _named(bank_id: str) -> str:
+    """Return a bank's name: unlike elsewhere, none does not mean the usual one."""
+    if not bank_id.strip():
+        raise UsageError("say which bank", field="bank_id")
+    return bank_id

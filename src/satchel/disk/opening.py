@@ -18,6 +18,7 @@ from satchel.disk.writing import target_error
 from satchel.errors import PathRefusedError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # without waiting: it may be a pipe
 
 _MODE = 0o777
@@ -36,13 +37,14 @@ class Repair(NamedTuple):
         return f"{self.path}: {what} (mode {self.was:04o}); the mode is {self.now:04o} now"
 
 
-def open_folder(path: Path, *, within: int | None = None) -> int:
+def open_folder(path: Path, *, within: int | None = None, passing: bool = False) -> int:
     """Open a folder and return its descriptor; the caller closes it.
 
     Args:
         path: The folder. Its last part is not followed when it is a link.
         within: Descriptor of the folder that holds it: then only the last part is used, and the
             rest is for messages.
+        passing: Only to open what is in it, which is possible where it may not be listed.
 
     Raises:
         PathRefusedError: If it is a link or not a folder.
@@ -50,7 +52,7 @@ def open_folder(path: Path, *, within: int | None = None) -> int:
     """
     name = path if within is None else path.name
     try:
-        return os.open(name, _FOLDER, dir_fd=within)
+        return os.open(name, _PASS if passing else _FOLDER, dir_fd=within)
     except OSError as error:
         if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
             raise
@@ -112,11 +114,29 @@ def refuse_foreign(found: os.stat_result, path: Path) -> None:
             hint="Run this as that user, or change the owner with chown.",
         )
     if not stat.S_ISDIR(found.st_mode) and found.st_nlink != 1:
-        raise PathRefusedError(
-            f"this file has {found.st_nlink} names (hard links)",
-            file=str(path),
-            hint="Remove the other names, or put a copy in its place.",
-        )
+        raise many_names(found, path)
+
+
+def refuse_other_names(found: os.stat_result, path: Path) -> None:
+    """Refuse a file that is reached by other names, which may be anywhere.
+
+    One that has lost its name since it was opened is good.
+
+    Raises:
+        PathRefusedError: If it is a link, no regular file, or has a second name.
+    """
+    refuse_odd(found, path)
+    if found.st_nlink > 1:
+        raise many_names(found, path)
+
+
+def many_names(found: os.stat_result, path: Path) -> PathRefusedError:
+    """Return the error for a file with hard links."""
+    return PathRefusedError(
+        f"this file has {found.st_nlink} names (hard links)",
+        file=str(path),
+        hint="Remove the other names, or put a copy in its place.",
+    )
 
 
 def refuse_odd(found: os.stat_result, path: Path) -> None:

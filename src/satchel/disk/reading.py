@@ -1,17 +1,127 @@
 """Opening what a person named, with an error that says what is wrong with it."""
 
+import errno
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 from satchel.errors import SatchelError, UnreadableError
 
+_BUFFER = 1 << 17
+"""Bytes that are read at a time."""
+
+
+class OpenFile:
+    """A regular file that is held open, so that all that is read of it is of one and the same file.
+
+    Whatever takes its name meanwhile, and however often it is read: each stream starts at the
+    first byte and keeps a position of its own. A context manager; it may be read by several
+    threads, each with its own stream.
+
+    Args:
+        handle: Its descriptor, which is closed with it.
+        path: What to call it in errors.
+    """
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self.path = path
+        self._handle = handle
+
+    @classmethod
+    def named(cls, path: Path) -> Self:
+        """Open a file by its name; links on the way are followed.
+
+        Raises:
+            UnreadableError: As ``reading``.
+        """
+        return cls(_regular(path), path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the descriptor back; a second time does nothing."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    @property
+    def status(self) -> os.stat_result:
+        """What the system says of it now."""
+        return os.fstat(self._handle)
+
+    def stream(self) -> BinaryIO:
+        """Return its bytes from the first; closing that leaves the file open."""
+        return io.BufferedReader(_Bytes(self), _BUFFER)
+
+    def read_at(self, position: int, into: Any) -> int:
+        """Fill a buffer from a position, and return how many bytes there were."""
+        return os.preadv(self._handle, [into], position)
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._handle
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of an open file, with a position of its own."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._end}
+        at = start[whence] + offset
+        if at < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = self._file.read_at(self._at, buffer)
+        self._at += size
+        return size
+
+    @property
+    def _end(self) -> int:
+        return self._file.status.st_size
+
+
+ToRead = Path | OpenFile
+"""A file by its name, or open already."""
+
 
 @contextmanager
-def reading(path: Path) -> Iterator[BinaryIO]:
+def reading(path: ToRead) -> Iterator[BinaryIO]:
     """Open a regular file for reading, and name it in errors that escape.
 
     Raises:
@@ -27,13 +137,21 @@ def reading(path: Path) -> Iterator[BinaryIO]:
             raise unreadable(path, error) from error
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: ToRead) -> BinaryIO:
     """Open a regular file for reading; the caller closes it.
-
-    Opened without blocking, so that a pipe laid in a file's place cannot hang the program.
 
     Raises:
         UnreadableError: As ``reading``.
+    """
+    if isinstance(path, OpenFile):
+        return path.stream()
+    return os.fdopen(_regular(path), "rb")
+
+
+def _regular(path: Path) -> int:
+    """Return the descriptor of a regular file.
+
+    Opened without blocking, so that a pipe laid in a file's place cannot hang the program.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -46,10 +164,10 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(handle)
         what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
         raise UnreadableError(f"this is {what}", file=str(path), hint="Name a file.")
-    return os.fdopen(handle, "rb")
+    return handle
 
 
-def unreadable(path: Path, error: OSError) -> UnreadableError:
+def unreadable(path: ToRead, error: OSError) -> UnreadableError:
     """Return the error to raise when the system refuses to read ``path``."""
     hints = {
         FileNotFoundError: "Check the name.",

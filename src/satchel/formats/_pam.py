@@ -31,7 +31,7 @@ class PamFormat:
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         """Yield the sealed records."""
-        with opened_records(place.path, reading.limits) as records:
+        with opened_records(place.file, reading.limits) as records:
             yield from records
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:

@@ -86,6 +86,15 @@ class Writing:
     compress: bool = False
     """Whether the target's name asks for gzip."""
 
+    bank: str | None = None
+    """Name or id of the bank that the records were just taken out of; None for a conversion."""
+
+    entities: bool = True
+    """Whether entities go along, in formats that can do without them."""
+
+    embeddings: bool = True
+    """Whether embeddings that came with memories go along, in such formats."""
+
 
 @runtime_checkable
 class Format(Protocol):

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from satchel.disk.reading import reading
-from satchel.disk.writing import writing
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile, ToRead, reading
+from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.seal.artifact.body import Progress
 
 HEAD_BYTES = 4096
@@ -22,6 +23,13 @@ class Place:
 
     path: Path
     on_progress: Progress | None = None
+    held: OpenFile | None = None
+    """The file, open already, so that all that is read is of one and the same."""
+
+    @property
+    def file(self) -> ToRead:
+        """The file as it is to be opened."""
+        return self.held or self.path
 
     @property
     def name(self) -> str:
@@ -31,6 +39,8 @@ class Place:
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder."""
+        if self.held is not None:
+            return False
         try:
             return self.path.is_dir()
         except OSError:  # such as a name that is too long; opening it says what is wrong
@@ -51,7 +61,7 @@ class Place:
         Raises:
             UnreadableError: If it cannot be read.
         """
-        with reading(self.path) as stream:
+        with reading(self.file) as stream:
             if self.on_progress is None:
                 yield stream
             else:
@@ -77,10 +87,15 @@ class _Told:
 
 @dataclass(frozen=True)
 class Target:
-    """Something to write to; what is written appears whole or not at all."""
+    """Something to write to; what is written appears whole or not at all.
+
+    Only its owner may read it: it is somebody's memory.
+    """
 
     path: Path
     overwrite: bool = False
+    outlet: Outlet | None = None
+    """The folder, open already, so that it cannot be exchanged before the end."""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -89,5 +104,9 @@ class Target:
         Raises:
             TargetError: If it cannot be written.
         """
-        with writing(self.path, overwrite=self.overwrite) as stream:
-            yield stream
+        if self.outlet is not None:
+            with self.outlet.writing(overwrite=self.overwrite) as stream:
+                yield stream
+        else:
+            with writing(self.path, overwrite=self.overwrite, mode=PRIVATE_FILE) as stream:
+                yield stream

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
+from satchel.disk.reading import ToRead
 from satchel.errors import InputError, MalformedError, SatchelError
 from satchel.seal.artifact.body import Body, Span, Totals
 from satchel.seal.artifact.opening import SdkFile, opening
@@ -76,7 +76,7 @@ class RecordSet:
 
 
 @contextmanager
-def opened_records(path: Path, limits: Limits) -> Iterator[RecordSet]:
+def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
     """Give the records of an artifact, with the statement and signatures they are under.
 
     Nothing is verified here beyond the structure; verify the file first.

@@ -94,7 +94,7 @@ def _line_of(number: int, adapter: Format, place: Place, reading: Reading) -> in
     """Return the line on which a record starts; the reader is further by now, so it reads again."""
     again = Reading(limits=reading.limits)
     with suppress(InputError):
-        for _ in islice(adapter.read(Place(place.path), again), number + 1):
+        for _ in islice(adapter.read(Place(place.path, held=place.held), again), number + 1):
             pass
         return again.line()
     return None

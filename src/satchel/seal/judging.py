@@ -1,7 +1,6 @@
 """The one function that verifies any sealed file, whoever wrote it."""
 
-from pathlib import Path
-
+from satchel.disk.reading import ToRead
 from satchel.errors import UsageError
 from satchel.seal.artifact.opening import SdkFile
 from satchel.seal.profiles.pam_sdk import judge_sdk_file
@@ -10,7 +9,7 @@ from satchel.seal.verify.verification import Verification
 from satchel.seal.verify.verifying import Request, verify_artifact
 
 
-def verify_file(path: Path, policy: TrustPolicy, request: Request | None = None) -> Verification:
+def verify_file(path: ToRead, policy: TrustPolicy, request: Request | None = None) -> Verification:
     """Verify a sealed file; what is wrong with it is in the result, not raised.
 
     Args:

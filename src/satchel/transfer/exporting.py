@@ -28,7 +28,7 @@ from satchel.seal.sealing import seal
 from satchel.transfer.screening import Screening
 from satchel.transfer.selecting import Chosen, Selection
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, str | None], None]
 """Called now and then with the records done and the records there are."""
 
 _ABOUT_THE_LOG = frozenset({"bank", "config"})
@@ -99,7 +99,7 @@ def take_out(
             for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
                 taking.look_at(logged)
                 if progress is not None and number % _TELL_EVERY == 0:
-                    progress(logged.seq, end)
+                    progress(logged.seq, end, logged.record.id)
             taking.add_what_waited()
             if outgoing.sealed:
                 taking.withhold()

@@ -3,15 +3,18 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from blake3 import blake3
 
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import ToRead, reading
 from satchel.disk.spool import CHUNK
 from satchel.errors import LossError, TargetError, TargetExistsError, UsageError
 from satchel.ports.format import Format, Writing
-from satchel.ports.place import Place, Target
+from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
 from satchel.ports.registry import formats
 from satchel.ports.report import Report
@@ -60,13 +63,13 @@ def chosen_format(
     return name, found
 
 
-def refuse_existing(output: Path, *, overwrite: bool) -> None:
+def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
     """Refuse an output that is there, before any work is done.
 
     Raises:
         TargetExistsError: If there is something, and it is not to be replaced.
     """
-    if os.path.lexists(output) and not overwrite:
+    if not overwrite and output.status is not None:
         raise TargetExistsError(
             "the target exists already", file=str(output), hint="Use --force to replace it."
         )
@@ -75,13 +78,7 @@ def refuse_existing(output: Path, *, overwrite: bool) -> None:
 def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) -> Report:
     """Return what writing would lose; nothing is written."""
     report = Report()
-    trial = Writing(
-        limits=writing.limits,
-        keys=writing.keys,
-        header=writing.header,
-        compress=writing.compress,
-        report=report,
-    )
+    trial = replace(writing, report=report)
     writer.write(records, _Trial(output), trial)
     return report
 
@@ -116,7 +113,7 @@ def require_no_loss(report: Report, output: Path) -> None:
 
 
 def read_back(
-    output: Path,
+    output: Outlet,
     writer: Format,
     policy: TrustPolicy,
     request: Request,
@@ -139,9 +136,10 @@ def read_back(
     """
     if not writer.info.traits.sealed:
         return None
-    verdict = verify_file(output, policy, request)
+    with output.written() as written:
+        verdict = verify_file(written, policy, request)
     if verdict.outcome in NEVER and known not in NEVER:
-        output.unlink(missing_ok=True)
+        output.remove()
         raise TargetError(
             f"what was written reads back as {verdict.outcome}; it was removed",
             file=str(output),
@@ -150,10 +148,10 @@ def read_back(
     return verdict.outcome.value
 
 
-def digest_of(path: Path) -> tuple[str, int]:
+def digest_of(path: ToRead) -> tuple[str, int]:
     """Return the digest and size of a file."""
     found, size = blake3(), 0
-    with Place(path).open() as stream:
+    with reading(path) as stream:
         while chunk := stream.read(CHUNK):
             found.update(chunk)
             size += len(chunk)

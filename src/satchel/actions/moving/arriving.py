@@ -9,7 +9,9 @@ from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
+from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
+from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
@@ -34,7 +36,7 @@ class Arriving:
 
     Args:
         settings: Whose keys count, and the limits.
-        path: The file.
+        file: The file.
         name: What to call it.
         format_: The name of its format; None to recognise it.
         on_progress: Called with bytes done and bytes there are.
@@ -49,7 +51,7 @@ class Arriving:
     def __init__(
         self,
         settings: Settings,
-        path: Path,
+        file: OpenFile,
         name: str,
         format_: str | None,
         on_progress: Progress | None,
@@ -57,7 +59,7 @@ class Arriving:
         scrub: bool = False,
     ) -> None:
         self.name = name
-        self.digest, self.size = digest_of(path)
+        self.digest, self.size = digest_of(file)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
         self.report = Report()
@@ -65,7 +67,7 @@ class Arriving:
         self.verdict: Verification | None = None
         """The verdict on a sealed input."""
 
-        self._place = Place(path, on_progress)
+        self._place = Place(file.path, on_progress, file)
         self.format = format_ or formats.recognise(self._place)
         self.is_sealed = formats[self.format].info.traits.sealed
         if scrub and self.is_sealed:
@@ -96,7 +98,7 @@ class Arriving:
         if not self.is_sealed:
             return
         options = VerifyOptions(deep=True, keys=keys, on_progress=self._place.on_progress)
-        self.verdict = verify(self._place.path, self._settings, options)
+        self.verdict = verify(self._place.file, self._settings, options)
         if self.verdict.outcome in NEVER:
             raise refusal(self.verdict, self.name)
         require_trust(self.verdict, accepted, self.name)
@@ -113,7 +115,7 @@ class Arriving:
         """
         self.screening = Screening(scrub=self._scrub)
         if self.is_sealed and self.format != _SDK:
-            with opened_records(self._place.path, self.reading.limits) as found:
+            with opened_records(self._place.file, self.reading.limits) as found:
                 for record in found:
                     self.screening(record.model)
                     yield unplaced_row(record.model, record.id, record.body)
@@ -129,7 +131,7 @@ class Arriving:
         Raises:
             UnreadableError: If it did.
         """
-        if digest_of(self._place.path)[0] != self.digest:
+        if digest_of(self._place.file)[0] != self.digest:
             raise UnreadableError(
                 "the file changed while it was read",
                 file=self.name,
@@ -153,15 +155,18 @@ class Arriving:
 
 
 @contextmanager
-def spooled(source: Path | None) -> Iterator[Path]:
+def arrived(settings: Settings, source: Path | OpenFile | None) -> Iterator[OpenFile]:
     """Give a file that can be read more than once; the standard input is kept in a private one.
 
     Raises:
+        PathRefusedError: If roots are set, and the file is not in them.
+        UnreadableError: If it cannot be opened.
         TargetError: If the temporary folder is full.
         EmptyInputError: If the standard input is a terminal.
     """
     if source is not None:
-        yield source
+        with file_to_read(settings, source) as file:
+            yield file
         return
     if sys.stdin.isatty():
         raise EmptyInputError("nothing comes from the standard input", hint="Name a file.")
@@ -175,4 +180,5 @@ def spooled(source: Path | None) -> Iterator[Path]:
                 file=tempfile.gettempdir(),
                 hint="Free some space there, or set TMPDIR to a larger folder.",
             ) from error
-        yield Path(kept.name)
+        with OpenFile.named(Path(kept.name)) as file:
+            yield file

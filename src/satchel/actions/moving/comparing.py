@@ -9,8 +9,10 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, opened_bank
+from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.actions.wiring import has_store, opened_store
+from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
 from satchel.ledger.view import View
 from satchel.ports.format import Reading
@@ -78,7 +80,8 @@ def _opened(settings: Settings, text: str) -> Iterator[_Side]:
         with opened_bank(settings, bank) as found, found.ledger.reading() as view:
             yield _Side(name=text, records=_current(view), notes=list(view.notes))
     elif is_there:
-        yield _of_file(settings, path)
+        with file_to_read(settings, path) as file:
+            yield _of_file(settings, file)
     else:
         raise UnknownBankError(
             f"there is no bank and no file {text!r}", hint="See: satchel banks list."
@@ -106,14 +109,14 @@ def _current(view: View) -> Iterator[Sealed]:
     return (logged.record for logged in view.scan(Filter()))
 
 
-def _of_file(settings: Settings, path: Path) -> _Side:
-    place = Place(path)
+def _of_file(settings: Settings, file: OpenFile) -> _Side:
+    place = Place(file.path, held=file)
     reader, notes = formats[formats.recognise(place)], list[str]()
     if reader.info.traits.sealed:
-        verdict = verify(path, settings, VerifyOptions(deep=True))
+        verdict = verify(file, settings, VerifyOptions(deep=True))
         if verdict.outcome in NEVER:
-            raise refusal(verdict, str(path))
+            raise refusal(verdict, place.name)
         if verdict.outcome is not Outcome.GOOD:
             notes.append(f"{verdict.outcome}: {verdict.findings[0].message}")
     reading = Reading(limits=settings.options.limits)
-    return _Side(name=str(path), records=taken(reader, place, reading), notes=notes)
+    return _Side(name=place.name, records=taken(reader, place, reading), notes=notes)

@@ -6,7 +6,9 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.opened import OpenBank
+from satchel.actions.paths.permission import file_to_write
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
+from satchel.disk.outlet import Outlet
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.view import View
@@ -51,6 +53,12 @@ class ExportOptions:
     fail_on_loss: bool = False
     scrub_secrets: bool = False
     """Replace secrets by tokens; otherwise they are only counted."""
+
+    entities: bool = True
+    """Whether entities go along, in formats that can do without them."""
+
+    embeddings: bool = False
+    """Whether embeddings that came with memories go along, in such formats."""
 
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
@@ -158,23 +166,34 @@ def _moment(text: str | None, field: str) -> str | None:
     return found
 
 
-def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -> Export:
+def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None = None) -> Export:
     """Write a bank's current memory to a file.
 
     The bank is not changed. What is past its expiry goes along, with its expiry; what is in
     quarantine does not. The output is there whole or not at all, and is read back.
 
+    Args:
+        bank: The bank.
+        output: What a person at this machine names; or what was opened for a caller.
+        options: What is asked for.
+
     Raises:
+        PathRefusedError: If roots are set, and a name leads out of them.
         VerificationError: If the bank is not what was signed.
         EmptyInputError: If nothing is wanted of it.
         LossError: With ``fail_on_loss``, if something would not survive.
         TargetError: If the output cannot be written.
         UsageError: If its format cannot be told or written.
     """
-    asked = options or ExportOptions()
+    with file_to_write(bank.settings, output) as outlet:
+        return _exported(bank, outlet, options or ExportOptions())
+
+
+def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
+    output = outlet.path
     name, writer = export_format(output, asked.format)
     if not asked.dry_run:
-        refuse_existing(output, overwrite=asked.overwrite)
+        refuse_existing(outlet, overwrite=asked.overwrite)
     sealed, report = writer.info.traits.sealed, Report()
     if sealed and asked.scrub_secrets:
         raise UsageError(
@@ -212,6 +231,9 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             keys=(asked.key,) if asked.key else (),
             header=header,
             compress=output.name.endswith(".gz"),
+            bank=bank.name or bank.id,
+            entities=asked.entities,
+            embeddings=asked.embeddings,
         )
         done = Export(
             bank=bank.id,
@@ -239,12 +261,13 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             return _reported(done, report)
         if asked.fail_on_loss:
             require_no_loss(report, output)
-        target = Target(output, overwrite=asked.overwrite)
+        target = Target(output, overwrite=asked.overwrite, outlet=outlet)
         write(writer, records, target, writing, whole=asked.fail_on_loss)
         deep = builder.refers or bool(found.withheld)
-    digest, size = digest_of(output)
+    with outlet.written() as written:
+        digest, size = digest_of(written)
     verdict = read_back(
-        output,
+        outlet,
         writer,
         policy_of(bank.settings, VerifyOptions()),
         request_of(bank.settings, VerifyOptions(deep=deep)),

@@ -10,10 +10,11 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.moving.arriving import Arriving, spooled
+from satchel.actions.moving.arriving import Arriving, arrived
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
+from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Strands
 from satchel.errors import (
     EmptyInputError,
@@ -117,7 +118,7 @@ Owners = Callable[[], SigningKey]
 
 def import_file(
     settings: Settings,
-    source: Path | None,
+    source: Path | OpenFile | None,
     bank: str | None,
     owner: Owners,
     options: ImportOptions | None = None,
@@ -129,13 +130,15 @@ def import_file(
 
     Args:
         settings: Where the store and the keys are.
-        source: The file; None for the standard input.
+        source: What a person at this machine names; or what was opened for a caller; None for
+            the standard input.
         bank: The bank that everything goes into, made if it is not there; None for the one that
             is configured, or else one for each user, or agent where no user is named.
         owner: Gives the key that owns banks that are made.
         options: What is asked for.
 
     Raises:
+        PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty, or a memory's owner is not
             known and no bank was named. Nothing is changed.
         VerificationError: If a sealed input does not verify.
@@ -145,10 +148,10 @@ def import_file(
     """
     asked = options or ImportOptions()
     with ExitStack() as stack:
-        path = stack.enter_context(spooled(source))
+        file = stack.enter_context(arrived(settings, source))
         name = "standard input" if source is None else str(source)
         scrub, tell = asked.scrub_secrets, asked.on_reading
-        arriving = Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)
+        arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:

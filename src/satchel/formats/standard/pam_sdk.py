@@ -77,7 +77,7 @@ class PamSdk:
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; the ids there must hold."""
-        with opening_sdk_file(place.path, reading.limits) as document:
+        with opening_sdk_file(place.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(carry(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from satchel.disk.reading import open_regular, reading
+from satchel.disk.reading import ToRead, open_regular, reading
 from satchel.disk.spool import CHUNK, Spool
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UnknownFormatError
 from satchel.seal.artifact.body import Body, BodyBuilder
@@ -70,7 +69,7 @@ class _Reader(Protocol):
 
 
 @contextmanager
-def opening(path: Path, limits: Limits) -> Iterator[Artifact]:
+def opening(path: ToRead, limits: Limits) -> Iterator[Artifact]:
     """Open an artifact; its body can be read inside the block.
 
     Raises:
@@ -145,7 +144,7 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         raise MalformedError("there is something after the compressed data")
 
 
-def _twin(path: Path, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
+def _twin(path: ToRead, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
     """Return a second handle on the same bytes, for comparing what was decoded."""
     if not compressed:
         return held.enter_context(open_regular(path))

@@ -6,9 +6,9 @@ Their signature covers the set of entry ids and nothing else, so the best verdic
 
 from dataclasses import dataclass, field
 from graphlib import CycleError
-from pathlib import Path
 from typing import Final
 
+from satchel.disk.reading import ToRead
 from satchel.errors import LimitError, MalformedError
 from satchel.seal.limits import Limits
 from satchel.seal.profiles.pam_sdk_hashing import (
@@ -50,7 +50,7 @@ _NO_BANK = "a file of the SDK names no bank"
 _MAX_FINDINGS = 100
 
 
-def judge_sdk_file(path: Path, policy: TrustPolicy, limits: Limits) -> Verification:
+def judge_sdk_file(path: ToRead, policy: TrustPolicy, limits: Limits) -> Verification:
     """Verify a file of the published SDK; what is wrong with it is in the result, not raised.
 
     Every entry is always looked at. The file names no key, so the signature is tried with each

@@ -9,10 +9,9 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 
-from satchel.disk.reading import reading
+from satchel.disk.reading import ToRead, reading
 from satchel.errors import LimitError, MalformedError
 from satchel.seal.artifact.opening import MAGIC, plain_bytes
 from satchel.seal.encoding.cbor import CborReader
@@ -203,7 +202,7 @@ class SdkDocument:
 
 
 @contextmanager
-def opening_sdk_file(path: Path, limits: Limits) -> Iterator[SdkDocument]:
+def opening_sdk_file(path: ToRead, limits: Limits) -> Iterator[SdkDocument]:
     """Open a file of the published SDK, plain or gzip; it can be read inside the block.
 
     Raises:

@@ -7,10 +7,10 @@ Source: docs/spec/4-verification.md.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
+from satchel.disk.reading import ToRead
 from satchel.errors import LimitError, MalformedError, TargetError, UsageError
 from satchel.memory.times import now
 from satchel.seal.artifact.body import Progress
@@ -53,7 +53,7 @@ class Request:
 
 
 def verify_artifact(
-    path: Path, policy: TrustPolicy, request: Request | None = None
+    path: ToRead, policy: TrustPolicy, request: Request | None = None
 ) -> Verification:
     """Verify a sealed file; what is wrong with it is in the result, not raised.
 

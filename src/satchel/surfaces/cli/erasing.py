@@ -8,7 +8,6 @@ import msgspec
 import typer
 
 from satchel.actions.opened import opened_bank
-from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, size, state
 from satchel.surfaces.cli._options import InBank, Json
 
@@ -91,6 +90,7 @@ def everything_command(
     Example: `satchel everything --about "Ada Lovelace" --about ada@example.com -o ada.md`
     """
     from satchel.actions.access.everything import tell_everything
+    from satchel.actions.paths.permission import file_to_write
 
     with (
         opened_bank(state.settings, bank) as opened,
@@ -99,7 +99,10 @@ def everything_command(
         if output is None:
             tell_everything(opened, about, sys.stdout.write, as_json=as_json)
             return
-        with writing(output, overwrite=force, mode=PRIVATE_FILE) as stream:
+        with (
+            file_to_write(state.settings, output) as outlet,
+            outlet.writing(overwrite=force) as stream,
+        ):
             done = tell_everything(
                 opened,
                 about,

@@ -117,7 +117,7 @@ def export_command(
             scrub_secrets=scrub,
             dry_run=dry_run,
             source_agent=SourceAgent(name=agent) if agent else None,
-            progress=tell,
+            progress=None if tell is None else lambda done, total, _: tell(done, total),
         )
         done = export(found, output, options)
     if as_json:

@@ -1,5 +1,6 @@
 """``convert``, ``inspect`` and ``verify``."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,8 @@ from satchel.actions.converting import PROFILES, Conversion, ConvertOptions, con
 from satchel.actions.inspecting import Overview, inspect
 from satchel.actions.signing import signing_key
 from satchel.actions.verifying import VerifyOptions, verify
+from satchel.disk.reading import OpenFile
 from satchel.disk.spool import CHUNK
-from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.signing.key import SigningKey
@@ -90,8 +91,8 @@ def convert_command(
     Example: `satchel convert mem0.json memory.pam.jsonl`
     """
     with (
-        _stdin_as_file(source) as path,
-        progress("converting", is_long(bytes_in(path))) as tell,
+        _stdin_as_file(source) as file,
+        progress("converting", is_long(_size_of(file))) as tell,
     ):
         options = ConvertOptions(
             source_format=from_,
@@ -105,8 +106,7 @@ def convert_command(
             trusted_keys=tuple(trusted or ()),
             on_progress=tell,
         )
-        done = convert(path, output, state.settings, options)
-        done = msgspec.structs.replace(done, input=str(source))
+        done = convert(file, output, state.settings, options)
     if as_json:
         print_json(msgspec.to_builtins(done))
     else:
@@ -129,7 +129,7 @@ def _key(name: str | None, to: str | None, output: Path, profile: str | None) ->
 
 
 @contextmanager
-def _stdin_as_file(source: Path) -> Iterator[Path]:
+def _stdin_as_file(source: Path) -> Iterator[Path | OpenFile]:
     """Lay stdin out in a temporary file, since a file is read more than once."""
     if str(source) != "-":
         yield source
@@ -141,12 +141,12 @@ def _stdin_as_file(source: Path) -> Iterator[Path]:
         while data := sys.stdin.buffer.read(CHUNK):
             held.write(data)
         held.flush()
-        try:
-            yield Path(held.name)
-        except SatchelError as error:
-            if error.file == held.name:
-                error.file = str(source)
-            raise
+        with OpenFile(os.dup(held.fileno()), source) as file:
+            yield file
+
+
+def _size_of(file: Path | OpenFile) -> int:
+    return file.status.st_size if isinstance(file, OpenFile) else bytes_in(file)
 
 
 def _show_conversion(done: Conversion) -> None:

@@ -2,12 +2,15 @@
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from satchel.actions.memories.drafting import moment
+from satchel.actions.paths.permission import file_to_read
 from satchel.disk.reading import reading
 from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.seal.encoding.strict_json import JsonReader
@@ -97,7 +100,7 @@ def members_of(
     if text == _STDIN or (file is not None and str(file) == _STDIN):
         given["text"] = _text(_stdin(), "stdin")
     elif file is not None:
-        with reading(file) as stream:
+        with _opened(file) as stream:
             given["text"] = _text(_bounded(stream, str(file)), str(file))
     elif text is not None:
         given["text"] = text
@@ -107,8 +110,14 @@ def members_of(
 def _record(path: Path) -> dict[str, Any]:
     if str(path) == _STDIN:
         return _members(_json(_stdin(), "stdin"), "stdin")
-    with reading(path) as stream:
+    with _opened(path) as stream:
         return _members(_json(_bounded(stream, str(path)), str(path)), str(path))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    with file_to_read(state.settings, path) as file, reading(file) as stream:
+        yield stream
 
 
 def _members(value: Any, name: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Paths that somebody names: where they may lead."""

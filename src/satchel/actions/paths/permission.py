@@ -1,0 +1,93 @@
+"""Where a path may lead: anywhere for a person at this machine, into roots for everybody else.
+
+Whoever names a file for another (a program, a request, a model) says in which folders it may be, or
+the operator has said it, or it is refused before anything is looked at. What the operator has said
+holds for all, and nothing that a call says can widen it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from satchel.actions.config import Settings
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.disk.roots import Roots, Said
+from satchel.errors import ContainmentError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """What a call says of where its path may lead."""
+
+    allowed_roots: Iterable[Said] | None = None
+    """Folders that it may be in; of no folder when empty. Within what the operator has set."""
+
+    allow_uncontained: bool = False
+    """That it may be anywhere, where the operator has set nothing."""
+
+
+OWN = Permission(allow_uncontained=True)
+"""Of a person who types the path at this machine."""
+
+
+@contextmanager
+def file_to_read(
+    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+) -> Iterator[OpenFile]:
+    """Open a file that somebody names; one that was opened already is given as it is.
+
+    Raises:
+        ContainmentError: If nothing says where it may be, or it is not there.
+        PathRefusedError: If roots are set, and there is a link on the way, or the file has a second
+            name.
+        UnreadableError: If it cannot be opened.
+    """
+    if isinstance(path, OpenFile):
+        yield path
+        return
+    roots = _roots(settings, path, permission)
+    with OpenFile.named(Path(path)) if roots is None else roots.open_file(path) as file:
+        yield file
+
+
+@contextmanager
+def file_to_write(
+    settings: Settings, path: Said | Outlet, permission: Permission = OWN
+) -> Iterator[Outlet]:
+    """Open the folder of a file that is to be written; one that was opened is given as it is.
+
+    Raises:
+        ContainmentError: If nothing says where it may be, or it is not there.
+        PathRefusedError: If roots are set, and there is a link on the way.
+        TargetError: If there is no such folder.
+    """
+    if isinstance(path, Outlet):
+        yield path
+        return
+    roots = _roots(settings, path, permission)
+    with Outlet.named(Path(path)) if roots is None else roots.open_outlet(path) as outlet:
+        yield outlet
+
+
+def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | None:
+    """Return the folders that a path may be in; None for any."""
+    lists: list[Iterable[Said]] = []
+    if settings.options.portability.roots is not None:
+        lists.append(settings.options.portability.roots)
+    if permission.allowed_roots is not None:
+        said = permission.allowed_roots
+        lists.append([said] if isinstance(said, str | os.PathLike) else said)
+    if lists:
+        return Roots(*lists)
+    if permission.allow_uncontained:
+        return None
+    raise ContainmentError(
+        "nothing says where this path may lead",
+        file=repr(path),
+        hint="Portability path containment is required. Provide one of: allowed_roots=[...],"
+        " SATCHEL_PORTABILITY_ROOTS (or ASTROCYTE_PORTABILITY_ROOTS) env var, or, for a path that"
+        " comes from no model and no request, allow_uncontained=True.",
+    )
