@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from satchel.errors import InputError
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.place import Place, Target
@@ -37,6 +38,9 @@ class Traits:
 
     sealed: bool = False
     """Whether its records carry ids and signatures, and must be verified before they are used."""
+
+    keeps_ids: bool = False
+    """Whether a record may come back from it under the id it had, though nobody vouches for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,22 @@ class Reading:
     line: Callable[[], int | None] = lambda: None
     """Set by the reader, where the input has lines: tells on which the last record starts."""
 
+    by_line: bool = False
+    """Set by the reader, where each record is a line and ``line`` is told at no cost."""
+
+    skip_bad: bool = False
+    """Whether bad records are left out, counted, instead of being an error."""
+
+    def refuse(self, error: InputError) -> None:
+        """Leave a bad record out.
+
+        Raises:
+            InputError: The error, unless bad records are left out.
+        """
+        if not self.skip_bad:
+            raise error
+        self.report.refuse(error)
+
 
 @dataclass(slots=True, kw_only=True)
 class Writing:
@@ -85,6 +105,15 @@ class Writing:
 
     compress: bool = False
     """Whether the target's name asks for gzip."""
+
+    bank: str | None = None
+    """Name or id of the bank that the records were just taken out of; None for a conversion."""
+
+    entities: bool = True
+    """Whether entities go along, in formats that can do without them."""
+
+    embeddings: bool = True
+    """Whether embeddings that came with memories go along, in such formats."""
 
 
 @runtime_checkable
