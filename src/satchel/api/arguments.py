@@ -47,6 +47,9 @@ class ConvertArguments(TypedDict, total=False):
     """False leaves a new artifact unsigned."""
 
     overwrite: bool
+    skip_bad: bool
+    """Leave out records that are malformed or too large, and count and name them."""
+
     fail_on_loss: bool
     """Write nothing when something would be lost."""
 
@@ -224,6 +227,12 @@ class ExportArguments(TypedDict, total=False):
     overwrite: bool
     fail_on_loss: bool
     scrub_secrets: bool
+    entities: bool
+    """Whether an AMA archive has the entities of memories; yes when not given."""
+
+    embeddings: bool
+    """Whether it has the embeddings that memories came with; no when not given."""
+
     dry_run: bool
 
 
@@ -239,5 +248,8 @@ class ImportArguments(TypedDict, total=False):
 
     dry_run: bool
     scrub_secrets: bool
+    skip_bad: bool
+    """Leave out records that are malformed or too large, and count and name them."""
+
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]

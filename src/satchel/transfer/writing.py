@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -75,13 +76,7 @@ def refuse_existing(output: Path, *, overwrite: bool) -> None:
 def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) -> Report:
     """Return what writing would lose; nothing is written."""
     report = Report()
-    trial = Writing(
-        limits=writing.limits,
-        keys=writing.keys,
-        header=writing.header,
-        compress=writing.compress,
-        report=report,
-    )
+    trial = replace(writing, report=report)
     writer.write(records, _Trial(output), trial)
     return report
 

@@ -52,6 +52,12 @@ class ExportOptions:
     scrub_secrets: bool = False
     """Replace secrets by tokens; otherwise they are only counted."""
 
+    entities: bool = True
+    """Whether entities go along, in formats that can do without them."""
+
+    embeddings: bool = False
+    """Whether embeddings that came with memories go along, in such formats."""
+
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
 
@@ -212,6 +218,9 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             keys=(asked.key,) if asked.key else (),
             header=header,
             compress=output.name.endswith(".gz"),
+            bank=bank.name or bank.id,
+            entities=asked.entities,
+            embeddings=asked.embeddings,
         )
         done = Export(
             bank=bank.id,

@@ -1,4 +1,4 @@
-"""The member ``_satchel`` of a line: what AMA has no place for, so that an entry comes back as it was.
+"""The member ``_satchel`` of a line: what AMA has no place for, so that it comes back.
 
 Astrocyte ignores it. It holds the members of the entry that the rest of the line does not give,
 and the nonce, with which the entry gets the id that it had, so links between entries hold. It is

@@ -97,9 +97,7 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
     except MalformedError:
         return written
     stale = {name for name, part in said.items() if part != again[name]}
-    return (
-        reproduce(written, {k: v for k, v in kept.items() if k not in stale}) if stale else row
-    )
+    return reproduce(written, {k: v for k, v in kept.items() if k not in stale}) if stale else row
 
 
 def without_embedding(entry: Entry) -> Entry:
@@ -273,18 +271,20 @@ def _iso(text: str | None) -> str | None:
 
 def _words(entry: Entry) -> str:
     """Return what stands for the text of an entry that has none: the line must have one."""
-    parts = [getattr(entry, name, None) for name in ("observation", "name", "description", "body")]
-    parts = [part for part in parts if part]
-    triple = [getattr(entry, name, None) for name in ("subject", "predicate", "object")]
-    if any(triple):
-        parts.append(" ".join(part for part in triple if part))
-    if parts:
-        return "\n".join(parts)
+    said = [_joined(entry, " ", "subject", "predicate", "object")]
+    said.append(_joined(entry, "\n", "observation", "name", "description", "body"))
+    if any(said):
+        return "\n".join(filter(None, said))
     value = entry.data
     if value is None:
         value = {name: getattr(entry, name) for name in entry.__struct_fields__[_OWN:]}
         value = {name: part for name, part in value.items() if part}
     return encode_sorted(value).decode()[:_MOST_WORDS]
+
+
+def _joined(entry: Entry, by: str, *names: str) -> str:
+    parts = [getattr(entry, name, None) for name in names]
+    return by.join(part for part in parts if part)
 
 
 _OWN = len(Entry.__struct_fields__)

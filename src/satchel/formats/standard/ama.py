@@ -1,8 +1,8 @@
 """Astrocyte Memory Archive (AMA), version 1: a header line, then one memory a line.
 
-The reader keeps what Astrocyte's own loses: ids, fact types, times, entities, embeddings, ``source``
-and every member that it does not know; the header's count must be that of the lines. What AMA has no
-place for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
+The reader keeps what Astrocyte's own loses: ids, fact types, times, entities, embeddings and every
+member that it does not know; the header's count must be that of the lines. What AMA has no place
+for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
 """
 
 import json
@@ -13,7 +13,13 @@ from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
 from satchel.formats._ama.member import Members, holdable, line_of
 from satchel.formats._ama.order import Order, in_order
-from satchel.formats._ama.rows import NAME, SATCHEL, has_embedding, without_embedding, without_entities
+from satchel.formats._ama.rows import (
+    NAME,
+    SATCHEL,
+    has_embedding,
+    without_embedding,
+    without_entities,
+)
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
@@ -40,9 +46,7 @@ class Ama:
         suffixes=(".ama.jsonl",),
         spec="Astrocyte memory portability, section 2; astrocyte 0.22.0",
         checked="2026-11-22",
-        traits=Traits(
-            components=frozenset(Component), exact=True, streams=True, keeps_ids=True
-        ),
+        traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
         lost_on_writing=(
             "Edges, graph nodes, sessions, files and every other record that is not an entry. "
             "What Astrocyte has no member for comes back from `_satchel`, but not from Astrocyte."
@@ -151,7 +155,9 @@ class _Found:
                 " which model made them, so recall makes its own"
             )
         elif self._embeddings:
-            report.note(f"{self._embeddings} embeddings of {self._model} are kept with the memories")
+            report.note(
+                f"{self._embeddings} embeddings of {self._model} are kept with the memories"
+            )
         if self._times:
             report.note(f"{self._times} times name no exact moment; they are kept as written")
 
@@ -237,8 +243,7 @@ class _Lines:
 
 def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:
     sink.write(_json(header))
-    for line in lines:
-        sink.write(_json(line))
+    sink.writelines(_json(line) for line in lines)
 
 
 def _json(value: Row) -> bytes:
