@@ -89,8 +89,8 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
     kept = {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
-    if origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
-        kept.pop(EMBEDDING, None)  # it is of another text, or nobody knows of which
+    if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
+        del kept[EMBEDDING]  # it is of another text, or nobody knows of which
     row = reproduce(written, kept)
     try:
         again = _mapped(row, bank)
@@ -260,8 +260,12 @@ def _system(sources: tuple[Evidence, ...]) -> str | None:
 
 
 def _entity_row(entity: Entity) -> Row:
-    row = {"name": entity.name, "entity_type": entity.entity_type, "aliases": [*entity.aliases]}
-    return {name: part for name, part in row.items() if part}
+    row: Row = {"name": entity.name}
+    if entity.entity_type is not None:
+        row["entity_type"] = entity.entity_type
+    if entity.aliases:
+        row["aliases"] = [*entity.aliases]
+    return row
 
 
 def _iso(text: str | None) -> str | None:

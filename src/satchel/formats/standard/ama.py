@@ -187,7 +187,7 @@ def _header(records: RecordSet, container: Row, writing: Writing) -> Row:
     header = holdable(restore(there)) if isinstance(there, dict) else {}
     # A file of a bank as it is now is not the one that was imported.
     found = {} if writing.bank is not None else header
-    made = (writing.header.extra or {}).get("created_at") or now()
+    made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
     known = {
         VERSION: 1,
         "bank_id": header.get("bank_id", writing.bank or _WRITER),
