@@ -220,7 +220,8 @@ def _records(
         for record in taken(reader, place, reading):
             builder.add(record)
         if builder.records == 0:
-            raise EmptyInputError("there is no memory in this file", file=place.name)
+            hint = report.first_refused
+            raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers
         yield RecordSet(*builder.finish(limits)), verdict, deep

@@ -75,6 +75,15 @@ class Report:
         if len(self.refused) < _PLACES:
             self.refused.append(Refused(error.line, error.field, error.code, error.message))
 
+    @property
+    def first_refused(self) -> str | None:
+        """Say what was wrong with the first record that was left out, where any was."""
+        if not self.refused:
+            return None
+        one = self.refused[0]
+        where = f"line {one.line}" if one.line is not None else f"record {one.field}"
+        return f"What there is was left out as bad, the first at {where}: {one.message}."
+
     def note(self, text: str) -> None:
         """Say something worth knowing that is no loss."""
         if text not in self.notes:

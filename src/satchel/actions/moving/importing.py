@@ -233,7 +233,10 @@ class _Work:
             self._begun, self._journal = {}, new_journal(self._words)
             self._read()
         if not self._plans:
-            raise EmptyInputError("there is no memory in this file", file=self._arriving.name)
+            hint = self._arriving.report.first_refused
+            raise EmptyInputError(
+                "there is no memory in this file", file=self._arriving.name, hint=hint
+            )
 
     def _read(self) -> None:
         self._plans.clear()

@@ -88,7 +88,7 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    kept = {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
+    kept = _kept(origin)
     if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
         del kept[EMBEDDING]  # it is of another text, or nobody knows of which
     row = reproduce(written, kept)
@@ -98,6 +98,18 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
         return written
     stale = {name for name, part in said.items() if part != again[name]}
     return reproduce(written, {k: v for k, v in kept.items() if k not in stale}) if stale else row
+
+
+def likely_row_of(entry: Entry, bank: str) -> Row | None:
+    """Return what ``row_of`` most likely does, for an entry from an AMA file: all that was kept."""
+    origin = entry.origin
+    if origin is None or origin.provider != NAME:
+        return None
+    return reproduce(_written(_said(entry, ""), bank), _kept(origin))
+
+
+def _kept(origin: Origin) -> Row:
+    return {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
 
 
 def without_embedding(entry: Entry) -> Entry:

@@ -7,11 +7,13 @@ for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astr
 
 import json
 from collections.abc import Iterator
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, cast
+
+import msgspec
 
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
-from satchel.formats._ama.member import Members, holdable, line_of
+from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of
 from satchel.formats._ama.order import Order, in_order
 from satchel.formats._ama.rows import (
     NAME,
@@ -35,6 +37,7 @@ from satchel.seal.encoding.carry import restore
 from satchel.seal.records import Sealed
 
 _WRITER = "satchel"
+_LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 
 
@@ -201,9 +204,10 @@ def _header(records: RecordSet, container: Row, writing: Writing) -> Row:
 def _refer(records: RecordSet) -> bool:
     """Tell whether memories name others by their ids, which then have to come back."""
     return any(
-        b'_ids":[' in one.body and not {"parent_ids", "source_event_ids"}.isdisjoint(one.value)
-        for kind in COMPONENTS
-        for one in records.of(kind)
+        _LINK in line and not _LINKS.isdisjoint(msgspec.json.decode(line))
+        for batch in records.body.batches()
+        if batch.section in COMPONENTS and _LINK in batch.text
+        for line in batch.lines
     )
 
 
@@ -219,10 +223,22 @@ class _Lines:
     def of(self, records: Iterator[Sealed]) -> Iterator[Row]:
         """Yield the line of each record."""
         for record in records:
-            entry: Any = record.model
-            for name in record.unknown:
-                self._writing.report.lost(name, "no member of ours", example=record.id)
-            yield line_of(record, self._wanted(entry), self._bank, nonce=self._nonce)
+            line = exact_line_of(record, self._bank) if self._goes_whole(record) else None
+            yield self._careful(record) if line is None else line
+
+    def _goes_whole(self, record: Sealed) -> bool:
+        """Tell whether nothing in a record is to be left out of its line, and nothing added."""
+        return not (
+            self._nonce
+            or (not self._writing.embeddings and b'"embedding":' in record.body)
+            or (not self._writing.entities and b'"entities":' in record.body)
+        )
+
+    def _careful(self, record: Sealed) -> Row:
+        for name in record.unknown:
+            self._writing.report.lost(name, "no member of ours", example=record.id)
+        entry = self._wanted(cast("Entry", record.model))
+        return line_of(record, entry, self._bank, nonce=self._nonce)
 
     def _wanted(self, entry: Entry) -> Entry:
         if not self._writing.embeddings and has_embedding(entry):
@@ -247,7 +263,11 @@ def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:
 
 
 def _json(value: Row) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    try:
+        return msgspec.json.encode(value) + b"\n"
+    except OverflowError:  # an integer of more than 64 bits
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode() + b"\n"
 
 
 FORMAT = Ama()
