@@ -91,13 +91,18 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
     kept = _kept(origin)
     if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
         del kept[EMBEDDING]  # it is of another text, or nobody knows of which
-    row = reproduce(written, kept)
-    try:
-        again = _mapped(row, bank)
-    except MalformedError:
-        return written
+    again = _mapped_of(written, kept, bank)
     stale = {name for name, part in said.items() if part != again[name]}
-    return reproduce(written, {k: v for k, v in kept.items() if k not in stale}) if stale else row
+    return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
+
+
+def _mapped_of(written: Row, kept: Row, bank: str) -> Row:
+    """Return what a line says with all that was kept; what has the wrong type is taken away."""
+    while True:
+        try:
+            return _mapped(reproduce(written, kept), bank)
+        except MalformedError as error:
+            del kept[str(error.field).partition("/")[0]]
 
 
 def likely_row_of(entry: Entry, bank: str) -> Row | None:
@@ -217,7 +222,8 @@ def _check_embedding(value: Any) -> None:
 def _is_number(part: Any) -> bool:
     if type(part) is dict:
         return len(part) == 1 and next(iter(part)) in ("$int", "$float")
-    return type(part) is float or type(part) is int
+    # Strict writers have null for what is not a number.
+    return type(part) is float or type(part) is int or part is None
 
 
 # -- writing -------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ member that it does not know; the header's count must be that of the lines. What
 for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, cast
 
@@ -38,6 +37,9 @@ from satchel.seal.records import Sealed
 
 _WRITER = "satchel"
 _LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
+_BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
+"""What some readers take for the end of a line."""
+
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 
 
@@ -263,11 +265,11 @@ def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:
 
 
 def _json(value: Row) -> bytes:
-    try:
-        return msgspec.json.encode(value) + b"\n"
-    except OverflowError:  # an integer of more than 64 bits
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode() + b"\n"
+    line = msgspec.json.encode(value)
+    for sign, escaped in _BREAKS:
+        if sign in line:
+            line = line.replace(sign, escaped)
+    return line + b"\n"
 
 
 FORMAT = Ama()
