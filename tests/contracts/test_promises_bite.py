@@ -364,6 +364,7 @@ def test_a_trait_that_is_off_is_the_only_way_to_skip() -> None:
         "test_plain_text_survives",
         "test_what_it_claims_to_hold_survives",
         "test_what_it_cannot_hold_is_reported",
+        "test_records_come_back_under_their_ids",
         "test_the_same_memory_gives_the_same_bytes",
         "test_it_streams_if_it_says_so",
         "test_a_failing_write_leaves_the_target_as_it_was",

@@ -40,7 +40,7 @@ class Traits:
     """Whether its records carry ids and signatures, and must be verified before they are used."""
 
     keeps_ids: bool = False
-    """Whether a record may come back from it under the id it had, though nobody vouches for it."""
+    """Whether records come back from it under the ids they had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from satchel.disk.reading import reading
-from satchel.disk.writing import writing
+from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.seal.artifact.body import Progress
 
 HEAD_BYTES = 4096
@@ -89,5 +89,6 @@ class Target:
         Raises:
             TargetError: If it cannot be written.
         """
-        with writing(self.path, overwrite=self.overwrite) as stream:
+        # It is somebody's memory: for its owner only, until he says otherwise.
+        with writing(self.path, overwrite=self.overwrite, mode=PRIVATE_FILE) as stream:
             yield stream
