@@ -13,7 +13,7 @@ from satchel.actions.converting import ConvertOptions, convert
 from satchel.actions.moving.comparing import compare
 from satchel.actions.moving.exporting import Export, ExportOptions, export, selection
 from satchel.actions.opened import opened_bank
-from satchel.errors import ConflictError, EmptyInputError, MalformedError
+from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Entity
 from satchel.transfer.incoming.plan import OnConflict
@@ -184,3 +184,36 @@ def test_a_failing_export_leaves_the_old_archive_as_it_was(tmp_path: Path) -> No
         "in.ama.jsonl",
         "out.ama.jsonl",
     }
+
+
+def test_long_and_alike_and_blank_memories_arrive_one_by_one_as_they_are(tmp_path: Path) -> None:
+    """Astrocyte splits the first, drops most of the second as duplicates, and skips the third."""
+    rows = [memory("long", "A sentence about bees. " * 2000)]
+    rows += [memory(f"alike-{n}", f"The hive number {n} was moved to the roof.") for n in range(5)]
+    rows += [memory("blank", "  \r\n "), memory("empty", "")]
+    bring(archive(tmp_path / "in.ama.jsonl", *rows))
+    assert texts() == [row["text"] for row in rows]
+    _out(tmp_path / "out.ama.jsonl")
+    assert lines(tmp_path / "out.ama.jsonl")[1:] == rows
+
+
+def test_an_export_makes_no_folders_and_invents_no_times(tmp_path: Path) -> None:
+    """A folder that is not there is an error; a memory without an event time has none after."""
+    bring(archive(tmp_path / "in.ama.jsonl", memory()))
+    with pytest.raises(TargetError):
+        _out(tmp_path / "none" / "out.ama.jsonl")
+    assert not (tmp_path / "none").exists()
+    _out(tmp_path / "out.ama.jsonl")
+    assert lines(tmp_path / "out.ama.jsonl")[1] == memory()
+
+
+def test_a_memory_that_was_changed_here_is_written_as_it_is_now(tmp_path: Path) -> None:
+    """What its source said is not put back over it: no old text, time or embedding."""
+    bring(archive(tmp_path / "in.ama.jsonl", {**_ROWS[0], "created_at": "2026-01-01", "x": 1}))
+    with Satchel.open(bank="b") as store:
+        (there,) = store.bank().list()
+        store.bank().update(there.id, "Noor keeps goats.", tags=["goats"])
+    _out(tmp_path / "out.ama.jsonl", embeddings=True)
+    row = lines(tmp_path / "out.ama.jsonl")[1]
+    assert (row["id"], row["text"], row["tags"]) == ("m-1", "Noor keeps goats.", ["goats"])
+    assert (row["x"], row.get("embedding")) == (1, None)
