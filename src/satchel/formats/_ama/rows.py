@@ -278,12 +278,14 @@ def _system(sources: tuple[Evidence, ...]) -> str | None:
 
 
 def _entity_row(entity: Entity) -> Row:
-    row: Row = {"name": entity.name}
-    if entity.entity_type is not None:
-        row["entity_type"] = entity.entity_type
-    if entity.aliases:
-        row["aliases"] = [*entity.aliases]
-    return row
+    """Return an entity with all three members that the format gives it, where they are known."""
+    if entity.entity_type is None:
+        return {"name": entity.name, "aliases": [*entity.aliases]}
+    return {
+        "name": entity.name,
+        "entity_type": entity.entity_type,
+        "aliases": [*entity.aliases],
+    }
 
 
 def _iso(text: str | None) -> str | None:
