@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from satchel.errors import InputError
+from satchel.errors import InputError, UnreadableError
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.place import Place, Target
@@ -84,9 +84,9 @@ class Reading:
         """Leave a bad record out.
 
         Raises:
-            InputError: The error, unless bad records are left out.
+            InputError: The error, unless bad records are left out; always if the disk failed.
         """
-        if not self.skip_bad:
+        if not self.skip_bad or isinstance(error, UnreadableError):
             raise error
         self.report.refuse(error)
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UnreadableError
 from satchel.formats._sniffing import BOM
 from satchel.formats._unpacking import Unpacked
 from satchel.seal.encoding.carry import restore
@@ -175,9 +175,12 @@ class _Lines:
         """Go to the next bytes; tell whether there are any."""
         try:
             self._chunk, self._at = self._source.read(), 0
-        except (InputError, OSError):
+        except InputError:
             self._ended = self.broken = True
             raise
+        except OSError as error:
+            self._ended = self.broken = True
+            raise UnreadableError(f"reading failed: {error.strerror}") from error
         self._ended = not self._chunk
         return not self._ended
 
