@@ -217,3 +217,45 @@ _TEXT = (
     "long urgent optional shared private draft final"
 )
 _WORDS = _TEXT.split()
+
+
+_FACTS = ("world", "experience", "observation")
+
+
+def ama_records(count: int, seed: int = 13) -> Iterator[dict[str, Any]]:
+    """Yield memories as an Astrocyte archive has them, about 450 bytes each.
+
+    Args:
+        count: How many.
+        seed: Of the chance in them.
+    """
+    chance = random.Random(seed)  # noqa: S311
+    for index in range(count):
+        made = _START + timedelta(seconds=61 * index)
+        yield {
+            "id": f"{chance.getrandbits(64):016x}",
+            "text": f"Fact {index}: {_words(chance, 22)}.",
+            "fact_type": _FACTS[chance.randrange(3)],
+            "tags": ["bench", chance.choice(_KINDS)],
+            "metadata": {"i": index, "channel": "チャット", "sure": chance.randrange(100) / 100},
+            "occurred_at": made.isoformat(),
+            "created_at": (made + timedelta(seconds=5)).isoformat(),
+            "source": "bench",
+            "bank_id": "bank",
+            "entities": [{"name": chance.choice(_USERS), "entity_type": "PERSON", "aliases": []}],
+        }
+
+
+def write_ama(path: Path, count: int) -> Path:
+    """Write an archive of ``count`` memories, and return its path."""
+    header = {
+        "_ama_version": 1,
+        "bank_id": "bank",
+        "exported_at": "2026-03-01T09:30:00Z",
+        "provider": "benchmark",
+        "memory_count": count,
+    }
+    with path.open("w", encoding="utf-8") as sink:
+        for row in (header, *ama_records(count)):
+            sink.write(json.dumps(row) + "\n")
+    return path

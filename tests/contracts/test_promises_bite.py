@@ -198,6 +198,12 @@ class _Boastful(_Silent):
     info = _traits(components=frozenset(Component))
 
 
+class _Renaming(Mem0):
+    """Says that ids come back, and gives new ones."""
+
+    info = _traits(keeps_ids=True)
+
+
 class _Fickle(Mem0):
     """Writes something new each time."""
 
@@ -285,6 +291,7 @@ _SABOTEURS: dict[str, Iterable[type[Mem0]]] = {
     "test_plain_text_survives": [_Tidy],
     "test_what_it_claims_to_hold_survives": [_Scopeless, _Adding, _Silent],
     "test_what_it_cannot_hold_is_reported": [_Silent, _Boastful],
+    "test_records_come_back_under_their_ids": [_Renaming],
     "test_the_same_memory_gives_the_same_bytes": [_Fickle],
     "test_it_streams_if_it_says_so": [_Greedy],
     "test_reading_depends_on_the_file_alone": [_Dating, _Numbering, _Local],
@@ -357,6 +364,7 @@ def test_a_trait_that_is_off_is_the_only_way_to_skip() -> None:
         "test_plain_text_survives",
         "test_what_it_claims_to_hold_survives",
         "test_what_it_cannot_hold_is_reported",
+        "test_records_come_back_under_their_ids",
         "test_the_same_memory_gives_the_same_bytes",
         "test_it_streams_if_it_says_so",
         "test_a_failing_write_leaves_the_target_as_it_was",

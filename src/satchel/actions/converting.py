@@ -25,7 +25,7 @@ from satchel.ports.format import Format, Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
-from satchel.ports.report import Loss, Report
+from satchel.ports.report import Loss, Refused, Report
 from satchel.ports.taking import taken
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
@@ -64,6 +64,9 @@ class ConvertOptions:
     """Signs a new artifact; None writes it unsigned."""
 
     overwrite: bool = False
+    skip_bad: bool = False
+    """Leave out records that are malformed or too large, and count and name them."""
+
     fail_on_loss: bool = False
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
     """Verdicts on a sealed input that are put up with."""
@@ -90,6 +93,9 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     losses: list[Loss]
     notes: list[str]
+    refused: list[Refused] = []
+    """Bad records that were left out, with their places; the first thousand."""
+
     same_seal: bool = False
     """Whether the statement and its signatures were kept."""
 
@@ -177,6 +183,7 @@ def _converted(
         records=counts,
         losses=[*report.losses.values(), *writing_report.losses.values()],
         notes=[*report.notes, *writing_report.notes],
+        refused=report.refused,
         same_seal=keep,
         source_outcome=verdict.outcome.value if verdict else None,
         signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
@@ -223,11 +230,12 @@ def _records(
             yield records, verdict, True
         return
     with ArtifactBuilder() as builder:
-        reading = Reading(limits=limits, report=report)
+        reading = Reading(limits=limits, report=report, skip_bad=asked.skip_bad)
         for record in taken(reader, place, reading):
             builder.add(record)
         if builder.records == 0:
-            raise EmptyInputError("there is no memory in this file", file=place.name)
+            hint = report.first_refused
+            raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers
         yield RecordSet(*builder.finish(limits)), verdict, deep

@@ -40,7 +40,7 @@ def convert(
         source: What to read; its format is recognised.
         output: What to write; the format follows from the name, or ``to``.
         **options: ``from_``, ``to``, ``profile``, ``key_name``, ``passphrase``, ``sign``,
-            ``overwrite``, ``fail_on_loss``, ``unsafe_accept``, ``trusted_keys``.
+            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``unsafe_accept``, ``trusted_keys``.
 
     Returns:
         What was read, written, lost, and how the output verified when it was read back.
@@ -65,6 +65,7 @@ def convert(
             profile=options.get("profile"),
             key=key,
             overwrite=options.get("overwrite", False),
+            skip_bad=options.get("skip_bad", False),
             fail_on_loss=options.get("fail_on_loss", False),
             unsafe_accept=accepted,
             trusted_keys=tuple(options.get("trusted_keys", ())),

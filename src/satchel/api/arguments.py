@@ -53,6 +53,9 @@ class ConvertArguments(TypedDict, total=False):
     """False leaves a new artifact unsigned."""
 
     overwrite: bool
+    skip_bad: bool
+    """Leave out records that are malformed or too large, and count and name them."""
+
     fail_on_loss: bool
     """Write nothing when something would be lost."""
 
@@ -251,6 +254,9 @@ class ImportArguments(TypedDict, total=False):
 
     dry_run: bool
     scrub_secrets: bool
+    skip_bad: bool
+    """Leave out records that are malformed or too large, and count and name them."""
+
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]
 

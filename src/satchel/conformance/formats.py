@@ -275,6 +275,17 @@ def test_what_it_cannot_hold_is_reported(subject: Subject) -> None:
 
 
 @given(data=st.data())
+def test_records_come_back_under_their_ids(subject: Subject, data: st.DataObject) -> None:
+    """A format that keeps ids gives every entry back as the record it was, links included."""
+    subject.need("keeps_ids")
+    memory = data.draw(memories(subject.adapter.info.traits))
+    with sealed(memory) as records, subject.written(records) as (path, _):
+        before = Counter(record.id for record in records)
+
+        assert Counter(record.id for record in subject.take(path).records) == before
+
+
+@given(data=st.data())
 def test_the_same_memory_gives_the_same_bytes(subject: Subject, data: st.DataObject) -> None:
     """Writing twice gives identical bytes, also when other names and folders are used."""
     subject.need("writes")

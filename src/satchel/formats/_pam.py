@@ -12,7 +12,7 @@ from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.writing import compressing, sign_statement, write_artifact
 from satchel.seal.records import Sealed
 
-TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True)
+TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)
 """An artifact holds everything, and is verified before it is read."""
 
 SPEC = "docs/spec/3-artifact.md"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from satchel.errors import InputError, UnreadableError
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.place import Place, Target
@@ -37,6 +38,9 @@ class Traits:
 
     sealed: bool = False
     """Whether its records carry ids and signatures, and must be verified before they are used."""
+
+    keeps_ids: bool = False
+    """Whether records come back from it under the ids they had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,22 @@ class Reading:
 
     line: Callable[[], int | None] = lambda: None
     """Set by the reader, where the input has lines: tells on which the last record starts."""
+
+    by_line: bool = False
+    """Set by the reader, where each record is a line and ``line`` is told at no cost."""
+
+    skip_bad: bool = False
+    """Whether bad records are left out, counted, instead of being an error."""
+
+    def refuse(self, error: InputError) -> None:
+        """Leave a bad record out.
+
+        Raises:
+            InputError: The error, unless bad records are left out; always if the disk failed.
+        """
+        if not self.skip_bad or isinstance(error, UnreadableError):
+            raise error
+        self.report.refuse(error)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass, field
 
+from satchel.errors import InputError
+
 _EXAMPLES = 3
+_PLACES = 1000
+_BAD = {
+    "input.malformed": "malformed",
+    "input.limit": "over a bound",
+    "value.refused": "holds what no record can",
+}
 
 
 @dataclass(slots=True)
@@ -19,11 +27,25 @@ class Loss:
 
 
 @dataclass(slots=True)
+class Refused:
+    """A record that could not be taken in, and was left out."""
+
+    line: int | None
+    field: str | None
+    code: str
+    """Of the error that it would have been."""
+
+    message: str
+
+
+@dataclass(slots=True)
 class Report:
     """What a reader or writer tells about its work."""
 
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    """The first thousand that were left out; ``losses`` counts all."""
 
     def lost(self, name: str, reason: str, *, example: str = "", count: int = 1) -> None:
         """Count something that was left behind.
@@ -38,6 +60,29 @@ class Report:
         loss.count += count
         if example and len(loss.examples) < _EXAMPLES:
             loss.examples.append(example)
+
+    def refuse(self, error: InputError) -> None:
+        """Count a record that was left out because it is bad."""
+        place = ", ".join(
+            part
+            for part in (
+                f"line {error.line}" if error.line is not None else "",
+                f"field {error.field}" if error.field else "",
+            )
+            if part
+        )
+        self.lost("record", _BAD.get(error.code, error.code), example=place)
+        if len(self.refused) < _PLACES:
+            self.refused.append(Refused(error.line, error.field, error.code, error.message))
+
+    @property
+    def first_refused(self) -> str | None:
+        """Say what was wrong with the first record that was left out, where any was."""
+        if not self.refused:
+            return None
+        one = self.refused[0]
+        where = f"line {one.line}" if one.line is not None else f"record {one.field}"
+        return f"What there is was left out as bad, the first at {where}: {one.message}."
 
     def note(self, text: str) -> None:
         """Say something worth knowing that is no loss."""

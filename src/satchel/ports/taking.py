@@ -8,8 +8,9 @@ from satchel.errors import InputError
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
+from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
-from satchel.seal.sealing import Nonces, random_nonce
+from satchel.seal.sealing import Nonces, random_nonce, seal
 from satchel.seal.sealing_batches import seal_many
 
 _FIRST, _MOST = 8, 256
@@ -29,7 +30,7 @@ def taken(
 
     Raises:
         InputError: If a record has no canonical form or is over a bound; names file and line, and
-            the record, counted from 0.
+            the record, counted from 0. With ``reading.skip_bad`` it is counted in the report.
     """
     return (record for record, _ in drawn(adapter, place, reading, nonces=nonces))
 
@@ -57,35 +58,68 @@ def drawn(
         InputError: As ``taken``.
     """
     number = 0
-    for items in _together(adapter.read(place, reading)):
+    for items, lines in _together(adapter.read(place, reading), reading):
         drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
         if through is not None:
             drafts = through(drafts)
-        made = zip(seal_many(drafts, nonces=nonces, limits=reading.limits), drafts, strict=True)
-        for item in items:
+        made = _Made(drafts, nonces, reading.limits)
+        for item, line in zip(items, lines, strict=True):
             try:
-                found = (item, item.model) if isinstance(item, Sealed) else next(made)
+                found = (item, item.model) if isinstance(item, Sealed) else made.next()
             except InputError as error:
                 error.field = f"{number}/{error.field}" if error.field else str(number)
-                line = _line_of(number, adapter, place, reading)
-                raise error.located(file=place.name, line=line) from None
-            yield found
+                error.located(file=place.name, line=line)
+                if error.line is None and not reading.skip_bad:
+                    error.located(line=_line_of(number, adapter, place, reading))
+                reading.refuse(error)
+            else:
+                yield found
             number += 1
 
 
-def _together(items: Iterator[Model | Sealed]) -> Iterator[list[Model | Sealed]]:
-    """Yield what a reader gives, some at a time; its error comes after what came before it."""
+class _Made:
+    """Drafts that are sealed together; behind one that is refused, each by itself."""
+
+    def __init__(self, drafts: Sequence[Model], nonces: Nonces, limits: Limits) -> None:
+        self._drafts = drafts
+        self._nonces = nonces
+        self._limits = limits
+        self._together = seal_many(drafts, nonces=nonces, limits=limits)
+        self._place = 0
+        self._alone = False
+
+    def next(self) -> tuple[Sealed, Model]:
+        """Return the next record and its draft, or raise; then the one behind it."""
+        draft = self._drafts[self._place]
+        self._place += 1
+        if self._alone:
+            return seal(draft, nonces=self._nonces, limits=self._limits), draft
+        try:
+            return next(self._together), draft
+        except InputError:
+            self._alone = True
+            raise
+
+
+def _together(
+    items: Iterator[Model | Sealed], reading: Reading
+) -> Iterator[tuple[list[Model | Sealed], list[int | None]]]:
+    """Yield what a reader gives, some at a time; its error comes after what came before it.
+
+    With it come the lines of it, where the reader knows them.
+    """
     size, problem = _FIRST, None
     while problem is None:
-        some = list[Model | Sealed]()
+        some, lines = list[Model | Sealed](), list[int | None]()
         try:
             for item in islice(items, size):
                 some.append(item)
+                lines.append(reading.line() if reading.by_line else None)
         except InputError as error:
             problem = error
         if not some and problem is None:
             return
-        yield some
+        yield some, lines
         size = min(_MOST, 2 * size)
     raise problem
 

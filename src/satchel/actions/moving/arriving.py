@@ -62,8 +62,12 @@ class Arriving:
         self.digest, self.size = digest_of(file)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
-        self.report = Report()
-        self.reading = Reading(limits=settings.options.limits, report=self.report)
+        self.skip_bad = False
+        """Whether bad records are left out and counted."""
+
+        self.reading = Reading()
+        """Of the last time that the records were read."""
+
         self.verdict: Verification | None = None
         """The verdict on a sealed input."""
 
@@ -114,6 +118,8 @@ class Arriving:
             InputError: If a record cannot be taken in, naming file, line and record.
         """
         self.screening = Screening(scrub=self._scrub)
+        limits = self._settings.options.limits
+        self.reading = Reading(limits=limits, skip_bad=self.skip_bad)  # nothing is counted twice
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.file, self.reading.limits) as found:
                 for record in found:
@@ -149,6 +155,17 @@ class Arriving:
             signer=self._signer,
             trust=self._trust,
         )
+
+    @property
+    def report(self) -> Report:
+        """What was found out when it was read last."""
+        return self.reading.report
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether its records may be in a bank already, under the ids they come with."""
+        traits = formats[self.format].info.traits
+        return traits.sealed or traits.keeps_ids
 
     def _is_own(self, key: str) -> bool:
         return any(one.key == key and one.own for one in self._settings.registry.listed())

@@ -22,7 +22,7 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.ports.report import Loss
+from satchel.ports.report import Loss, Refused
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
@@ -56,6 +56,9 @@ class ImportOptions:
 
     scrub_secrets: bool = False
     """Replace secrets by tokens; otherwise they are only counted."""
+
+    skip_bad: bool = False
+    """Leave out records that are malformed or too large, and count and name them."""
 
     dry_run: bool = False
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
@@ -100,6 +103,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     banks: list[BankImported]
     losses: list[Loss]
     notes: list[str]
+    refused: list[Refused] = []
+    """Bad records that were left out, with their places; the first thousand."""
+
     secrets: dict[str, int] = {}
     """What looks like keys, tokens, passwords and cards, by kind."""
 
@@ -152,6 +158,7 @@ def import_file(
         name = "standard input" if source is None else str(source)
         scrub, tell = asked.scrub_secrets, asked.on_reading
         arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
+        arriving.skip_bad = asked.skip_bad
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -174,6 +181,7 @@ def import_file(
         banks=list(work.banks.values()),
         losses=list(arriving.report.losses.values()),
         notes=arriving.report.notes,
+        refused=arriving.report.refused,
         secrets=arriving.screening.found,
         secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
@@ -203,12 +211,13 @@ class _Work:
         self._wanted = wanted
         self._asked = asked
         self._rules = Rules(
-            on_conflict=asked.on_conflict, mirror=asked.mirror, sealed=arriving.is_sealed
+            on_conflict=asked.on_conflict, mirror=asked.mirror, keeps_ids=arriving.keeps_ids
         )
         self._plans: dict[str, Plan] = {}
         self._open: dict[str, OpenBank] = {}
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
         self._words = " ".join(map(str, (*words, asked.scrub_secrets)))
+        self._words += " skip bad" if asked.skip_bad else ""
         self._journal = new_journal(self._words)
         self._begun: dict[str, Journal] = {}
 
@@ -226,7 +235,10 @@ class _Work:
             self._begun, self._journal = {}, new_journal(self._words)
             self._read()
         if not self._plans:
-            raise EmptyInputError("there is no memory in this file", file=self._arriving.name)
+            hint = self._arriving.report.first_refused
+            raise EmptyInputError(
+                "there is no memory in this file", file=self._arriving.name, hint=hint
+            )
 
     def _read(self) -> None:
         self._plans.clear()

@@ -1,15 +1,18 @@
 """Options that several commands share, and the owner's key that some of them need."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from satchel.actions.signing import signing_key
+from satchel.ports.report import Refused
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import message, state
+
+_SHOWN = 10
 
 
 class Acceptable(StrEnum):
@@ -40,6 +43,9 @@ Accept = Annotated[
     list[Acceptable] | None,
     typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
 ]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out bad records, and name them; exit status 1.")
+]
 SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]
 Unsigned = Annotated[bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
 AgentName = Annotated[
@@ -62,6 +68,15 @@ def owner_key(name: str | None) -> SigningKey:
     if made:
         message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
     return key
+
+
+def tell_refused(refused: Sequence[Refused]) -> None:
+    """Name the first bad records that were left out."""
+    for one in refused[:_SHOWN]:
+        place = f"line {one.line}" if one.line is not None else f"record {one.field}"
+        message(f"  {place}: {one.message}")
+    if len(refused) > _SHOWN:
+        message("  more of them: --json")
 
 
 def tell_secrets(found: Mapping[str, int], kept: int) -> None:

@@ -81,6 +81,20 @@ def export_command(
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
     scrub: Scrub = False,
+    entities: Annotated[
+        bool,
+        typer.Option(
+            "--include-entities/--no-include-entities",
+            help="Whether an AMA archive has the entities of memories.",
+        ),
+    ] = True,
+    embeddings: Annotated[
+        bool,
+        typer.Option(
+            "--include-embeddings/--no-include-embeddings",
+            help="Whether an AMA archive has the embeddings that memories came with.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
     ] = False,
@@ -115,6 +129,8 @@ def export_command(
             overwrite=force,
             fail_on_loss=fail_on_loss,
             scrub_secrets=scrub,
+            entities=entities,
+            embeddings=embeddings,
             dry_run=dry_run,
             source_agent=SourceAgent(name=agent) if agent else None,
             progress=None if tell is None else lambda done, total, _: tell(done, total),

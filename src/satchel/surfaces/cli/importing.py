@@ -27,7 +27,9 @@ from satchel.surfaces.cli._options import (
     Json,
     Owner,
     Scrub,
+    SkipBad,
     owner_key,
+    tell_refused,
     tell_secrets,
 )
 from satchel.transfer.incoming.plan import OnConflict
@@ -70,6 +72,7 @@ def import_command(
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
     scrub: Scrub = False,
+    skip_bad: SkipBad = False,
     dry_run: DryRun = False,
     accept: Accept = None,
     trusted: Annotated[
@@ -103,6 +106,7 @@ def import_command(
                 on_conflict=on_conflict,
                 mirror=mirror,
                 scrub_secrets=scrub,
+                skip_bad=skip_bad,
                 dry_run=dry_run,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),
@@ -125,6 +129,7 @@ def _show(found: Imported) -> None:
         _show_bank(one)
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    tell_refused(found.refused)
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)

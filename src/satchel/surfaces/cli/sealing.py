@@ -42,7 +42,9 @@ from satchel.surfaces.cli._options import (
     Force,
     Json,
     SignWith,
+    SkipBad,
     Unsigned,
+    tell_refused,
 )
 
 Trusted = Annotated[
@@ -80,6 +82,7 @@ def convert_command(
     agent: AgentName = None,
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
+    skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> int:
     """Convert memory from one format to another.
@@ -101,6 +104,7 @@ def convert_command(
             key=None if unsigned else _key(sign_with, to, output, profile),
             overwrite=force,
             fail_on_loss=fail_on_loss,
+            skip_bad=skip_bad,
             unsafe_accept=frozenset(Outcome(found.value) for found in accept or ()),
             source_agent=SourceAgent(name=agent) if agent else None,
             trusted_keys=tuple(trusted or ()),
@@ -176,6 +180,7 @@ def _show_conversion(done: Conversion) -> None:
         for loss in done.losses:
             where = f" (such as {loss.examples[0]})" if loss.examples else ""
             message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+    tell_refused(done.refused)
 
 
 def inspect_command(

@@ -89,7 +89,7 @@ class Rules:
     mirror: bool = False
     """Whether the bank is to lose what the source has lost; other versions overwrite then."""
 
-    sealed: bool = False
+    keeps_ids: bool = False
     """Whether the records come with their ids, so that they may be here already."""
 
     going_on: str = ""
@@ -119,7 +119,7 @@ class Plan:
         self.done = Planned()
         self.known = Known(view)
         self._view = view
-        self._sealed = rules.sealed
+        self._keeps_ids = rules.keeps_ids
         self._mode = rules.mode
         self._mirror = rules.mirror
         self._nonces = nonces
@@ -293,7 +293,7 @@ class Plan:
 
     def _here(self, ids: list[str]) -> dict[str, Row]:
         """Return the rows that the bank has of some ids."""
-        if not self._sealed or self._view is None:
+        if not self._keeps_ids or self._view is None:
             return {}
         return {name: logged.row for name, logged in self._view.get(ids).items()}
 
@@ -335,7 +335,7 @@ def owner_of(row: Row) -> Owner:
 
 def _pending(view: View, rules: Rules) -> Iterator[str]:
     """Yield the ids that other imports brought and that are not visible yet."""
-    for one in view.imports() if rules.sealed else ():
+    for one in view.imports() if rules.keeps_ids else ():
         if not one.complete and not one.undone and one.source != rules.going_on:
             yield from (logged.record.id for logged in view.pending(one.source))
 

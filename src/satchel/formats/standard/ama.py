@@ -1,0 +1,276 @@
+"""Astrocyte Memory Archive (AMA), version 1: a header line, then one memory a line.
+
+The reader keeps what Astrocyte's own loses: ids, fact types, times, entities, embeddings and every
+member that it does not know; the header's count must be that of the lines. What AMA has no place
+for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
+"""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, ClassVar, cast
+
+import msgspec
+
+from satchel.errors import EmptyInputError, InputError
+from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
+from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of
+from satchel.formats._ama.order import Order, in_order
+from satchel.formats._ama.rows import (
+    NAME,
+    SATCHEL,
+    has_embedding,
+    without_embedding,
+    without_entities,
+)
+from satchel.formats._sniffing import members, unpacked
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.memory.times import now
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.artifact.sections import COMPONENTS, TYPED_SECTIONS
+from satchel.seal.artifact.writing import compressing
+from satchel.seal.encoding.carry import restore
+from satchel.seal.records import Sealed
+
+_WRITER = "satchel"
+_LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
+_BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
+"""What some readers take for the end of a line."""
+
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+
+
+class Ama:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Astrocyte Memory Archive (AMA) 1",
+        suffixes=(".ama.jsonl",),
+        spec="Astrocyte memory portability, section 2; astrocyte 0.22.0",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset(Component), exact=True, streams=True, keeps_ids=True),
+        lost_on_writing=(
+            "Edges, graph nodes, sessions, files and every other record that is not an entry. "
+            "What Astrocyte has no member for comes back from `_satchel`, but not from Astrocyte."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        first = unpacked(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        return any(path == (VERSION.encode(),) for path, _ in members(first))
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with place.open() as stream:
+            archive = Archive(stream, place.name, reading.limits)
+            reading.line = lambda: archive.line
+            reading.by_line = True
+            reading.container["header"] = archive.header_row
+            found = _Found(archive)
+            while (row := _next(archive, reading)) is not None:
+                try:
+                    entry = found.entry_of(row)
+                except InputError as error:
+                    reading.refuse(error.located(file=place.name, line=archive.line))  # type: ignore[arg-type]
+                else:
+                    yield entry
+            if archive.count == archive.header.memory_count == 0:
+                raise EmptyInputError("there is no memory in this file", file=place.name)
+            found.tell(reading)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        for section, count in records.counts.items():
+            kind = TYPED_SECTIONS.get(section, section)
+            if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
+                report.lost(kind, "an archive holds memories only", count=count)
+        container = _container(records, report)
+        header = _header(records, container, writing)
+        lines = _Lines(header["bank_id"], writing, nonce=_refer(records))
+        with target.open() as sink:
+            if writing.compress:
+                with compressing(sink) as packed:
+                    _write(packed, header, lines.of(in_order(records, container)))
+            else:
+                _write(sink, header, lines.of(in_order(records, container)))
+        lines.tell(report)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def _next(archive: Archive, reading: Reading) -> Row | None:
+    """Return the next line that is JSON; at the end, hold the header's count against the lines."""
+    while True:
+        try:
+            row = archive.read()
+        except InputError as error:
+            reading.refuse(error)
+        else:
+            if row is None:
+                _judge_count(archive, reading)
+            return row
+
+
+def _judge_count(archive: Archive, reading: Reading) -> None:
+    problem = archive.count_problem()
+    if problem is None:
+        return
+    if not reading.skip_bad:
+        raise problem
+    missing = archive.header.memory_count - archive.count
+    if missing > 0:
+        reading.report.lost("record", "the header counts it, and it is not there", count=missing)
+    else:
+        reading.report.note(problem.message)
+
+
+class _Found:
+    """Turns lines into entries, and remembers what there is to say about them at the end."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._bank = archive.header.bank_id
+        self._members = Members(self._bank)
+        self._model = _model_of(archive.header.extra)
+        self._order = Order()
+        self._embeddings = 0
+        self._times = 0
+
+    def entry_of(self, row: Row) -> Entry:
+        """Return a line as an entry."""
+        entry = self._members.entry_of(row)
+        self._order.add(entry)
+        self._embeddings += has_embedding(entry)
+        for name in ("occurred_at", "created_at"):
+            self._times += bool(row.get(name)) and getattr(entry, name) is None
+        return entry
+
+    def tell(self, reading: Reading) -> None:
+        """Say what was found."""
+        self._order.keep(reading)
+        report = reading.report
+        if self._members.unbelieved:
+            reason = "it does not fit the rest of its line"
+            report.lost(SATCHEL, reason, count=self._members.unbelieved)
+        if self._embeddings and self._model is None:
+            report.note(
+                f"{self._embeddings} embeddings are kept to be written back; the file does not say"
+                " which model made them, so recall makes its own"
+            )
+        elif self._embeddings:
+            report.note(
+                f"{self._embeddings} embeddings of {self._model} are kept with the memories"
+            )
+        if self._times:
+            report.note(f"{self._times} times name no exact moment; they are kept as written")
+
+
+def _model_of(extra: dict[str, Any]) -> str | None:
+    """Return the model that made the embeddings, where the header says it."""
+    ours = extra.get(SATCHEL)
+    model = ours.get("embedding_model") if isinstance(ours, dict) else None
+    return model if isinstance(model, str) else None
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _container(records: RecordSet, report: Report) -> Row:
+    """Return what was around the records, when one archive was the only one."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    if len(found) > 1:
+        report.note("the memories of several archives get a header of their own")
+        return {}
+    return dict(found[0].get("container", {})) if found else {}
+
+
+def _header(records: RecordSet, container: Row, writing: Writing) -> Row:
+    """Return the first line: as it was found, where an archive is only converted."""
+    there = container.get("header")
+    header = holdable(restore(there)) if isinstance(there, dict) else {}
+    # A file of a bank as it is now is not the one that was imported.
+    found = {} if writing.bank is not None else header
+    made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
+    known = {
+        VERSION: 1,
+        "bank_id": header.get("bank_id", writing.bank or _WRITER),
+        "exported_at": found.get("exported_at", made),
+        "provider": found.get("provider", _WRITER),
+        "memory_count": sum(records.count(kind) for kind in COMPONENTS),
+    }
+    return {**known, **{name: part for name, part in header.items() if name not in HEADER}}
+
+
+def _refer(records: RecordSet) -> bool:
+    """Tell whether memories name others by their ids, which then have to come back."""
+    return any(
+        _LINK in line and not _LINKS.isdisjoint(msgspec.json.decode(line))
+        for batch in records.body.batches()
+        if batch.section in COMPONENTS and _LINK in batch.text
+        for line in batch.lines
+    )
+
+
+class _Lines:
+    """Makes lines of records, and counts what is left out."""
+
+    def __init__(self, bank: str, writing: Writing, *, nonce: bool) -> None:
+        self._bank = bank
+        self._writing = writing
+        self._nonce = nonce
+        self._embeddings = self._entities = 0
+
+    def of(self, records: Iterator[Sealed]) -> Iterator[Row]:
+        """Yield the line of each record."""
+        for record in records:
+            line = exact_line_of(record, self._bank) if self._goes_whole(record) else None
+            yield self._careful(record) if line is None else line
+
+    def _goes_whole(self, record: Sealed) -> bool:
+        """Tell whether nothing in a record is to be left out of its line, and nothing added."""
+        return not (
+            self._nonce
+            or (not self._writing.embeddings and b'"embedding":' in record.body)
+            or (not self._writing.entities and b'"entities":' in record.body)
+        )
+
+    def _careful(self, record: Sealed) -> Row:
+        for name in record.unknown:
+            self._writing.report.lost(name, "no member of ours", example=record.id)
+        entry = self._wanted(cast("Entry", record.model))
+        return line_of(record, entry, self._bank, nonce=self._nonce)
+
+    def _wanted(self, entry: Entry) -> Entry:
+        if not self._writing.embeddings and has_embedding(entry):
+            self._embeddings += 1
+            entry = without_embedding(entry)
+        if not self._writing.entities and entry.entities:
+            self._entities += len(entry.entities)
+            entry = without_entities(entry)
+        return entry
+
+    def tell(self, report: Report) -> None:
+        """Say what was left out because nobody asked for it."""
+        if self._embeddings:
+            report.note(f"{self._embeddings} embeddings are left out: --include-embeddings")
+        if self._entities:
+            report.note(f"{self._entities} entities are left out: --include-entities")
+
+
+def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:
+    sink.write(_json(header))
+    sink.writelines(_json(line) for line in lines)
+
+
+def _json(value: Row) -> bytes:
+    line = msgspec.json.encode(value)
+    for sign, escaped in _BREAKS:
+        if sign in line:
+            line = line.replace(sign, escaped)
+    return line + b"\n"
+
+
+FORMAT = Ama()
+"""What the registry finds."""

@@ -1,0 +1,112 @@
+"""``satchel.ama``: the header and the memories of an archive, one by one."""
+
+import gzip
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from ama_kit import archive, memory
+
+from satchel.ama import AmaMemory, iter_ama_memories, read_ama_header
+from satchel.errors import (
+    EmptyInputError,
+    LimitError,
+    MalformedError,
+    PathRefusedError,
+    UnreadableError,
+    UsageError,
+)
+
+
+def test_the_header_is_a_value(tmp_path: Path) -> None:
+    """What Astrocyte does not know of it is there too."""
+    header = read_ama_header(
+        archive(tmp_path / "a.ama.jsonl", memory(), note=[2**70]), allow_uncontained=True
+    )
+    assert (header.version, header.bank_id, header.provider) == (1, "noor", "mem0")
+    assert (header.exported_at, header.memory_count) == ("2026-04-03T12:00:00Z", 1)
+    assert header.extra == {"note": [2**70]}
+
+
+def test_memories_come_as_they_are_asked_for(tmp_path: Path) -> None:
+    """A real iterator: the second is not read before it is wanted, however large the file is."""
+    first = memory(embedding=[0.5], more={"$int": "5"})
+    huge = b"x" * 50_000_000
+    path = archive(tmp_path / "a.ama.jsonl", first, b'{"id": "m-2"}', memory("m-3"), huge)
+    tracemalloc.start()
+    found = iter_ama_memories(path, allow_uncontained=True)
+    assert iter(found) is found
+    assert next(found) == AmaMemory(
+        id="m-1", text="Noor keeps bees.", embedding=[0.5], extra={"more": {"$int": "5"}}
+    )
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
+    with pytest.raises(MalformedError) as refusal:
+        next(found)
+    assert (refusal.value.line, refusal.value.field) == (3, "text")
+    assert next(found).id == "m-3"
+    found.close()
+    with pytest.raises(StopIteration):
+        next(found)
+
+
+def test_header_and_memories_are_of_the_same_file(tmp_path: Path) -> None:
+    """Opened once: what is laid in its place afterwards is not read (Astrocyte opens twice)."""
+    path = archive(tmp_path / "a.ama.jsonl", memory(text="ours"), bank_id="ours")
+    with iter_ama_memories(path, allow_uncontained=True) as found:
+        os.replace(archive(tmp_path / "b", memory(text="theirs"), bank_id="theirs"), path)  # noqa: PTH105
+        assert (found.header.bank_id, next(found).text) == ("ours", "ours")
+
+
+@pytest.mark.parametrize("counted", [0, 1, 3])
+def test_a_count_that_is_wrong_is_an_error_at_the_end(counted: int, tmp_path: Path) -> None:
+    """A program that goes through all of it hears of what is not there."""
+    path = archive(tmp_path / "a.ama.jsonl", memory(), memory("m-2"), memory_count=counted)
+    found = iter_ama_memories(path, allow_uncontained=True)
+    with pytest.raises(MalformedError, match="counts"):
+        list(found)
+    assert list(found) == []
+
+
+def test_an_empty_archive_has_no_memories(tmp_path: Path) -> None:
+    """That is no error, where nobody asked for them to be brought anywhere."""
+    path = archive(tmp_path / "a.ama.jsonl")
+    assert list(iter_ama_memories(path, allow_uncontained=True)) == []
+
+
+def test_compressed_archives_are_read(tmp_path: Path) -> None:
+    """As they come; nothing is unpacked anywhere."""
+    path = tmp_path / "a.ama.jsonl.gz"
+    path.write_bytes(gzip.compress(archive(tmp_path / "a", memory()).read_bytes()))
+    assert [one.id for one in iter_ama_memories(path, allow_uncontained=True)] == ["m-1"]
+
+
+def test_a_path_is_refused_until_the_caller_vouches_for_it(tmp_path: Path) -> None:
+    """Before anything is opened: the file may not even be there."""
+    for call in (read_ama_header, iter_ama_memories):
+        with pytest.raises(PathRefusedError):
+            call(tmp_path / "none")
+        with pytest.raises(UsageError):
+            call(tmp_path / "none", allowed_roots=[tmp_path], allow_uncontained=True)
+
+
+def test_what_is_no_archive_is_refused_at_once(tmp_path: Path) -> None:
+    """A pipe does not block, a folder and a missing file are named, an empty file is empty."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
+    (tmp_path / "long").write_bytes(b"x" * 2_000_000)
+    (tmp_path / "other").write_text('{"a": 1}\n')
+    kinds = {
+        "pipe": UnreadableError,
+        "none": UnreadableError,
+        "": UnreadableError,
+        "empty": EmptyInputError,
+        "long": LimitError,
+        "other": MalformedError,
+    }
+    for name, kind in kinds.items():
+        for call in (read_ama_header, iter_ama_memories):
+            with pytest.raises(kind) as refusal:
+                call(tmp_path / name, allow_uncontained=True)
+            assert refusal.value.file == str(tmp_path / name)

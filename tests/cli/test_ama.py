@@ -1,0 +1,48 @@
+"""AMA archives on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ama_kit import archive, lines, memory
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path: Path) -> None:
+    """Without the option, the first of them is an error, and nothing is imported."""
+    rows = [b"{" if number % 2 else memory(str(number)) for number in range(30)]
+    path = archive(tmp_path / "in.ama.jsonl", *rows)
+    refused = satchel("import", path, "--bank", "b", "--json")
+    assert (refused.status, refused.error["line"]) == (4, 3)
+    done = satchel("import", path, "--bank", "b", "--skip-bad")
+    assert done.status == 1
+    assert "15 new" in done.out
+    assert "lost: record, 15: malformed" in done.err
+    assert "line 3: not JSON" in done.err
+    assert "more of them: --json" in done.err
+    made = satchel("convert", path, tmp_path / "out.pam", "--skip-bad", "--json")
+    assert made.status == 1
+    assert [one["line"] for one in made.json["refused"]] == list(range(3, 32, 2))
+    shown = satchel("convert", path, tmp_path / "out2.pam", "--skip-bad")
+    assert "line 3: not JSON" in shown.err
+
+
+def test_what_an_export_is_to_include_is_said_in_words(satchel: Run, tmp_path: Path) -> None:
+    """Embeddings only when asked for, entities unless not; what stays behind is told."""
+    row = memory(embedding=[0.5], entities=[{"name": "Noor"}])
+    assert satchel("import", archive(tmp_path / "in.ama.jsonl", row), "--bank", "b").status == 0
+    for number, (options, members) in enumerate(
+        [
+            ((), {"entities"}),
+            (("--include-embeddings",), {"entities", "embedding"}),
+            (("--no-include-entities",), set()),
+        ]
+    ):
+        output = tmp_path / f"{number}.ama.jsonl"
+        done = satchel("export", "--bank", "b", "--output", output, *options)
+        assert done.status == 0
+        assert lines(output)[1].keys() - {"id", "text"} == members
+        assert ("embeddings are left out" in done.err) is ("embedding" not in members)
