@@ -6,7 +6,8 @@ from typing import Any
 
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
-from satchel.actions.moving.importing import Imported, ImportOptions, import_file
+from satchel.actions.moving.imported import Imported, ImportOptions
+from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank
 from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key

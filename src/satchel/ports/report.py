@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 _EXAMPLES = 3
+_REFUSALS = 100
 
 
 @dataclass(slots=True)
@@ -18,12 +19,34 @@ class Loss:
     """Up to three ids or names of records it happened to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that was not taken."""
+
+    place: str
+    """Where in the input, as a person finds it: ``line 7``, ``results/3``."""
+
+    reason: str
+
+
 @dataclass(slots=True)
 class Report:
     """What a reader or writer tells about its work."""
 
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    refused: int = 0
+    """How many records were not taken, where the others were taken all the same."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    """The first hundred of them."""
+
+    def begin(self) -> None:
+        """Forget everything; the same is going to be read again."""
+        self.losses.clear()
+        self.notes.clear()
+        self.refusals.clear()
+        self.refused = 0
 
     def lost(self, name: str, reason: str, *, example: str = "", count: int = 1) -> None:
         """Count something that was left behind.
@@ -38,6 +61,12 @@ class Report:
         loss.count += count
         if example and len(loss.examples) < _EXAMPLES:
             loss.examples.append(example)
+
+    def refuse(self, place: str, reason: str) -> None:
+        """Count a record that is not taken, while the others are."""
+        self.refused += 1
+        if len(self.refusals) < _REFUSALS:
+            self.refusals.append(Refusal(place, reason))
 
     def note(self, text: str) -> None:
         """Say something worth knowing that is no loss."""

@@ -13,6 +13,7 @@ from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
+from satchel.memory.times import now
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.records import opened_records
@@ -57,6 +58,7 @@ class Arriving:
         scrub: bool = False,
     ) -> None:
         self.name = name
+        self.began = now()
         self.digest, self.size = digest_of(path)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
@@ -112,6 +114,7 @@ class Arriving:
             InputError: If a record cannot be taken in, naming file, line and record.
         """
         self.screening = Screening(scrub=self._scrub)
+        self.report.begin()
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.path, self.reading.limits) as found:
                 for record in found:
@@ -120,6 +123,16 @@ class Arriving:
         else:
             adapter, through = formats[self.format], self.screening
             yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
+
+    @property
+    def kept_at(self) -> str | None:
+        """The file's path from anywhere; None for the standard input, or where it cannot be told.
+
+        So that whoever goes on with a killed import finds it again.
+        """
+        path = str(self._place.path.absolute())
+        is_text = path == path.encode("utf-8", "replace").decode()
+        return path if self.name == str(self._place.path) and is_text else None
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

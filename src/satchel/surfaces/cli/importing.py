@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.moving.importing import BankImported, Imported, ImportOptions, import_file
+from satchel.actions.moving.imported import BankImported, Imported, ImportOptions
+from satchel.actions.moving.importing import import_file
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import (

@@ -20,6 +20,7 @@ from satchel.transfer.incoming.known import Known, key_of, packed, repeated
 from satchel.transfer.incoming.stage import Stage
 
 _ENTRIES = frozenset(map(str, Component))
+_EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
 
 
@@ -118,6 +119,9 @@ class Plan:
         self.stage = Stage(strands)
         self.done = Planned()
         self.known = Known(view)
+        self.conflicts = list[str]()
+        """The first things of which the bank has another version."""
+
         self._view = view
         self._sealed = rules.sealed
         self._mode = rules.mode
@@ -237,6 +241,8 @@ class Plan:
 
     def _settle(self, record: Sealed, said: _Spoken, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
+        if len(self.conflicts) < _EXAMPLES:
+            self.conflicts.append(_named(said))
         match self._mode:
             case OnConflict.ERROR:
                 raise ConflictError(
