@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
+from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -23,9 +24,15 @@ _UNSURE = "The call may have begun, and goes on then: what it writes is written.
 
 
 async def _away(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread."""
+    """Run a call in a thread; what it tells on the way is told in this loop."""
+    loop = asyncio.get_running_loop()
+
+    def there() -> _R:
+        AWAITING.set(loop)  # in the thread's own context
+        return call()
+
     try:
-        return await asyncio.to_thread(call)
+        return await asyncio.to_thread(there)
     except asyncio.CancelledError as error:
         error.add_note(_UNSURE)
         raise
@@ -117,6 +124,11 @@ class Satchel:
         return Bank(await _away(partial(self._plain.create_bank, name)))
 
     banks = _awaited(plain_satchel.Satchel.banks)
+    receipts = _awaited(plain_satchel.Satchel.receipts)
+    receipt = _awaited(plain_satchel.Satchel.receipt)
+    jobs = _awaited(plain_satchel.Satchel.jobs)
+    resume_job = _awaited(plain_satchel.Satchel.resume_job)
+    cancel_job = _awaited(plain_satchel.Satchel.cancel_job)
     close = _awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:

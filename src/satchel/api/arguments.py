@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from satchel.api.telling import OnRecord
 from satchel.seal.artifact.body import Progress
 
 
@@ -49,6 +51,15 @@ class ConvertArguments(TypedDict, total=False):
     overwrite: bool
     fail_on_loss: bool
     """Write nothing when something would be lost."""
+
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    dry_run: bool
+    """Write nothing, and say what would be written and lost: ``Conversion.plan``."""
 
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     """Verdicts on a sealed input that are put up with."""
@@ -223,8 +234,18 @@ class ExportArguments(TypedDict, total=False):
 
     overwrite: bool
     fail_on_loss: bool
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    progress: OnRecord | None
+    """Is told how far it got."""
+
     scrub_secrets: bool
     dry_run: bool
+    """Write nothing, and say what would be written and lost: ``Export.plan``."""
 
 
 class ImportArguments(TypedDict, total=False):
@@ -238,6 +259,17 @@ class ImportArguments(TypedDict, total=False):
     """Overwrite, and delete what the source has no longer."""
 
     dry_run: bool
+    """Change nothing, and say what would be done: ``Imported.plan``."""
+
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    progress: OnRecord | None
+    """Is told how far it got."""
+
     scrub_secrets: bool
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]

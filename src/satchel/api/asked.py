@@ -11,7 +11,9 @@ from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank
 from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key
+from satchel.api.telling import teller
 from satchel.errors import PathRefusedError, UsageError
+from satchel.jobs.steps import Step
 from satchel.recall.query import COMPONENTS, Query
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -71,7 +73,25 @@ def export_as_asked(bank: OpenBank, output: Path, wanted: Options) -> Export:
     key = None
     if sign and writer.info.traits.sealed:
         key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
-    return export(bank, output, ExportOptions(selection=chosen, key=key, **options))
+    tell = teller(options.pop("progress", None))
+    options["accept_loss"] = tuple(options.pop("accept_loss", ()))
+    options["receipt"] = _path(options.pop("receipt", None))
+
+    def told(done: int, total: int) -> None:
+        if tell is None:
+            return
+        try:
+            tell(Step(done, total, None))
+        except Exception as error:
+            error.add_note("Nothing was written.")
+            raise
+
+    asked = ExportOptions(selection=chosen, key=key, progress=told, **options)
+    return export(bank, output, asked)
+
+
+def _path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)
 
 
 def import_as_asked(bank: OpenBank, source: Path, wanted: Options) -> Imported:
@@ -87,6 +107,9 @@ def import_as_asked(bank: OpenBank, source: Path, wanted: Options) -> Imported:
         on_conflict=OnConflict(mode),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
+        accept_loss=tuple(options.pop("accept_loss", ())),
+        receipt=_path(options.pop("receipt", None)),
+        on_step=teller(options.pop("progress", None)),
         **options,
     )
     return import_file(bank.settings, source, bank.id, _nobody, asked)

@@ -8,13 +8,19 @@ from typing import Self
 from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.moving import jobs
+from satchel.actions.moving.imported import Imported
+from satchel.actions.moving.jobs import Cancelled
 from satchel.actions.opened import open_bank_in
+from satchel.actions.receipts import finding
+from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.wiring import has_store, opened_store
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
 from satchel.errors import ReadOnlyStoreError, UnknownBankError
+from satchel.jobs.job import Job
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
@@ -125,6 +131,56 @@ class Satchel:
         """Return the banks of the store, each opened and proved."""
         with self._lifetime.use():
             return banks.list_banks(self._settings)
+
+    def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
+        """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.
+
+        Raises:
+            UnknownBankError: If there is no such bank.
+        """
+        with self._lifetime.use():
+            return finding.list_receipts(self._settings, bank, limit=limit)
+
+    def receipt(self, wanted: str) -> Receipt:
+        """Return a receipt, and whether its signature holds.
+
+        Args:
+            wanted: Its id, or six of the first digits or more.
+
+        Raises:
+            UnknownReceiptError: If there is none.
+        """
+        with self._lifetime.use():
+            return finding.find_receipt(self._settings, wanted)
+
+    def jobs(self) -> list[Job]:
+        """Return the imports that are under way or were cut short; see ``satchel jobs``."""
+        with self._lifetime.use():
+            return jobs.list_jobs(self._settings)
+
+    def resume_job(self, job: str) -> Imported:
+        """Go on with an import that was cut short.
+
+        Args:
+            job: Its id, or six of the first digits or more.
+
+        Raises:
+            UnknownJobError: If there is none.
+            UsageError: If its input is not known, or is another one now.
+            SatchelError: As ``Bank.import_``.
+        """
+        with self._lifetime.use():
+            return jobs.resume_job(self._settings, job, self._owner)
+
+    def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
+        """Take back what an import logged that was cut short; nobody had seen any of it.
+
+        Raises:
+            UnknownJobError: If there is none.
+            LockedError: If an import is running.
+        """
+        with self._lifetime.use():
+            return jobs.cancel_job(self._settings, job, reason=reason)
 
     def close(self) -> None:
         """Close it, when the calls under way have ended; it may be closed twice."""

@@ -45,6 +45,9 @@ class ImportOptions:
     """Verdicts on a sealed input that are put up with."""
 
     trusted_keys: tuple[str, ...] = ()
+    goes_on: str | None = None
+    """Id of the job that is to be gone on with: anything else is refused."""
+
     on_reading: Progress | None = None
     """Called with bytes done and bytes there are."""
 

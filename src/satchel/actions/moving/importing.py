@@ -12,15 +12,16 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.moving.accounting import keep, refuse_copy, require_whole, signer
 from satchel.actions.moving.arriving import Arriving, spooled
-from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
 from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
+from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
+from satchel.actions.receipts.of_imports import account_of_import, plan_of_import
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
+from satchel.jobs.job import job_id
 from satchel.jobs.journal import Journal, journals, new_journal
 from satchel.jobs.steps import Step
 from satchel.ledger.folding import CLOSED
@@ -85,7 +86,7 @@ def import_file(
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
-            stack.enter_context(_alone(settings))
+            stack.enter_context(import_lock(settings))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
         configured = None if asked.maps else settings.options.store.bank
@@ -159,6 +160,12 @@ class _Work:
         since, and so has the plan.
         """
         self._find_begun()
+        if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
+            raise UsageError(
+                "the file is another one now than the one that was begun with",
+                file=self.arriving.name,
+                hint="Import it anew, and take the old one back: satchel jobs cancel.",
+            )
         self._read()
         if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
@@ -334,8 +341,12 @@ class _Work:
 
 
 @contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Keep other imports out of the store, so that two do not go on with the same one."""
+def import_lock(settings: Settings) -> Iterator[None]:
+    """Keep other imports out of the store, so that two do not go on with the same one.
+
+    Raises:
+        LockedError: If another one is running.
+    """
     path = local_path(settings.store)
     if path is None:
         yield

@@ -23,12 +23,16 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._options import (
     Accept,
+    AcceptLoss,
     DryRun,
     InBank,
     Json,
     Owner,
+    ReceiptFile,
     Scrub,
     owner_key,
+    show_plan,
+    tell_receipts,
     tell_secrets,
 )
 from satchel.transfer.incoming.plan import OnConflict
@@ -70,8 +74,14 @@ def import_command(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="An owner's bank, as user:ada=bank-ada. Repeatable."),
+    ] = None,
     scrub: Scrub = False,
     dry_run: DryRun = False,
+    accept_loss: AcceptLoss = None,
+    receipt: ReceiptFile = None,
     accept: Accept = None,
     trusted: Annotated[
         list[str] | None,
@@ -83,7 +93,8 @@ def import_command(
     """Import memory from a file into a bank, or into one for each user in it.
 
     Everything is read and checked first, and becomes visible in one moment; an import that was
-    killed goes on when it is run again. `satchel undo` takes it back.
+    killed goes on when it is run again. `satchel undo` takes it back. Exit status 1 when something
+    was lost that `--accept-loss` does not name.
 
     Example: `satchel import mem0.json --bank assistant`
     """
@@ -104,18 +115,26 @@ def import_command(
                 on_conflict=on_conflict,
                 mirror=mirror,
                 scrub_secrets=scrub,
+                maps=tuple(maps or ()),
                 dry_run=dry_run,
+                accept_loss=tuple(accept_loss or ()),
+                receipt=receipt,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),
                 on_reading=reading,
                 on_logging=logging,
             ),
         )
+    return show_import(found, as_json=as_json)
+
+
+def show_import(found: Imported, *, as_json: bool) -> int:
+    """Say what an import did, and return its exit status."""
     if as_json:
         print_json(found)
     else:
         _show(found)
-    return 1 if found.losses else 0
+    return tell_receipts(found.receipts, found.unaccepted)
 
 
 def _show(found: Imported) -> None:
@@ -129,6 +148,10 @@ def _show(found: Imported) -> None:
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
+    if found.plan is not None:
+        show_plan(found.plan)
+    elif not found.changed:
+        line("nothing changed")
 
 
 def _show_bank(one: BankImported) -> None:

@@ -33,29 +33,39 @@ class Census:
 
     def __init__(self, *, texts: bool) -> None:
         self._texts = texts
+        self._since: float | None = None
         self.begin()
 
     def begin(self) -> None:
         """Forget what was counted; it is going to be read again."""
         self.types = Counter[str]()
-        self.spent = 0.0
-        """Seconds that were spent."""
+        self.size = 0
+        """Bytes of records."""
 
+        self._before, self._since = 0.0, None
         self._records = self._characters = self._tokens = 0
 
     def add(self, lines: Iterable[tuple[str, bytes]]) -> None:
         """Count records, given type and canonical bytes."""
         for record_type, body in lines:
             self.types[record_type] += 1
+            self.size += len(body)
             if self._texts and record_type in _ENTRIES:
                 self._add_text(body)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Add the time that a block takes."""
-        began = perf_counter()
-        yield
-        self.spent += perf_counter() - began
+        """Add the time that a block takes, or has taken so far."""
+        self._since = perf_counter()
+        try:
+            yield
+        finally:
+            self._before, self._since = self.spent, None
+
+    @property
+    def spent(self) -> float:
+        """Seconds that were spent."""
+        return self._before + (0.0 if self._since is None else perf_counter() - self._since)
 
     @property
     def embedding(self) -> EmbeddingCost:
@@ -70,7 +80,8 @@ class Census:
 
     def rate(self, size: int) -> int:
         """Return bytes a second, of an input of so many bytes."""
-        return int(size / self.spent) if self.spent > 0 else 0
+        spent = self.spent
+        return int(size / spent) if spent > 0 else 0
 
     def _add_text(self, body: bytes) -> None:
         said = _decode(body)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Self
 import msgspec
 from blake3 import blake3
 
-from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
@@ -30,6 +29,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
 from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.seal.encoding.carry import restore
 from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
@@ -91,6 +91,9 @@ class Differences:
         """By field and reason."""
 
         self.examples = dict[tuple[str, str], list[str]]()
+        self.members = Counter[str]()
+        """Members that are not as planned, or whose record is not there, by name."""
+
         self.added = Counter[str]()
         """Members that a format gave to records by itself."""
 
@@ -100,6 +103,7 @@ class Differences:
     def add(self, field: str, reason: str, example: str) -> None:
         """Count a difference in one record."""
         self.counts[field, reason] += 1
+        self.members[field.partition("/")[0]] += 1
         shown = self.examples.setdefault((field, reason), [])
         if len(shown) < _EXAMPLES:
             shown.append(example)
@@ -241,6 +245,8 @@ class _Beside:
             )
             for record_type, body in alone:
                 differences.add(record_type, reason, _named(body).id)
+                if side == 0:
+                    differences.members.update(msgspec.json.decode(body).keys())
 
     def _row(self, side: int, record: Sealed) -> tuple[Any, ...]:
         self._number += 1
@@ -297,7 +303,9 @@ def _same(name: str, one: Any, other: Any) -> bool:
         return len(one) == len(other)
     if name in ("source", "target") and isinstance(one, str) and is_id(one):
         return isinstance(other, str)
-    try:
-        return canonical_checked(one) == canonical_checked(other)
-    except InputError:
-        return bool(one == other)
+    if canonical_checked(one) == canonical_checked(other):
+        return True
+    try:  # a number that no record can hold has several spellings: 1e22, 1e+22
+        return repr(restore(one)) == repr(restore(other))
+    except (ValueError, TypeError):
+        return False

@@ -15,7 +15,7 @@ from satchel.disk.writing import writing
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.memory.records import Receipt
 from satchel.seal.limits import DEFAULT_LIMITS
-from satchel.seal.records import Sealed, open_record
+from satchel.seal.records import Sealed, open_shape
 from satchel.seal.sealing import seal
 from satchel.seal.signing.envelope import (
     PayloadType,
@@ -80,10 +80,10 @@ def signatures_of(record: Sealed) -> list[SignatureCheck]:
 
 
 def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account]]:
-    """Yield the receipts of a file; their signatures are left to the caller.
+    """Yield the receipts of a file; ids and signatures are left to the caller.
 
     Raises:
-        MalformedError: If one is not what its id says, or is no account of a transfer.
+        MalformedError: If one is no account of a transfer.
         LimitError: If one is too large, or these are too many.
         UnreadableError: If the file cannot be read.
     """
@@ -103,7 +103,7 @@ def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account]]:
 def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account]:
     if len(line) > longest + 1 or number > _MOST_IN_FILE:
         raise LimitError("more than any receipt needs")
-    record, _ = open_record(line.removesuffix(b"\n"))
+    record, _ = open_shape(line.removesuffix(b"\n"))
     account = account_in(record)
     if account is None:
         raise MalformedError("not an account of a transfer", field="result")

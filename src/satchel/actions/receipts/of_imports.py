@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from satchel.actions.moving.accounting import tool
 from satchel.actions.moving.arriving import Arriving
 from satchel.actions.moving.imported import BankImported, ImportOptions
+from satchel.actions.receipts.keeping import tool
 from satchel.memory.times import now
 from satchel.transfer.incoming.plan import Plan, Planned
 from satchel.transfer.incoming.tenants import Tenants
@@ -66,7 +66,11 @@ def account_of_import(
         began=work.arriving.began,
         ended=now(),
         input=_input(work),
-        output=End(name=told(bank.name or ""), bank=bank.bank, records=there.total()),
+        output=End(
+            name=told(bank.name or ""),
+            bank=bank.bank,
+            records=there.total() if tally is not None else None,
+        ),
         counts=counted(read, there, there, there),
         source=bank.source,
         unchanged=tally is None,

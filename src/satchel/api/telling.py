@@ -1,0 +1,59 @@
+"""Telling a caller how far a transfer got, whether he awaits or not."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+from satchel.errors import UsageError
+from satchel.jobs.steps import OnStep, Step
+
+OnRecord = Callable[[int, int, str | None], Any]
+"""Called with records done, records there are, and the id of the last one; may be ``async``.
+
+What it raises ends the transfer, and is raised by the call; a note on it says what that leaves.
+"""
+
+AWAITING: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("AWAITING", default=None)
+"""The loop in which somebody waits for the call of this thread; None where nobody awaits."""
+
+
+def teller(callback: OnRecord | None) -> OnStep | None:
+    """Return what tells a caller of each step.
+
+    Raises:
+        UsageError: When it is called, if the callback is ``async`` and no loop could run it.
+    """
+    if callback is None:
+        return None
+
+    def tell(step: Step) -> None:
+        said = callback(*step)
+        if inspect.isawaitable(said):
+            _run(said)
+
+    return tell
+
+
+def _run(said: Awaitable[Any]) -> None:
+    """Wait for what an ``async`` callback does, in the loop of whoever awaits the call."""
+    loop = AWAITING.get()
+    if loop is not None:
+        asyncio.run_coroutine_threadsafe(_whole(said), loop).result()
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(_whole(said))
+        return
+    if inspect.iscoroutine(said):
+        said.close()
+    raise UsageError(
+        "a callback that awaits cannot run while the loop waits for this call",
+        hint="Use satchel.aio, or a plain callback.",
+    )
+
+
+async def _whole(said: Awaitable[Any]) -> None:
+    await said
