@@ -128,12 +128,12 @@ class _Work:
         wanted: str | None,
         asked: ImportOptions,
     ) -> None:
+        self.tenants = Tenants(wanted, maps_from(asked.maps), counting=asked.dry_run)
         self.banks: dict[str, BankImported] = {}
         """By name."""
 
         self.strands = Strands()
         self.plans: dict[str, Plan] = {}
-        self.tenants = Tenants(wanted, maps_from(asked.maps), counting=asked.dry_run)
         self.census = Census(texts=asked.dry_run)
         self.arriving = arriving
         self.asked = asked

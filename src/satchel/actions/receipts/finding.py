@@ -12,6 +12,7 @@ from satchel.actions.opened import open_bank_in, opened_bank
 from satchel.actions.receipts.keeping import folder_of
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import SatchelError, UnknownReceiptError, UsageError
+from satchel.memory.parts import JsonObject
 from satchel.ports.rows import Filter
 from satchel.seal.records import Sealed, id_holds
 from satchel.transfer.receipts.account import Account
@@ -48,8 +49,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     standing: Standing
     account: Account
-    record: msgspec.Raw
-    """All of it, as canonical JSON."""
+    record: JsonObject
+    """All of it, as the record that it is."""
 
     signed_by: list[str] = []
     problem: str | None = None
@@ -189,7 +190,7 @@ def _judged(settings: Settings, record: Sealed, account: Account) -> Receipt:
         id=record.id,
         standing="tampered" if problem else standing,
         account=account,
-        record=msgspec.Raw(record.body),
+        record=record.value,
         signed_by=[one.key for one in checks if one.valid],
         problem=problem,
     )

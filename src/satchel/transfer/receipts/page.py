@@ -76,7 +76,8 @@ def sentence(account: Account) -> str:
     if account.unchanged:
         return f"Nothing changed: all {total.read:,} records were there already, or are left out."
     if account.unaccepted:
-        fields = ", ".join(dict.fromkeys(one.field for one in account.lost if not one.accepted))
+        lost = list(dict.fromkeys(one.field for one in account.lost if not one.accepted))
+        fields = ", ".join(map(_visible, lost[:_LINES])) + (" and more" if lost[_LINES:] else "")
         return f"NOT ALL OF IT ARRIVED: {account.unaccepted:,} values did not, of {fields}."
     if account.losses:
         return f"All arrived but {account.losses:,} values whose loss was accepted beforehand."
