@@ -23,6 +23,7 @@ from satchel.errors import (
     UnknownReceiptError,
     UsageError,
 )
+from satchel.formats._mem0 import row_of
 from satchel.formats.vendor import mem0
 from satchel.ledger.view import View
 from satchel.memory.entries import Episodic, Semantic
@@ -209,7 +210,7 @@ def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
 ) -> None:
     """Broken on purpose: a writer that leaves the owner out and changes a text."""
     bring(first)
-    plain = mem0.row_of
+    plain = row_of
 
     def dropping(entry: Any) -> dict[str, Any]:
         row = plain(entry)

@@ -13,10 +13,10 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.moving.arriving import Arriving, spooled
+from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
 from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
-from satchel.actions.receipts.of_imports import account_of_import, plan_of_import
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.spool import Strands
