@@ -90,7 +90,7 @@ def compare_output(errand: Errand, records: RecordSet) -> ReadOutput:
         return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
     limits = errand.settings.options.limits
     try:
-        found = read_again(Written(errand.writer, errand.output, limits), records)
+        found = read_again(Written(errand.format, errand.writer, errand.output, limits), records)
     except InputError as error:
         errand.output.unlink(missing_ok=True)
         raise TargetError(

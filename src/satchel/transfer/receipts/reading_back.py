@@ -1,8 +1,10 @@
 """Reading what was written again, and comparing it with what was planned, field by field.
 
 First every record of both sides goes into one sum of keyed hashes, in whatever order it comes; if
-the sums are equal, so are the records, and that is all. Only where they differ are both read once
-more, laid side by side on disk, paired and compared. Memory is bounded either way.
+the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
+origins are not in the sum, and count as gone: a format has no word for where else it was.) Only
+where the sums differ are both read once more, laid side by side on disk, paired and compared.
+Memory is bounded either way.
 
 A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
 its origin (or its own, which is what a writer puts where none was), else by its words, else by its
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 from blake3 import blake3
 
-from satchel.memory.parts import is_id
+from satchel.memory.parts import Origin, is_id
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
@@ -38,6 +40,7 @@ from satchel.transfer.receipts.tally import CARRIED, Tally
 
 GONE = "not there when read back"
 OTHER = "not the same when read back"
+_ORIGIN_GONE = f"where it came from is {GONE}"
 
 _TOGETHER = 500
 _WRAP = (1 << 256) - 1
@@ -61,13 +64,22 @@ ON one.key = two.key AND one.turn = two.turn
 
 class _Named(msgspec.Struct, gc=False):
     id: str = ""
+    origin: msgspec.Raw = msgspec.Raw()
+
+
+class _From(msgspec.Struct, gc=False):
+    provider: str | None = None
 
 
 _named = msgspec.json.Decoder(_Named).decode
+_provider = msgspec.json.Decoder(_From).decode
 
 
 class Written(NamedTuple):
     """Something that was written: which format reads it, and where it is."""
+
+    name: str
+    """The format's, which is the provider that what it reads names."""
 
     adapter: Format
     path: Path
@@ -108,6 +120,11 @@ class Differences:
         if len(shown) < _EXAMPLES:
             shown.append(example)
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        for one in (self.counts, self.examples, self.members, self.added):
+            one.clear()
+
     def into(self, report: Report) -> None:
         """Add to a report what it does not name yet.
 
@@ -133,19 +150,47 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     Raises:
         InputError: If it cannot be read.
     """
-    key = os.urandom(32)
-    tally, total = Tally(), 0
-    for record_type, print_ in _prints(written):
+    key, differences, tally = os.urandom(32), Differences(), Tally()
+    wanted = _planned(planned, written.name, key, differences)
+    total = 0
+    for record_type, print_ in _prints(written, origins=wanted.origins):
         tally.records[record_type] += 1
         total += _weight(print_, key)
-    wanted = sum(_weight(fingerprint(_named(one).id, one), key) for _, one in lines_of(planned))
+    if total & _WRAP == wanted.total & _WRAP:
+        return Found(tally.records, differences)
     differences = Differences()
-    if total & _WRAP != wanted & _WRAP:
-        with _Beside() as beside:
-            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
-            beside.add(1, _sealed(written))
-            beside.compare(differences)
+    with _Beside() as beside:
+        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
+        beside.add(1, _sealed(written))
+        beside.compare(differences)
     return Found(tally.records, differences)
+
+
+class _Wanted(NamedTuple):
+    """What the sum over an output has to be."""
+
+    total: int
+    origins: bool
+    """Whether origins are in it: not where none of them could be the format's own."""
+
+
+def _planned(records: RecordSet, provider: str, key: bytes, differences: Differences) -> _Wanted:
+    """Add up what was planned, and count the origins that another provider's format replaces."""
+    whole = without = 0
+    own = False
+    for _, line in lines_of(records):
+        said = _named(line)
+        print_ = fingerprint(said.id, line)
+        whole += _weight(print_, key)
+        origin = bytes(said.origin)
+        if origin:
+            own = own or _provider(origin).provider == provider
+            differences.add("origin", _ORIGIN_GONE, said.id)
+            print_ = fingerprint(said.id, line.replace(b'"origin":%b,' % origin, b"", 1))
+        without += _weight(print_, key)
+    if own:
+        differences.clear()
+    return _Wanted(whole if own else without, own)
 
 
 def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
@@ -157,7 +202,7 @@ def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
                 yield str(record_type), line
 
 
-def _prints(written: Written) -> Iterator[tuple[str, bytes]]:
+def _prints(written: Written, *, origins: bool) -> Iterator[tuple[str, bytes]]:
     """Yield type and fingerprint of each record of an output, as far as it has plain bytes.
 
     Others get one that nothing has, so that they are looked at closely.
@@ -170,16 +215,24 @@ def _prints(written: Written) -> Iterator[tuple[str, bytes]]:
             continue
         record_type = str(item.__struct_config__.tag)
         if record_type in CARRIED:
-            yield record_type, _plain_print(item)
+            yield record_type, _plain_print(item, origins=origins)
 
 
-def _plain_print(draft: Model) -> bytes:
+def _plain_print(draft: Model, *, origins: bool) -> bytes:
     if draft.id is not None or draft.nonce is not None:
         draft = msgspec.structs.replace(draft, id=None, nonce=None)
+    origin = getattr(draft, "origin", None)
+    if origin is not None and (not origins or _is_ours(origin)):
+        draft = msgspec.structs.replace(draft, origin=None)
     try:
         return blake3(encode_sorted(draft)).digest()
     except (msgspec.MsgspecError, ValueError, TypeError):
         return os.urandom(32)
+
+
+def _is_ours(origin: Origin) -> bool:
+    """Tell whether an origin only says that a writer put our own id where there was none."""
+    return origin.id is not None and is_id(origin.id) and not origin.as_written
 
 
 def _sealed(written: Written) -> Iterator[Sealed]:
@@ -288,7 +341,7 @@ def _compared_inside(
 ) -> None:
     there = other if isinstance(other, dict) else {}
     if name == "origin" and part.get("provider") != there.get("provider"):
-        differences.add("origin", "where it came from is " + GONE, where)
+        differences.add("origin", _ORIGIN_GONE, where)
         return
     for inner, said in part.items():
         if inner not in there:
