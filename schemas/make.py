@@ -16,6 +16,8 @@ from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.seal.artifact.statement import Statement
 from satchel.seal.limits import Limits
 from satchel.seal.signing.envelope import Signature
+from satchel.transfer.receipts.account import Account
+from satchel.transfer.receipts.plans import TransferPlan
 
 HERE = Path(__file__).parent
 _SECTION = f"^(?!(?:{'|'.join(sorted(RESERVED))})$)[a-z][a-z0-9_]{{0,63}}$"
@@ -25,6 +27,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Return each schema by its file name."""
     made = {f"{name}.json": schema for name, schema in record_schemas().items()}
     made["statement.json"] = _plain(Statement, "statement")
+    made["account.json"] = _plain(Account, "account")
+    made["plan.json"] = _plain(TransferPlan, "plan")
     made["pam.json"] = _document()
     return made
 

@@ -135,6 +135,12 @@ class EmptyInputError(InputError):
     code: ClassVar[str] = "input.empty"
 
 
+class ShortInputError(InputError):
+    """The input says itself that it lacks something: it is cut, or one page of several."""
+
+    code: ClassVar[str] = "input.short"
+
+
 class LimitError(InputError):
     """A bound on size, count or depth was reached."""
 
@@ -357,6 +363,20 @@ class UnknownImportError(UsageError):
     """There is no such import into the bank."""
 
     code: ClassVar[str] = "import.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownReceiptError(UsageError):
+    """There is no such receipt here."""
+
+    code: ClassVar[str] = "receipt.unknown"
+    http_status: ClassVar[int] = 404
+
+
+class UnknownJobError(UsageError):
+    """There is no such work under way."""
+
+    code: ClassVar[str] = "job.unknown"
     http_status: ClassVar[int] = 404
 
 

@@ -182,7 +182,7 @@ def test_what_the_function_raises_stops_an_export_and_leaves_nothing(tmp_path: P
                 path,
                 overwrite=True,
                 allow_uncontained=True,
-                progress=lambda *_: 1 // 0,  # type: ignore[arg-type]
+                progress=lambda *_: 1 // 0,
             )
     assert path.read_bytes() == b"before"
     assert [found.name for found in tmp_path.glob("*out*")] == ["out.pam"]

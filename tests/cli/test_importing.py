@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from secrets_kit import Maker
@@ -134,12 +134,23 @@ def _killed_at(process: Process, path: Path, bank: str, size: int) -> bool:
     return running
 
 
+def _said(imported: Any) -> Any:
+    """Return what a receipt says besides when, into which bank and in how many attempts."""
+    (account,) = imported["accounts"]
+    assert account["counts"]["semantic"]["read_back"] == account["input"]["records"]
+    apart = ("began", "ended", "source", "resumed", "output")
+    return {name: part for name, part in account.items() if name not in apart}
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
 def test_an_import_of_100_000_killed_at_ten_points_gives_the_same_memories(
     satchel: Run, process: Process, tmp_path: Path
 ) -> None:
-    """Each once, in the order of the file, with the ids that the first attempt gave them."""
+    """Each once, in the order of the file, with the ids that the first attempt gave them.
+
+    Its receipt says what that of an import says which nobody killed.
+    """
     count = 100_000
     path = _large(tmp_path / "a.json", count)
     killed, first = 0, list[str]()
@@ -154,7 +165,12 @@ def test_an_import_of_100_000_killed_at_ten_points_gives_the_same_memories(
         assert pending[: len(first)] == first
         first = pending
     assert killed == 10
-    assert satchel("import", path, "--bank", "b").status == 0
+    (job,) = satchel("jobs", "--json").json
+    assert (job["state"], job["parts"][0]["total"]) == ("waiting", count)
+    resumed = satchel("jobs", "resume", job["id"], "--json")
+    assert resumed.status == 0
+    whole = satchel("import", path, "--bank", "whole", "--json").json
+    assert _said(resumed.json) == _said(whole)
     with opened_bank(load_settings(), "b") as there, there.ledger.reading() as view:
         found = [one for one in view.scan() if isinstance(one.model, Entry)]
     assert [one.record.id for one in found][: len(first)] == first

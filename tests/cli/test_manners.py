@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
 
@@ -110,6 +111,10 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
+        "receipt show": [sealed.with_name("a.receipt.json")],
+        "receipt verify": [sealed.with_name("a.receipt.json")],
+        "jobs resume": [JOB],
+        "jobs cancel": [JOB],
         "remember": ["likes tea"],
         "update": [THERE, "likes coffee"],
         "correct": [THERE, "likes coffee"],
@@ -125,6 +130,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
+
+JOB = "{job}"
+"""Stands for the id of an import that was cut short."""
 
 THERE = "{there}"
 """Stands for the id of a memory that is there."""
@@ -154,8 +162,13 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
         has_memory(satchel, sealed.with_name("other.db"))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
-    there = satchel("remember", "likes milk", "--bank", "here").out.strip()
-    arguments = [there if word == THERE else word for word in working(words, sealed, mem0)]
+    if words[0] == "receipt":
+        receipt = sealed.with_name("a.receipt.json")
+        assert satchel("import", mem0, "--bank", "here", "--receipt", receipt).status == 0
+    there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
+    if words[0] == "jobs":
+        there[JOB] = killed(mem0, "here")
+    arguments = [there.get(word, word) for word in working(words, sealed, mem0)]
     ran = satchel(*arguments, "--json")
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)

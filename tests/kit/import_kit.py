@@ -1,16 +1,15 @@
 """Files of Mem0 rows, imported into banks of a test's own home."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.importing import (
-    Imported,
-    ImportOptions,
-    import_file,
-)
+from satchel.actions.moving.imported import Imported, ImportOptions
+from satchel.actions.moving.importing import import_file
+from satchel.actions.moving.jobs import list_jobs
 from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
 from satchel.memory.entries import Entry
@@ -56,6 +55,28 @@ def size(bank: str = "b") -> int:
     """Return how many records a bank's log has."""
     with opened(bank) as there, there.ledger.reading() as view:
         return int(view.head.size)
+
+
+class KilledError(BaseException):
+    """What no handler catches."""
+
+
+def killing(at: int) -> Any:
+    """Return what is told of progress, and ends it all when it is told for the time ``at``."""
+    calls = iter(range(10**6))
+
+    def told(_done: int, _total: int) -> None:
+        if next(calls) == at:
+            raise KilledError
+
+    return told
+
+
+def killed(path: Path, bank: str | None = "b", at: int = 0, **options: Any) -> str:
+    """Begin an import that is killed, and return the id of the job that it leaves."""
+    with suppress(KilledError):
+        bring(path, bank, on_logging=killing(at), **options)
+    return list_jobs(load_settings())[-1].id
 
 
 A, B, C = ("1", "tea"), ("2", "coffee"), ("3", "water")

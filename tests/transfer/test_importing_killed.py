@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from import_kit import A, B, bring, opened, rows, sealed_from, texts, write
+from import_kit import (
+    A,
+    B,
+    KilledError,
+    bring,
+    killing,
+    opened,
+    rows,
+    sealed_from,
+    texts,
+    write,
+)
 
 from satchel.actions.config import load_settings
 from satchel.actions.moving.undoing import list_imports, undo_import
@@ -20,10 +31,6 @@ from satchel.transfer.incoming import stage
 from satchel.transfer.incoming.plan import OnConflict
 
 
-class _KilledError(BaseException):
-    """What no handler catches."""
-
-
 @pytest.fixture
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
@@ -36,16 +43,6 @@ def _many(path: Path, *, users: int = 1) -> Path:
         for user in range(users)
     ]
     return write(path, *parts)
-
-
-def _killing(at: int) -> Any:
-    calls = iter(range(10**6))
-
-    def told(_done: int, _total: int) -> None:
-        if next(calls) == at:
-            raise _KilledError
-
-    return told
 
 
 def _logged(bank: str) -> list[str]:
@@ -65,8 +62,8 @@ def test_a_killed_import_is_gone_on_with_and_gives_the_same_ids(tmp_path: Path, 
     """In the same order, each once; until it is complete nobody sees any of it."""
     path = _many(tmp_path / "a.json")
     bring(path, "whole")
-    with pytest.raises(_KilledError):
-        bring(path, "b", on_logging=_killing(at))
+    with pytest.raises(KilledError):
+        bring(path, "b", on_logging=killing(at))
     assert texts() == []
     assert list_imports(load_settings(), "b")[0].state == "begun"
     done = bring(path, "b")
@@ -80,8 +77,8 @@ def test_a_killed_import_is_gone_on_with_and_gives_the_same_ids(tmp_path: Path, 
 def test_an_import_into_several_banks_is_gone_on_with(tmp_path: Path, at: int) -> None:
     """Whichever of them it was killed in; none of them shows a part of it."""
     path = _many(tmp_path / "a.json", users=3)
-    with pytest.raises(_KilledError):
-        bring(path, None, on_logging=_killing(at))
+    with pytest.raises(KilledError):
+        bring(path, None, on_logging=killing(at))
     for name in ("user0", "user1", "user2")[: at // 6 + 1]:
         assert texts(name) == []
     bring(path, None)
@@ -94,8 +91,8 @@ def test_an_import_into_several_banks_is_gone_on_with(tmp_path: Path, at: int) -
 def test_a_killed_import_after_which_the_bank_changed_begins_anew(tmp_path: Path) -> None:
     """What was logged of it is retired; the plan is made for the bank as it is now."""
     path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
+    with pytest.raises(KilledError):
+        bring(path, on_logging=killing(2))
     with opened() as there:
         origin = Origin(provider="mem0", id="0.3")
         mine = Semantic(text="mine", scope=Scope(user="user0"), origin=origin)
@@ -112,8 +109,8 @@ def test_a_killed_import_after_which_the_bank_changed_begins_anew(tmp_path: Path
 def test_a_killed_import_can_be_taken_back_instead(tmp_path: Path) -> None:
     """Then it is not gone on with."""
     path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
+    with pytest.raises(KilledError):
+        bring(path, on_logging=killing(2))
     undo_import(load_settings(), "b")
     assert texts() == []
     assert bring(path).banks[0].resumed == 0
@@ -124,8 +121,8 @@ def test_a_killed_import_can_be_taken_back_instead(tmp_path: Path) -> None:
 def test_a_killed_import_with_other_options_is_another_one(tmp_path: Path) -> None:
     """The half one stays invisible beside it, until somebody takes it back."""
     path = _many(tmp_path / "a.json")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
+    with pytest.raises(KilledError):
+        bring(path, on_logging=killing(2))
     assert bring(path, on_conflict=OnConflict.OVERWRITE).banks[0].resumed == 0
     assert len(texts()) == 40
 
@@ -185,8 +182,8 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
 ) -> None:
     """The error says which import is in the way, and what to do."""
     path = sealed_from(_many(tmp_path / "a.json"), tmp_path / "a.pam.jsonl")
-    with pytest.raises(_KilledError):
-        bring(path, on_logging=_killing(2))
+    with pytest.raises(KilledError):
+        bring(path, on_logging=killing(2))
     with pytest.raises(ConflictError, match="not complete"):
         bring(path, on_conflict=OnConflict.OVERWRITE)
     assert bring(path).banks[0].resumed == 21

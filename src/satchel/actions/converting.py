@@ -9,6 +9,14 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.paths.permission import file_to_read, file_to_write
+from satchel.actions.receipts.keeping import refuse_copy, require_whole
+from satchel.actions.receipts.of_outputs import (
+    Errand,
+    account_of_output,
+    compare_output,
+    keep_receipt,
+    tried_plan,
+)
 from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -34,6 +42,10 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.receipts.account import Account, End, told, unaccepted
+from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.plans import TransferPlan
+from satchel.transfer.receipts.tally import CARRIED, by_type
 from satchel.transfer.writing import (
     NEVER,
     chosen_format,
@@ -68,6 +80,15 @@ class ConvertOptions:
     """Leave out records that are malformed or too large, and count and name them."""
 
     fail_on_loss: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None = None
+    """Where a copy of the receipt goes; it must not be there yet."""
+
+    dry_run: bool = False
+    """Say what would be written and lost, and write nothing."""
+
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
     """Verdicts on a sealed input that are put up with."""
 
@@ -85,9 +106,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source_format: str
     target_format: str
     input_digest: str
-    output_digest: str
     input_bytes: int
-    output_bytes: int
     records: dict[str, int]
     """Objects in each section, as read."""
 
@@ -96,6 +115,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: list[Refused] = []
     """Bad records that were left out, with their places; the first thousand."""
 
+    output_digest: str | None = None
+    output_bytes: int | None = None
     same_seal: bool = False
     """Whether the statement and its signatures were kept."""
 
@@ -105,6 +126,19 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signed_by: str | None = None
     read_back: str | None = None
     """The verdict on a sealed output, read again from the disk."""
+
+    dry_run: bool = False
+    plan: TransferPlan | None = None
+    """What would be done, of a dry run."""
+
+    receipt: str | None = None
+    """Id of the receipt; ``satchel receipt show`` prints it."""
+
+    account: Account | None = None
+    """What the receipt says."""
+
+    unaccepted: int = 0
+    """How much was lost, or would be, that nobody said may be lost."""
 
     @property
     def lost(self) -> int:
@@ -129,6 +163,7 @@ def convert(
         VerificationError: If a sealed input does not verify.
         TargetError: If the output cannot be written; nothing is left behind then.
         LossError: With ``fail_on_loss``, if something would not survive.
+        ShortInputError: If the input says that it lacks something, and that was not accepted.
         UsageError: If the formats cannot be told.
     """
     with file_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
@@ -143,58 +178,115 @@ def _converted(
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
     _refuse_same(file, outlet)
-    refuse_existing(outlet, overwrite=asked.overwrite)
-    before, size = digest_of(file)
+    if not asked.dry_run:
+        refuse_existing(outlet, overwrite=asked.overwrite)
+        refuse_copy(settings, asked.receipt, file.path, output)
+    (before, size), began = digest_of(file), now()
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
-    report, writing_report = Report(), Report()
-    with _records(place, source_name, before, settings, asked, report) as found:
+    report, census = Report(), Census(texts=asked.dry_run)
+    with census.timed(), _records(place, source_name, before, settings, asked, report) as found:
         records, verdict, deep = found
         keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
         writing = Writing(
             limits=settings.options.limits,
-            report=writing_report,
+            report=report,
             keys=(asked.key,) if asked.key else (),
             header=Header(source_agent=asked.source_agent),
             compress=output.name.endswith(".gz"),
         )
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)
-        target = Target(output, overwrite=asked.overwrite, outlet=outlet)
-        write(writer, records, target, writing, whole=asked.fail_on_loss)
-        counts = records.counts
-    if digest_of(file)[0] != before:
-        raise UnreadableError(
-            "the file changed while it was read; the output may be a mixture",
-            file=place.name,
-            hint="Run it again when nothing writes to it.",
+        errand = Errand(
+            settings=settings,
+            kind="convert",
+            began=began,
+            input=End(
+                name=told(place.name),
+                format=source_name,
+                digest=before,
+                bytes=size,
+                records=sum(by_type(records, CARRIED).values()),
+            ),
+            outlet=outlet,
+            format=target_name,
+            writer=writer,
+            report=report,
+            accepted=asked.accept_loss,
+            fail_on_loss=asked.fail_on_loss,
+            verdict=verdict.outcome.value if verdict else None,
+            key=asked.key,
+            copy=asked.receipt,
         )
-    with outlet.written() as made:
-        after, written = digest_of(made)
-    return Conversion(
-        input=place.name,
-        output=str(output),
-        source_format=source_name,
-        target_format=target_name,
-        input_digest=before,
-        output_digest=after,
-        input_bytes=size,
-        output_bytes=written,
-        records=counts,
-        losses=[*report.losses.values(), *writing_report.losses.values()],
-        notes=[*report.notes, *writing_report.notes],
-        refused=report.refused,
-        same_seal=keep,
-        source_outcome=verdict.outcome.value if verdict else None,
-        signed_by=asked.key.did if asked.key and writer.info.traits.sealed and not keep else None,
-        read_back=read_back(
+        done = Conversion(
+            input=place.name,
+            output=str(output),
+            source_format=source_name,
+            target_format=target_name,
+            input_digest=before,
+            input_bytes=size,
+            records=records.counts,
+            losses=[],
+            notes=[],
+            refused=report.refused,
+            same_seal=keep,
+            source_outcome=errand.verdict,
+            dry_run=asked.dry_run,
+        )
+        if asked.dry_run:
+            plan = tried_plan(errand, records, writing, census)
+            return msgspec.structs.replace(_reported(done, errand), plan=plan)
+        target, whole = Target(output, overwrite=asked.overwrite, outlet=outlet), asked.fail_on_loss
+        write(writer, records, target, writing, whole=whole, accepted=asked.accept_loss)
+        _require_unchanged(file, before, "the output may be a mixture")
+        outcome = read_back(
             outlet,
             writer,
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
             verdict.outcome if verdict else None,
-        ),
+        )
+        again = compare_output(errand, records)
+    with outlet.written() as made:
+        after, written = digest_of(made)
+    signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
+    there = End(
+        name=told(str(output)),
+        format=target_name,
+        digest=after,
+        bytes=written,
+        records=sum(again.records.values()),
     )
+    account = account_of_output(errand, there, again, signed_by=signed_by)
+    receipt = keep_receipt(errand, account)
+    return msgspec.structs.replace(
+        _reported(done, errand),
+        output_digest=after,
+        output_bytes=written,
+        signed_by=signed_by,
+        read_back=outcome,
+        receipt=receipt,
+        account=account,
+    )
+
+
+def _reported(done: Conversion, errand: Errand) -> Conversion:
+    report = errand.report
+    return msgspec.structs.replace(
+        done,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, errand.accepted),
+    )
+
+
+def _require_unchanged(source: OpenFile, before: str, what: str) -> None:
+    if digest_of(source)[0] != before:
+        raise UnreadableError(
+            f"the file changed while it was read; {what}",
+            file=str(source),
+            hint="Run it again when nothing writes to it.",
+        )
 
 
 def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
@@ -236,6 +328,7 @@ def _records(
         if builder.records == 0:
             hint = report.first_refused
             raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
+        require_whole(reading, asked.accept_loss, place.name)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers
         yield RecordSet(*builder.finish(limits)), verdict, deep

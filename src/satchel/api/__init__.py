@@ -40,7 +40,8 @@ def convert(
         source: What to read; its format is recognised.
         output: What to write; the format follows from the name, or ``to``.
         **options: ``from_``, ``to``, ``profile``, ``key_name``, ``passphrase``, ``sign``,
-            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``unsafe_accept``, ``trusted_keys``.
+            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``accept_loss``, ``receipt``,
+            ``dry_run``, ``unsafe_accept``, ``trusted_keys``.
 
     Returns:
         What was read, written, lost, and how the output verified when it was read back.
@@ -50,7 +51,7 @@ def convert(
     """
     settings = load_settings()
     key = None
-    if options.get("sign", True):
+    if options.get("sign", True) and not options.get("dry_run", False):
         key, _ = signing_key(
             settings, options.get("key_name"), passphrase=options.get("passphrase")
         )
@@ -67,6 +68,9 @@ def convert(
             overwrite=options.get("overwrite", False),
             skip_bad=options.get("skip_bad", False),
             fail_on_loss=options.get("fail_on_loss", False),
+            accept_loss=tuple(options.get("accept_loss", ())),
+            receipt=options.get("receipt"),
+            dry_run=options.get("dry_run", False),
             unsafe_accept=accepted,
             trusted_keys=tuple(options.get("trusted_keys", ())),
             on_progress=options.get("on_progress"),

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
-from satchel.api.telling import on_loop
+from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -24,9 +24,15 @@ _UNSURE = "The call may have begun, and goes on then: what it writes is written.
 
 
 async def _away(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread."""
+    """Run a call in a thread; what it tells on the way is told in this loop."""
+    loop = asyncio.get_running_loop()
+
+    def there() -> _R:
+        AWAITING.set(loop)  # in the thread's own context
+        return call()
+
     try:
-        return await asyncio.to_thread(call)
+        return await asyncio.to_thread(there)
     except asyncio.CancelledError as error:
         error.add_note(_UNSURE)
         raise
@@ -39,21 +45,6 @@ def _awaited(
 
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return await _away(partial(method, self._plain, *args, **kwargs))
-
-    update_wrapper(call, method)
-    return call
-
-
-def _telling(
-    method: Callable[Concatenate[_Plain, _P], _R],
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """As ``_awaited``, of a method that tells ``progress``: on the loop, which may await it."""
-
-    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        given = dict[str, Any](kwargs)
-        if given.get("progress") is not None:
-            given["progress"] = on_loop(given["progress"], asyncio.get_running_loop())
-        return await _away(partial(method, self._plain, *args, **cast("Any", given)))
 
     update_wrapper(call, method)
     return call
@@ -134,8 +125,13 @@ class Satchel:
 
     banks = _awaited(plain_satchel.Satchel.banks)
     list_banks = _awaited(plain_satchel.Satchel.list_banks)
-    export_bank = _telling(plain_satchel.Satchel.export_bank)
-    import_bank = _telling(plain_satchel.Satchel.import_bank)
+    export_bank = _awaited(plain_satchel.Satchel.export_bank)
+    import_bank = _awaited(plain_satchel.Satchel.import_bank)
+    receipts = _awaited(plain_satchel.Satchel.receipts)
+    receipt = _awaited(plain_satchel.Satchel.receipt)
+    jobs = _awaited(plain_satchel.Satchel.jobs)
+    resume_job = _awaited(plain_satchel.Satchel.resume_job)
+    cancel_job = _awaited(plain_satchel.Satchel.cancel_job)
     close = _awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:

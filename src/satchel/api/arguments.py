@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from satchel.api.telling import Told
+from satchel.api.telling import OnRecord
 from satchel.seal.artifact.body import Progress
 
 FilePath = str | PathLike[str]
@@ -58,6 +59,15 @@ class ConvertArguments(TypedDict, total=False):
 
     fail_on_loss: bool
     """Write nothing when something would be lost."""
+
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    dry_run: bool
+    """Write nothing, and say what would be written and lost: ``Conversion.plan``."""
 
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     """Verdicts on a sealed input that are put up with."""
@@ -232,6 +242,15 @@ class ExportArguments(TypedDict, total=False):
 
     overwrite: bool
     fail_on_loss: bool
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    progress: OnRecord | None
+    """Is told how far it got."""
+
     scrub_secrets: bool
     entities: bool
     """Whether an AMA archive has the entities of memories; yes when not given."""
@@ -240,6 +259,7 @@ class ExportArguments(TypedDict, total=False):
     """Whether it has the embeddings that memories came with; no when not given."""
 
     dry_run: bool
+    """Write nothing, and say what would be written and lost: ``Export.plan``."""
 
 
 class ImportArguments(TypedDict, total=False):
@@ -253,6 +273,17 @@ class ImportArguments(TypedDict, total=False):
     """Overwrite, and delete what the source has no longer."""
 
     dry_run: bool
+    """Change nothing, and say what would be done: ``Imported.plan``."""
+
+    accept_loss: Sequence[str]
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None
+    """Where a copy of the receipt goes; it is kept in any case."""
+
+    progress: OnRecord | None
+    """Is told how far it got."""
+
     scrub_secrets: bool
     skip_bad: bool
     """Leave out records that are malformed or too large, and count and name them."""
@@ -276,9 +307,6 @@ class ExportBankArguments(ExportArguments, total=False):
     allow_uncontained: bool
     """That the path is the caller's own choice and may be anywhere, if no roots are set."""
 
-    progress: Told | None
-    """Called with what is done, what there is, and the id of a record or None; once at the end."""
-
 
 class ImportBankArguments(ImportArguments, total=False):
     """Optional arguments of ``Satchel.import_bank``."""
@@ -288,6 +316,3 @@ class ImportBankArguments(ImportArguments, total=False):
 
     allow_uncontained: bool
     """That the path is the caller's own choice and may be anywhere, if no roots are set."""
-
-    progress: Told | None
-    """Called with what is done, what there is, and the id of a record or None; once at the end."""

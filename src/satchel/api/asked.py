@@ -1,22 +1,25 @@
 """What callers of the Python API ask for, as the actions take it."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
-from satchel.actions.moving.importing import Imported, ImportOptions, Owners, import_file
+from satchel.actions.moving.imported import Imported, ImportOptions, Owners
+from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath
+from satchel.api.telling import teller
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.errors import UsageError
+from satchel.jobs.steps import Step
 from satchel.recall.query import COMPONENTS, Query
-from satchel.seal.artifact.body import Progress
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.plan import OnConflict
@@ -59,16 +62,23 @@ def permission_of(options: dict[str, Any]) -> Permission:
     return Permission(**{name: options.pop(name) for name in names if name in options})
 
 
-def export_as_asked(
-    bank: OpenBank, path: FilePath | Outlet, wanted: Options, progress: Progress | None = None
-) -> Export:
+def export_as_asked(bank: OpenBank, path: FilePath | Outlet, wanted: Options) -> Export:
     """Export a bank as ``Bank.export`` is asked to."""
     options = dict(wanted)
     for name in ("entities", "embeddings"):
         if f"include_{name}" in options:
             options[name] = options.pop(f"include_{name}")
-    with file_to_write(bank.settings, path, permission_of(options)) as output:
-        return _export(bank, output, options | {"progress": progress})
+    permission = permission_of(options)
+    _judge_receipt(bank.settings, options, permission)
+    with file_to_write(bank.settings, path, permission) as output:
+        return _export(bank, output, options)
+
+
+def _judge_receipt(settings: Settings, options: dict[str, Any], permission: Permission) -> None:
+    """Hold the path of a receipt's copy to what holds for the other one."""
+    if options.get("receipt") is not None:
+        with file_to_write(settings, options["receipt"], permission):
+            pass
 
 
 def _export(bank: OpenBank, output: Outlet, options: dict[str, Any]) -> Export:
@@ -84,7 +94,25 @@ def _export(bank: OpenBank, output: Outlet, options: dict[str, Any]) -> Export:
     key = None
     if sign and writer.info.traits.sealed:
         key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
-    return export(bank, output, ExportOptions(selection=chosen, key=key, **options))
+    tell = teller(options.pop("progress", None))
+    options["accept_loss"] = tuple(options.pop("accept_loss", ()))
+    options["receipt"] = _path(options.pop("receipt", None))
+
+    def told(done: int, total: int, record: str | None) -> None:
+        if tell is None:
+            return
+        try:
+            tell(Step(done, total, record))
+        except Exception as error:
+            error.add_note("Nothing was written.")
+            raise
+
+    asked = ExportOptions(selection=chosen, key=key, progress=told, **options)
+    return export(bank, output, asked)
+
+
+def _path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)
 
 
 def import_as_asked(
@@ -92,13 +120,13 @@ def import_as_asked(
     path: FilePath | OpenFile,
     into: tuple[str, Owners],
     wanted: Options,
-    progress: Progress | None = None,
 ) -> Imported:
     """Import a file as ``Bank.import_`` is asked to, into a bank that is made if need be."""
     options = dict(wanted)
-    with file_to_read(settings, path, permission_of(options)) as source:
-        asked = _import_options(options | {"on_logging": progress})
-        return import_file(settings, source, *into, asked)
+    permission = permission_of(options)
+    _judge_receipt(settings, options, permission)
+    with file_to_read(settings, path, permission) as source:
+        return import_file(settings, source, *into, _import_options(options))
 
 
 def _import_options(options: dict[str, Any]) -> ImportOptions:
@@ -112,6 +140,9 @@ def _import_options(options: dict[str, Any]) -> ImportOptions:
         on_conflict=OnConflict(mode),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
+        accept_loss=tuple(options.pop("accept_loss", ())),
+        receipt=_path(options.pop("receipt", None)),
+        on_step=teller(options.pop("progress", None)),
         **options,
     )
 

@@ -9,10 +9,14 @@ from typing import Any, Self, Unpack
 from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.moving import jobs
 from satchel.actions.moving.exporting import Export
-from satchel.actions.moving.importing import Imported
+from satchel.actions.moving.imported import Imported
+from satchel.actions.moving.jobs import Cancelled
 from satchel.actions.opened import named_banks, open_bank_in
 from satchel.actions.paths.permission import file_to_read, file_to_write
+from satchel.actions.receipts import finding
+from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.wiring import has_store, opened_store
@@ -20,8 +24,8 @@ from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArgum
 from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
-from satchel.api.telling import Telling
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.jobs.job import Job
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
@@ -158,12 +162,13 @@ class Satchel:
             SatchelError: As ``Bank.export``.
         """
         options = known("export_bank", wanted, ExportBankArguments)
-        with self._lifetime.use(), Telling(options.pop("progress", None)) as telling:
-            with file_to_write(self._settings, path, permission_of(options)) as output:
-                opened = open_bank_in(self._settings, self._store, _named(bank_id))
-                done = export_as_asked(opened, output, options, telling)
-            telling.ends_with(done.size)
-            return done
+        permission = permission_of(dict(options))
+        with (
+            self._lifetime.use(),
+            file_to_write(self._settings, path, permission) as output,
+        ):
+            opened = open_bank_in(self._settings, self._store, _named(bank_id))
+            return export_as_asked(opened, output, options)
 
     def import_bank(
         self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
@@ -182,13 +187,61 @@ class Satchel:
             SatchelError: As ``Bank.import_``.
         """
         options = known("import_bank", wanted, ImportBankArguments)
-        with self._lifetime.use(), Telling(options.pop("progress", None)) as telling:
-            with file_to_read(self._settings, path, permission_of(options)) as source:
-                self._require_writable(options)
-                into = _named(bank_id), self._owner
-                done = import_as_asked(self._settings, source, into, options, telling)
-            telling.ends_with(sum(one.done.read for one in done.banks))
-            return done
+        permission = permission_of(dict(options))
+        with self._lifetime.use(), file_to_read(self._settings, path, permission) as source:
+            self._require_writable(options)
+            into = _named(bank_id), self._owner
+            return import_as_asked(self._settings, source, into, options)
+
+    def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
+        """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.
+
+        Raises:
+            UnknownBankError: If there is no such bank.
+        """
+        with self._lifetime.use():
+            return finding.list_receipts(self._settings, bank, limit=limit)
+
+    def receipt(self, wanted: str) -> Receipt:
+        """Return a receipt, and whether its signature holds.
+
+        Args:
+            wanted: Its id, or six of the first digits or more.
+
+        Raises:
+            UnknownReceiptError: If there is none.
+        """
+        with self._lifetime.use():
+            return finding.find_receipt(self._settings, wanted)
+
+    def jobs(self) -> list[Job]:
+        """Return the imports that are under way or were cut short; see ``satchel jobs``."""
+        with self._lifetime.use():
+            return jobs.list_jobs(self._settings)
+
+    def resume_job(self, job: str) -> Imported:
+        """Go on with an import that was cut short.
+
+        Args:
+            job: Its id, or six of the first digits or more.
+
+        Raises:
+            UnknownJobError: If there is none.
+            UsageError: If its input is not known, or is another one now.
+            SatchelError: As ``Bank.import_``.
+        """
+        with self._lifetime.use():
+            return jobs.resume_job(self._settings, job, self._owner)
+
+    def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
+        """Take back what an import logged that was cut short; nobody had seen any of it.
+
+        Raises:
+            UnknownJobError: If there is none.
+            LockedError: If an import is running.
+        """
+        with self._lifetime.use():
+            return jobs.cancel_job(self._settings, job, reason=reason)
 
     def close(self) -> None:
         """Close it, when the calls under way have ended; it may be closed twice."""

@@ -1,98 +1,65 @@
-"""How far a transfer got, told to whoever asked: by a plain function, or by one that is awaited."""
+"""Telling a caller how far a transfer got, whether he awaits or not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from inspect import isawaitable
-from types import TracebackType
-from typing import Any, Self
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
 
 from satchel.errors import UsageError
+from satchel.jobs.steps import OnStep, Step
 
-Told = Callable[[int, int, str | None], Awaitable[Any] | None]
-"""Takes what is done, what there is, and the id of a record, where one is known."""
+OnRecord = Callable[[int, int, str | None], Any]
+"""Called with records done, records there are, and the id of the last one; may be ``async``.
+
+What it raises ends the transfer, and is raised by the call; a note on it says what that leaves.
+"""
+
+AWAITING: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("AWAITING", default=None)
+"""The loop in which somebody waits for the call of this thread; None where nobody awaits."""
 
 
-class Telling:
-    """Tells a function how far it got; what it raises stops the work.
+def teller(callback: OnRecord | None) -> OnStep | None:
+    """Return what tells a caller of each step.
 
-    A context manager: when its block ends without an error, the end is told, with both numbers
-    the same. Called with what is done and what there is, as actions do.
-
-    Args:
-        told: The function; None to tell nobody. One that is to be awaited is run to its end.
+    Raises:
+        UsageError: When it is called, if the callback is ``async`` and no loop could run it.
     """
+    if callback is None:
+        return None
 
-    def __init__(self, told: Told | None) -> None:
-        self._told = told
-        self._total = 0
-        self._loop: asyncio.Runner | None = None
-
-    def __call__(self, done: int, total: int, record: str | None = None) -> None:
-        """Tell it."""
-        self._total = max(total, done)
-        self._tell(done, total, record)
-
-    def ends_with(self, total: int) -> None:
-        """Say what there was, for work that had nothing to tell on its way."""
-        self._total = self._total or total
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                self._tell(self._total, self._total, None)
-        finally:
-            if self._loop is not None:
-                self._loop.close()
-
-    def _tell(self, done: int, total: int, record: str | None) -> None:
-        if self._told is None:
+    def tell(step: Step) -> None:
+        loop = AWAITING.get()
+        if loop is not None:  # in the loop of whoever awaits the call, and its thread
+            asyncio.run_coroutine_threadsafe(_called(callback, step), loop).result()
             return
-        answer = self._told(done, total, record)
-        if isawaitable(answer):
-            self._run(answer)
+        said = callback(*step)
+        if inspect.isawaitable(said):
+            _run(said)
 
-    def _run(self, answer: Awaitable[Any]) -> None:
-        async def waited() -> None:
-            await answer
-
-        if _is_on_a_loop():
-            if isinstance(answer, Coroutine):
-                answer.close()
-            raise UsageError(
-                "a function that is awaited cannot be told from inside a running loop",
-                field="progress",
-                hint="Use satchel.aio there, or a plain function.",
-            )
-        if self._loop is None:
-            self._loop = asyncio.Runner()
-        self._loop.run(waited())
+    return tell
 
 
-def _is_on_a_loop() -> bool:
+async def _called(callback: OnRecord, step: Step) -> None:
+    said = callback(*step)
+    if inspect.isawaitable(said):
+        await said
+
+
+def _run(said: Awaitable[Any]) -> None:
+    """Wait for what an ``async`` callback does, in a loop of its own."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        asyncio.run(_whole(said))
+        return
+    if inspect.iscoroutine(said):
+        said.close()
+    raise UsageError(
+        "a callback that awaits cannot run while the loop waits for this call",
+        hint="Use satchel.aio, or a plain callback.",
+    )
 
 
-def on_loop(told: Told, loop: asyncio.AbstractEventLoop) -> Told:
-    """Return what may be called in a thread, and calls a function on a loop, and waits for it."""
-
-    async def call(done: int, total: int, record: str | None) -> None:
-        answer = told(done, total, record)
-        if isawaitable(answer):
-            await answer
-
-    def wait(done: int, total: int, record: str | None) -> None:
-        asyncio.run_coroutine_threadsafe(call(done, total, record), loop).result()
-
-    return wait
+async def _whole(said: Awaitable[Any]) -> None:
+    await said

@@ -16,6 +16,7 @@ from satchel.seal.records import PREFIX
 from satchel.seal.tree import audit_holds
 
 _TOGETHER, _FEW = 256, 10
+_MANY = 1024
 
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
@@ -66,6 +67,22 @@ class View(ProvedRows):
             for start in range(max(first, after + 1), min(last + 1, self.head.size), _TOGETHER):
                 places = range(start, min(last + 1, start + _TOGETHER))
                 yield from self._proved(self._at(places), pending=True)
+
+    def held(self, source: str) -> Iterator[Row]:
+        """Yield the rows of an import that is not complete, in the order of the log.
+
+        Each is proved to have the id that was logged at its place. Its bytes are not looked at: who
+        knows the record that has this id can compare them.
+
+        Args:
+            source: Id of its source record.
+        """
+        batch = self._fold.batch(source)
+        spans = batch.spans if batch is not None and batch.is_open(self.head.size) else []
+        for first, last in spans:
+            end = min(last + 1, self.head.size)
+            for start in range(first, end, _MANY):
+                yield from self._at(range(start, min(end, start + _MANY)))
 
     def places(self, ids: Sequence[str]) -> dict[str, int]:
         """Return where records are in the log, also those that are erased or not visible yet."""

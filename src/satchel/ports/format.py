@@ -71,6 +71,9 @@ class Reading:
     container: dict[str, Any] = field(default_factory=dict)
     """Filled by the reader: fields of the file around the records, as found."""
 
+    missing: int = 0
+    """Set by the reader at the end: how many memories, at least, the file itself says it lacks."""
+
     line: Callable[[], int | None] = lambda: None
     """Set by the reader, where the input has lines: tells on which the last record starts."""
 

@@ -37,6 +37,12 @@ class Refused:
 
     message: str
 
+    @property
+    def place(self) -> str:
+        """Where it is, as a person finds it: ``line 7``, ``results/3``."""
+        line = f"line {self.line}" if self.line is not None else ""
+        return ", ".join(filter(None, (line, f"field {self.field}" if self.field else "")))
+
 
 @dataclass(slots=True)
 class Report:
@@ -46,6 +52,9 @@ class Report:
     notes: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     """The first thousand that were left out; ``losses`` counts all."""
+
+    left_out: int = 0
+    """How many they are."""
 
     def lost(self, name: str, reason: str, *, example: str = "", count: int = 1) -> None:
         """Count something that was left behind.
@@ -63,17 +72,11 @@ class Report:
 
     def refuse(self, error: InputError) -> None:
         """Count a record that was left out because it is bad."""
-        place = ", ".join(
-            part
-            for part in (
-                f"line {error.line}" if error.line is not None else "",
-                f"field {error.field}" if error.field else "",
-            )
-            if part
-        )
-        self.lost("record", _BAD.get(error.code, error.code), example=place)
+        one = Refused(error.line, error.field, error.code, error.message)
+        self.lost("record", _BAD.get(error.code, error.code), example=one.place)
+        self.left_out += 1
         if len(self.refused) < _PLACES:
-            self.refused.append(Refused(error.line, error.field, error.code, error.message))
+            self.refused.append(one)
 
     @property
     def first_refused(self) -> str | None:

@@ -100,6 +100,8 @@ def take_out(
                 taking.look_at(logged)
                 if progress is not None and number % _TELL_EVERY == 0:
                     progress(logged.seq, end, logged.record.id)
+            if progress is not None:
+                progress(end, end, None)
             taking.add_what_waited()
             if outgoing.sealed:
                 taking.withhold()

@@ -22,6 +22,7 @@ from satchel.seal.judging import verify_file
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import Outcome
 from satchel.seal.verify.verifying import Request
+from satchel.transfer.receipts.account import is_accepted
 
 NEVER = frozenset({Outcome.MALFORMED, Outcome.TAMPERED, Outcome.FORK})
 """Verdicts on a file that nobody can put up with."""
@@ -84,29 +85,36 @@ def tried(writer: Format, records: RecordSet, output: Path, writing: Writing) ->
 
 
 def write(
-    writer: Format, records: RecordSet, target: Target, writing: Writing, *, whole: bool
+    writer: Format,
+    records: RecordSet,
+    target: Target,
+    writing: Writing,
+    *,
+    whole: bool,
+    accepted: tuple[str, ...] = (),
 ) -> None:
-    """Write records; with ``whole`` all of them or nothing.
+    """Write records; with ``whole`` all of them or nothing, except for losses that are accepted.
 
     Raises:
         LossError: With ``whole``, if something would not survive.
         TargetError: If the output cannot be written; nothing is left behind then.
     """
     if whole:
-        require_no_loss(tried(writer, records, target.path, writing), target.path)
+        require_no_loss(tried(writer, records, target.path, writing), target.path, accepted)
     writer.write(records, target, writing)
 
 
-def require_no_loss(report: Report, output: Path) -> None:
-    """Refuse to go on if something would not survive.
+def require_no_loss(report: Report, output: Path, accepted: tuple[str, ...] = ()) -> None:
+    """Refuse to go on if something would not survive that nobody said may be lost.
 
     Raises:
         LossError: Naming it.
     """
-    if report.total:
-        fields = sorted({loss.name for loss in report.losses.values()})
+    lost = [loss for loss in report.losses.values() if not is_accepted(loss.name, accepted)]
+    if lost:
+        fields = sorted({loss.name for loss in lost})
         raise LossError(
-            f"{report.total} values would be lost: {', '.join(fields)}",
+            f"{sum(loss.count for loss in lost)} values would be lost: {', '.join(fields)}",
             file=str(output),
             hint="Leave --fail-on-loss out to write what fits.",
         )

@@ -15,6 +15,7 @@ from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
+from satchel.memory.times import now
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.records import opened_records
@@ -59,6 +60,7 @@ class Arriving:
         scrub: bool = False,
     ) -> None:
         self.name = name
+        self.began = now()
         self.digest, self.size = digest_of(file)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
@@ -130,6 +132,16 @@ class Arriving:
             pairs = drawn(adapter, self._place, self.reading, nonces=nonces, through=through)
             for record, draft in pairs:
                 yield unplaced_row(draft, record.id, record.body)
+
+    @property
+    def kept_at(self) -> str | None:
+        """The file's path from anywhere; None for the standard input, or where it cannot be told.
+
+        So that whoever goes on with a killed import finds it again.
+        """
+        path = str(self._place.path.absolute())
+        is_text = path == path.encode("utf-8", "replace").decode()
+        return path if self.name == str(self._place.path) and is_text else None
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

@@ -7,13 +7,21 @@ import msgspec
 
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write
+from satchel.actions.receipts.keeping import refuse_copy
+from satchel.actions.receipts.of_outputs import (
+    Errand,
+    account_of_output,
+    compare_output,
+    keep_receipt,
+    tried_plan,
+)
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.disk.outlet import Outlet
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
-from satchel.memory.times import read_time
+from satchel.memory.times import now, read_time
 from satchel.ports.format import Format, Writing
 from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
@@ -22,6 +30,9 @@ from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.exporting import Outgoing, Progress, Taken, head_members, scope_of, take_out
+from satchel.transfer.receipts.account import Account, End, told, unaccepted
+from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.plans import TransferPlan
 from satchel.transfer.screening import Screening
 from satchel.transfer.selecting import WHOLE, Selection
 from satchel.transfer.writing import (
@@ -30,7 +41,6 @@ from satchel.transfer.writing import (
     read_back,
     refuse_existing,
     require_no_loss,
-    tried,
     write,
 )
 
@@ -59,6 +69,12 @@ class ExportOptions:
 
     embeddings: bool = False
     """Whether embeddings that came with memories go along, in such formats."""
+
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None = None
+    """Where a copy of the receipt goes; it must not be there yet."""
 
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
@@ -98,6 +114,18 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signed_by: str | None = None
     read_back: str | None = None
     """The verdict on a sealed output, read again from the disk."""
+
+    plan: TransferPlan | None = None
+    """What would be done, of a dry run."""
+
+    receipt: str | None = None
+    """Id of the receipt; ``satchel receipt show`` prints it."""
+
+    account: Account | None = None
+    """What the receipt says."""
+
+    unaccepted: int = 0
+    """How much was lost, or would be, that nobody said may be lost."""
 
     @property
     def lost(self) -> int:
@@ -194,35 +222,23 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
     name, writer = export_format(output, asked.format)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
-    sealed, report = writer.info.traits.sealed, Report()
+        refuse_copy(bank.settings, asked.receipt, output)
+    sealed, report, began = writer.info.traits.sealed, Report(), now()
     if sealed and asked.scrub_secrets:
         raise UsageError(
             "what is sealed keeps its ids, so nothing in it can be replaced",
             field="scrub_secrets",
             hint="Export to another format, or leave those memories out.",
         )
-    screening = Screening(scrub=asked.scrub_secrets)
-    with ArtifactBuilder() as builder:
+    screening, census = Screening(scrub=asked.scrub_secrets), Census(texts=asked.dry_run)
+    with census.timed(), ArtifactBuilder() as builder:
+        outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
         with bank.ledger.reading() as view:
-            found = take_out(
-                view,
-                asked.selection,
-                Outgoing(builder=builder, report=report, sealed=sealed, screening=screening),
-                asked.progress,
-            )
+            found = take_out(view, asked.selection, outgoing, asked.progress)
             head, header = view.head, _header(view, asked)
             _note(view, found, report)
         if not found.entries + found.others:
-            raise EmptyInputError(
-                "there is no memory to export",
-                file=bank.name or bank.id,
-                hint="Nothing was written."
-                + (
-                    ""
-                    if asked.selection.is_whole
-                    else " Ask for more: fewer options leave less out."
-                ),
-            )
+            raise _nothing(bank, asked.selection)
         limits = bank.settings.options.limits
         records = RecordSet(*builder.finish(limits))
         writing = Writing(
@@ -252,32 +268,69 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             secrets_kept=screening.kept,
             dry_run=asked.dry_run,
         )
+        errand = Errand(
+            settings=bank.settings,
+            kind="export",
+            began=began,
+            input=End(
+                name=told(bank.name or bank.id),
+                bank=bank.id,
+                size=head.size,
+                root=head.root,
+                records=found.entries + found.others,
+            ),
+            outlet=outlet,
+            format=name,
+            writer=writer,
+            report=report,
+            accepted=asked.accept_loss,
+            fail_on_loss=asked.fail_on_loss,
+            screening=screening,
+            key=asked.key,
+            copy=asked.receipt,
+        )
         if asked.dry_run:
-            trial = tried(writer, records, output, writing)
-            report.losses.update(trial.losses)
-            report.notes += [note for note in trial.notes if note not in report.notes]
-            if asked.fail_on_loss:
-                require_no_loss(report, output)
-            return _reported(done, report)
+            plan = tried_plan(errand, records, writing, census)
+            return msgspec.structs.replace(_reported(done, errand), plan=plan)
         if asked.fail_on_loss:
-            require_no_loss(report, output)
-        target = Target(output, overwrite=asked.overwrite, outlet=outlet)
-        write(writer, records, target, writing, whole=asked.fail_on_loss)
-        deep = builder.refers or bool(found.withheld)
+            require_no_loss(report, output, asked.accept_loss)
+        target, whole = Target(output, overwrite=asked.overwrite, outlet=outlet), asked.fail_on_loss
+        write(writer, records, target, writing, whole=whole, accepted=asked.accept_loss)
+        verdict = read_back(
+            outlet,
+            writer,
+            policy_of(bank.settings, VerifyOptions()),
+            request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
+        )
+        again = compare_output(errand, records)
     with outlet.written() as written:
         digest, size = digest_of(written)
-    verdict = read_back(
-        outlet,
-        writer,
-        policy_of(bank.settings, VerifyOptions()),
-        request_of(bank.settings, VerifyOptions(deep=deep)),
+    signed_by = asked.key.did if asked.key and sealed else None
+    there = End(
+        name=told(str(output)),
+        format=name,
+        digest=digest,
+        bytes=size,
+        records=sum(again.records.values()),
     )
+    account = account_of_output(errand, there, again, signed_by=signed_by)
     return msgspec.structs.replace(
-        _reported(done, report),
+        _reported(done, errand),
         output_digest=digest,
         output_bytes=size,
-        signed_by=asked.key.did if asked.key and sealed else None,
+        signed_by=signed_by,
         read_back=verdict,
+        receipt=keep_receipt(errand, account),
+        account=account,
+    )
+
+
+def _nothing(bank: OpenBank, wanted: Selection) -> EmptyInputError:
+    more = "" if wanted.is_whole else " Ask for more: fewer options leave less out."
+    return EmptyInputError(
+        "there is no memory to export",
+        file=bank.name or bank.id,
+        hint="Nothing was written." + more,
     )
 
 
@@ -311,6 +364,11 @@ def _note(view: View, found: Taken, report: Report) -> None:
         )
 
 
-def _reported(done: Export, report: Report) -> Export:
-    losses, notes = list(report.losses.values()), list(report.notes)
-    return msgspec.structs.replace(done, losses=losses, notes=notes)
+def _reported(done: Export, errand: Errand) -> Export:
+    report = errand.report
+    return msgspec.structs.replace(
+        done,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, errand.accepted),
+    )

@@ -1,8 +1,10 @@
 """Importing a file into one bank, or into one for each owner in it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -11,115 +13,36 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.moving.arriving import Arriving, arrived
+from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
+from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
+from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Strands
-from satchel.errors import (
-    EmptyInputError,
-    MalformedError,
-    UnknownBankError,
-    UsageError,
-)
-from satchel.ports.report import Loss, Refused
-from satchel.ports.rows import Row
+from satchel.errors import EmptyInputError, UnknownBankError, UsageError
+from satchel.jobs.job import job_id
+from satchel.jobs.journal import Journal, journals, new_journal
+from satchel.jobs.steps import Step
+from satchel.ledger.folding import CLOSED
 from satchel.ports.store import Store
-from satchel.seal.artifact.body import Progress
+from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
-from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.batch import (
-    Batch,
-    Journal,
-    journals,
-    logged_part,
-    new_journal,
-    take_back,
-)
-from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules, owner_of
+from satchel.transfer.incoming.batch import Batch, logged_part, take_back
+from satchel.transfer.incoming.plan import Plan, Planned, Rules
+from satchel.transfer.incoming.tenants import Tenants, maps_from
+from satchel.transfer.receipts.account import Account, unaccepted
+from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.signed import receipt_of
+from satchel.transfer.receipts.tally import Tally
 
 _TOGETHER = 256
-_LEAST_DIGITS = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """What an import is asked to do."""
-
-    source_format: str | None = None
-    """Recognised when not given."""
-
-    on_conflict: OnConflict = OnConflict.SKIP
-    mirror: bool = False
-    """Delete what the source has no longer; other versions overwrite then."""
-
-    scrub_secrets: bool = False
-    """Replace secrets by tokens; otherwise they are only counted."""
-
-    skip_bad: bool = False
-    """Leave out records that are malformed or too large, and count and name them."""
-
-    dry_run: bool = False
-    unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
-    """Verdicts on a sealed input that are put up with."""
-
-    trusted_keys: tuple[str, ...] = ()
-    on_reading: Progress | None = None
-    """Called with bytes done and bytes there are."""
-
-    on_logging: Progress | None = None
-    """Called with records done and records there are, from the start again for each bank."""
-
-
-class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What an import does to one bank."""
-
-    name: str | None
-    done: Planned
-    bank: str | None = None
-    """Its id; None for one that a dry run would make."""
-
-    made: bool = False
-    """Whether the bank was made for it."""
-
-    source: str | None = None
-    """Id of the source record, by which it is undone; None when nothing changed."""
-
-    receipt: str | None = None
-    """Id of the receipt in the bank's log."""
-
-    resumed: int = 0
-    """Records that an earlier attempt had logged already."""
-
-
-class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an import did, or would do."""
-
-    input: str
-    source_format: str
-    input_digest: str
-    input_bytes: int
-    banks: list[BankImported]
-    losses: list[Loss]
-    notes: list[str]
-    refused: list[Refused] = []
-    """Bad records that were left out, with their places; the first thousand."""
-
-    secrets: dict[str, int] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
-
-    secrets_kept: int = 0
-    """How many of them went in as they are."""
-
-    source_outcome: str | None = None
-    """The verdict on a sealed input."""
-
-    dry_run: bool = False
-
-
-Owners = Callable[[], SigningKey]
-"""Gives the key that owns banks that are made."""
+_GO_ON = (
+    "Nothing of it is visible. Run the same import again to go on, or: satchel jobs cancel, which"
+    " takes it back."
+)
 
 
 def import_file(
@@ -136,23 +59,25 @@ def import_file(
 
     Args:
         settings: Where the store and the keys are.
-        source: What a person at this machine names; or what was opened for a caller; None for
-            the standard input.
+        source: The file; None for the standard input.
         bank: The bank that everything goes into, made if it is not there; None for the one that
             is configured, or else one for each user, or agent where no user is named.
         owner: Gives the key that owns banks that are made.
         options: What is asked for.
 
     Raises:
-        PathRefusedError: If roots are set, and a name leads out of them.
         InputError: If the input cannot be read, is malformed or empty, or a memory's owner is not
             known and no bank was named. Nothing is changed.
         VerificationError: If a sealed input does not verify.
         ConflictError: With ``OnConflict.ERROR``, if there is one.
+        ShortInputError: If the input says that it lacks something, and that was not accepted.
+        UsageError: If an owner is sent somewhere who is not in it, or several owners' memory would
+            go into one bank and nobody said so.
         LockedError: If another import into the store is running.
         StoreError: If the store cannot be written; the import can be gone on with.
     """
     asked = options or ImportOptions()
+    refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
     with ExitStack() as stack:
         file = stack.enter_context(arrived(settings, source))
         name = "standard input" if source is None else str(source)
@@ -163,16 +88,18 @@ def import_file(
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
-            stack.enter_context(_alone(settings))
+            stack.enter_context(import_lock(settings))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
-        wanted = bank or settings.options.store.bank or None
-        work = _Work(settings, store, arriving, wanted, asked)
+        configured = None if asked.maps else settings.options.store.bank
+        work = _Work(settings, store, arriving, bank or configured or None, asked)
         stack.callback(work.strands.close)
         work.plan()
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log(owner)
+    accounts, receipts = work.accounted()
+    ids, notes = keep(settings, receipts, asked.receipt)
     return Imported(
         input=name,
         source_format=arriving.format,
@@ -180,13 +107,21 @@ def import_file(
         input_bytes=arriving.size,
         banks=list(work.banks.values()),
         losses=list(arriving.report.losses.values()),
-        notes=arriving.report.notes,
+        notes=[*arriving.report.notes, *notes],
         refused=arriving.report.refused,
         secrets=arriving.screening.found,
         secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
         dry_run=asked.dry_run,
+        plan=plan_of_import(work) if asked.dry_run else None,
+        receipts=ids,
+        accounts=accounts,
+        unaccepted=unaccepted(arriving.report, asked.accept_loss),
     )
+
+
+def _path_of(source: Path | OpenFile) -> Path:
+    return source.path if isinstance(source, OpenFile) else source
 
 
 class _Work:
@@ -200,26 +135,31 @@ class _Work:
         wanted: str | None,
         asked: ImportOptions,
     ) -> None:
+        self.tenants = Tenants(wanted, maps_from(asked.maps), counting=asked.dry_run)
         self.banks: dict[str, BankImported] = {}
         """By name."""
 
         self.strands = Strands()
+        self.plans: dict[str, Plan] = {}
+        self.census = Census(texts=asked.dry_run)
+        self.arriving = arriving
+        self.asked = asked
         self._settings = settings
         self._store = store
         self._names = named_banks(store) if store is not None else {}
-        self._arriving = arriving
         self._wanted = wanted
-        self._asked = asked
         self._rules = Rules(
             on_conflict=asked.on_conflict, mirror=asked.mirror, keeps_ids=arriving.keeps_ids
         )
-        self._plans: dict[str, Plan] = {}
+        self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        self._words = " ".join(map(str, (*words, asked.scrub_secrets)))
+        self._words = " ".join(map(str, (*words, asked.scrub_secrets, *asked.maps)))
         self._words += " skip bad" if asked.skip_bad else ""
-        self._journal = new_journal(self._words)
+        self._journal = self._new_journal()
         self._begun: dict[str, Journal] = {}
+        self._accounts: dict[str, tuple[Account, Sealed]] = {}
+        self._key: SigningKey | None = None
 
     def plan(self) -> None:
         """Read everything and decide what becomes of it; nothing is changed.
@@ -228,105 +168,142 @@ class _Work:
         since, and so has the plan.
         """
         self._find_begun()
+        if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
+            raise UsageError(
+                "the file is another one now than the one that was begun with",
+                file=self.arriving.name,
+                hint="Import it anew, and take the old one back: satchel jobs cancel.",
+            )
         self._read()
-        if not self._asked.dry_run and not self._goes_on():
+        if not self.asked.dry_run and not self._goes_on():
             for name, journal in self._begun.items():
                 take_back(self._open[name].ledger, journal.source, "begun anew")
-            self._begun, self._journal = {}, new_journal(self._words)
+            self._begun, self._journal = {}, self._new_journal()
             self._read()
-        if not self._plans:
-            hint = self._arriving.report.first_refused
+        if not self.plans:
+            hint = self.arriving.report.first_refused
             raise EmptyInputError(
-                "there is no memory in this file", file=self._arriving.name, hint=hint
+                "there is no memory in this file", file=self.arriving.name, hint=hint
             )
+        self.tenants.require_said(self.arriving.name)
+        require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
 
     def _read(self) -> None:
-        self._plans.clear()
-        self.banks.clear()
-        rows = self._arriving.rows(seeded_nonces(self._journal.seed))
-        with ExitStack() as views:
+        for one in (self.plans, self.banks, self._read_here):
+            one.clear()
+        self.tenants.begin()
+        self.census.begin()
+        rows = self.arriving.rows(seeded_nonces(self._journal.seed))
+        with ExitStack() as views, self.census.timed():
             while some := list(islice(rows, _TOGETHER)):
-                for name, part in self._routed(some).items():
-                    self._plan_of(name, views).take(part)
-            for plan in self._plans.values():
+                self.census.add((row.type, row.body or b"") for row in some)
+                for name, part in self.tenants.routed(some, self.arriving.name).items():
+                    plan = self._plan_of(name, views)
+                    self._read_here[name].update(row.type for row in part)
+                    plan.take(part)
+            for plan in self.plans.values():
                 plan.finish()
 
     def _goes_on(self) -> bool:
         """Tell whether what an earlier attempt logged is the beginning of what is planned."""
         return all(
-            name in self._plans
-            and logged_part(self._open[name].ledger, self._plans[name], one.source) is not None
+            name in self.plans
+            and logged_part(self._open[name].ledger, self.plans[name], one.source) is not None
             for name, one in self._begun.items()
         )
 
     def log(self, owner: Owners) -> None:
-        """Log what was planned; visible in each bank once all banks have all of it."""
+        """Log what was planned; visible in each bank once all banks have all of it, read back."""
+        self._key = signer(self._settings, None)
         batches = dict[str, Batch]()
-        source = self._arriving.source(self._journal.at)
-        for name, plan in self._plans.items():
+        try:
+            self._log_all(owner, batches)
+        except Exception as error:
+            if batches:
+                error.add_note(_GO_ON)
+            raise
+        tallies = {name: batch.read_back() for name, batch in batches.items()}
+        for name, batch in batches.items():
+            told = self.banks[name]
+            told.source, told.resumed = batch.source, batch.resumed
+            told.receipt = batch.close(partial(self._account, name, tallies[name]))
+        for name in self.plans.keys() - batches.keys():
+            self._account(name, None)
+
+    def _log_all(self, owner: Owners, batches: dict[str, Batch]) -> None:
+        source, step = self.arriving.source(self._journal.at), self._tell
+        for name, plan in self.plans.items():
             if plan.is_empty and name not in self._begun:
                 continue
             opened = self._for_writing(name, owner)
             journal = self._begun.get(name) or msgspec.structs.replace(self._journal, source="")
-            batch = Batch(opened.ledger, plan, journal, self._rules.mode)
-            batch.log(source, self._asked.on_logging)
-            batches[name] = batch
-        for name, batch in batches.items():
-            told = self.banks[name]
-            told.receipt = batch.close(msgspec.to_builtins(told.done))
-            told.source, told.resumed = batch.source, batch.resumed
+            batches[name] = Batch(opened.ledger, plan, journal, self._rules.mode)
+            batches[name].log(source, step)
+        if not batches:
+            step(0, 0, None)
+
+    def _tell(self, done: int, total: int, record: str | None) -> None:
+        if self.asked.on_logging is not None:
+            self.asked.on_logging(done, total)
+        if self.asked.on_step is not None:
+            self.asked.on_step(Step(done, total, record))
+
+    def accounted(self) -> tuple[list[Account], list[Sealed]]:
+        """Return what is to be told of each bank, and the receipts of that."""
+        found = [self._accounts[name] for name in self.banks if name in self._accounts]
+        return [account for account, _ in found], [receipt for _, receipt in found]
+
+    def _account(self, name: str, tally: Tally | None) -> Sealed:
+        """Return the receipt of what was done to one bank; the one that makes it visible."""
+        account = account_of_import(self, self.banks[name], self._read_here[name], tally)
+        action = CLOSED if tally is not None else None
+        receipt = receipt_of(account, self._key, action=action)
+        self._accounts[name] = account, receipt
+        return receipt
+
+    def _new_journal(self) -> Journal:
+        path = self.arriving.kept_at
+        request = {**self.asked.request, **({"bank": self._wanted} if self._wanted else {})}
+        return new_journal(self._words, {**request, **({"input": path} if path else {})})
 
     def _find_begun(self) -> None:
         """Find what an earlier attempt at the same thing left; the nonces are the same again."""
         if self._store is None:
             return
         with self._store.reading() as reader:
-            banks = reader.banks() if self._wanted is None else self._chosen()
+            banks = reader.banks() if self._wanted is None else self._chosen(self._wanted)
         for bank in banks:
-            writes = not self._asked.dry_run
+            writes = not self.asked.dry_run
             opened = open_bank_in(self._settings, self._store, bank, writes=writes)
             with opened.ledger.reading() as view:
                 for journal in journals(view):
                     if journal.asked == self._words:
-                        name = self._wanted or opened.name or bank
+                        name = self._wanted or self._name_again(opened)
                         self._journal = self._begun[name] = journal
                         self._open[name] = opened
 
-    def _chosen(self) -> list[str]:
+    def _name_again(self, opened: OpenBank) -> str:
+        """Return by what the plan calls a bank: as a person did, or by its name."""
+        said = (text for text in maps_from(self.asked.maps).values())
+        return next(
+            (one for one in said if opened.id in self._chosen(one)), opened.name or opened.id
+        )
+
+    def _chosen(self, wanted: str) -> list[str]:
         try:
-            return [find_bank(self._store, self._wanted or "")] if self._store else []
+            return [find_bank(self._store, wanted)] if self._store else []
         except UnknownBankError:
             return []
 
-    def _routed(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
-        """Return records by the name of the bank that they go into."""
-        if self._wanted is not None:
-            return {self._wanted: list(rows)}
-        found = dict[str, list[Row]]()
-        for number, row in enumerate(rows, sum(one.done.read for one in self.banks.values())):
-            found.setdefault(self._owner_of(row, number), []).append(row)
-        return found
-
-    def _owner_of(self, row: Row, number: int) -> str:
-        sort, name = owner_of(row)
-        if sort in ("user", "agent") and name.strip():
-            return name
-        what = "belongs to a run only" if sort == "run" else "says not whose it is"
-        raise MalformedError(
-            f"this {row.type} memory {what}",
-            file=self._arriving.name,
-            field=str(number),
-            hint="Say which bank everything goes into: --bank NAME.",
-        )
-
     def _plan_of(self, name: str, views: ExitStack) -> Plan:
-        plan = self._plans.get(name)
+        plan = self.plans.get(name)
         if plan is None:
             told = BankImported(name=name, done=Planned())
             opened = self._there(name)
             view = None
             if opened is not None:
                 told.bank, told.name = opened.id, opened.name
+                self._require_once(opened, name)
                 view = views.enter_context(opened.ledger.reading())
             nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
             at = self._journal.at
@@ -334,19 +311,26 @@ class _Work:
             rules = replace(self._rules, going_on=begun.source if begun else "")
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
             told.done = plan.done
-            self._plans[name], self.banks[name] = plan, told
+            self.plans[name], self.banks[name] = plan, told
+            self._read_here[name] = Counter()
         return plan
+
+    def _require_once(self, opened: OpenBank, name: str) -> None:
+        for other, told in self.banks.items():
+            if told.bank == opened.id:
+                what = f"{other!r} and {name!r} are one bank"
+                raise UsageError(what, field="map", hint="Name it the same way each time.")
 
     def _there(self, name: str) -> OpenBank | None:
         """Open a bank that is there already."""
         if self._store is None:
             return None
         # A user's id is a name, and never the start of another bank's id.
-        one_for_all = self._wanted is not None
-        found = next(iter(self._chosen()), None) if one_for_all else self._named(name)
+        said = self.tenants.is_said(name)
+        found = next(iter(self._chosen(name)), None) if said else self._named(name)
         if found is None:
             return None
-        writes = not self._asked.dry_run
+        writes = not self.asked.dry_run
         self._open[name] = open_bank_in(self._settings, self._store, found, writes=writes)
         return self._open[name]
 
@@ -368,8 +352,12 @@ class _Work:
 
 
 @contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Keep other imports out of the store, so that two do not go on with the same one."""
+def import_lock(settings: Settings) -> Iterator[None]:
+    """Keep other imports out of the store, so that two do not go on with the same one.
+
+    Raises:
+        LockedError: If another one is running.
+    """
     path = local_path(settings.store)
     if path is None:
         yield

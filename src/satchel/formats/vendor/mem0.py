@@ -193,7 +193,9 @@ def _note_what_is_missing(reading: Reading, count: int) -> None:
     total = around.get("count")
     if isinstance(total, int) and total > count:
         reading.report.note(f"the file says there are {total} memories and holds {count}")
+        reading.missing = total - count
     elif around.get("next"):
+        reading.missing = 1
         reading.report.note("this is one page of several; read the next ones too")
     elif total is None and count == _DEFAULT_PAGE:
         reading.report.note("exactly 20 memories, which is where get_all() stops unless told more")

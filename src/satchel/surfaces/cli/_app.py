@@ -19,6 +19,8 @@ MODULES = {
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),
+    "receipts": ("receipts", "receipt"),
+    "jobs": ("jobs",),
     "copies": ("pull", "push"),
     "erasing": ("prune", "everything"),
     "keys": ("keys",),

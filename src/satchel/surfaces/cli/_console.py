@@ -264,6 +264,14 @@ def short(identity: str) -> str:
     return identity.removeprefix("blake3:")[:_SHORT]
 
 
+def print_text(text: str) -> None:
+    """Print lines on stdout that hold nothing that could drive a terminal."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+
+
 def print_raw(data: bytes) -> None:
     """Print bytes as they are on stdout; on a terminal, so that they cannot drive it."""
     if sys.stdout.isatty():

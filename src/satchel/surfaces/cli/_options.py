@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from satchel.actions.signing import signing_key
-from satchel.ports.report import Refused
+from satchel.ports.report import Loss, Refused
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
-from satchel.surfaces.cli._console import message, state
+from satchel.surfaces.cli._console import count, message, print_text, short, state
+from satchel.transfer.receipts.page import plan_page
+from satchel.transfer.receipts.plans import TransferPlan
+
+_MOST_SHOWN = 5
 
 _SHOWN = 10
 
@@ -56,6 +61,17 @@ FailOnLoss = Annotated[
     bool, typer.Option("--fail-on-loss", help="Write nothing if something would be lost.")
 ]
 
+AcceptLoss = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-loss", help="This field may be lost, or all: no reason for status 1. Repeatable."
+    ),
+]
+ReceiptFile = Annotated[
+    Path | None,
+    typer.Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
+]
+
 
 def owner_key(name: str | None) -> SigningKey:
     """Return an owner's key, which is asked for its passphrase, or made on first use."""
@@ -77,6 +93,35 @@ def tell_refused(refused: Sequence[Refused]) -> None:
         message(f"  {place}: {one.message}")
     if len(refused) > _SHOWN:
         message("  more of them: --json")
+
+
+def tell_receipts(receipts: list[str], unaccepted: int) -> int:
+    """Say where the receipts are, and return the exit status for what was lost."""
+    for identity in receipts[:_MOST_SHOWN]:
+        message(f"receipt: satchel receipt show {short(identity)}")
+    if len(receipts) > _MOST_SHOWN:
+        message(f"and {len(receipts) - _MOST_SHOWN:,} more: satchel receipts")
+    if unaccepted:
+        what = count(unaccepted, "value")
+        message(f"Not all of it arrived: {what}. To put up with a field: --accept-loss FIELD")
+    return int(bool(unaccepted))
+
+
+def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
+    """Name what did not make it."""
+    if not losses:
+        return
+    total = sum(loss.count for loss in losses)
+    verb = "would not" if dry_run else "did not"
+    message(f"{count(total, 'value')} {verb} make it:", style="yellow")
+    for loss in losses:
+        where = f" (such as {loss.examples[0]})" if loss.examples else ""
+        message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+
+
+def show_plan(plan: TransferPlan) -> None:
+    """Print what a transfer would do, on a page."""
+    print_text(plan_page(plan))
 
 
 def tell_secrets(found: Mapping[str, int], kept: int) -> None:

@@ -14,7 +14,6 @@ from satchel.actions.moving.exporting import (
     selection,
 )
 from satchel.actions.opened import opened_bank
-from satchel.ports.report import Loss
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.surfaces.cli._console import (
     count,
@@ -28,20 +27,25 @@ from satchel.surfaces.cli._console import (
     state,
 )
 from satchel.surfaces.cli._options import (
+    AcceptLoss,
     AgentName,
     FailOnLoss,
     Force,
     InBank,
     Json,
+    ReceiptFile,
     Scrub,
     SignWith,
     Unsigned,
     owner_key,
+    show_losses,
+    show_plan,
+    tell_receipts,
     tell_secrets,
 )
 from satchel.transfer.comparing import Comparison, Only
 
-_LOSS = _DIFFERENT = 1
+_DIFFERENT = 1
 
 
 def add_to(app: typer.Typer) -> None:
@@ -80,6 +84,8 @@ def export_command(
     agent: AgentName = None,
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
+    accept_loss: AcceptLoss = None,
+    receipt: ReceiptFile = None,
     scrub: Scrub = False,
     entities: Annotated[
         bool,
@@ -103,8 +109,9 @@ def export_command(
     """Write a bank's current memory to a file, in any format that can be written.
 
     An artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is signed, and shows that it came
-    out of the bank's log. What the format cannot hold is counted and named, and makes the exit
-    status 1. The bank is not changed.
+    out of the bank's log. The file is read again and compared. What the format cannot hold is
+    counted and named, and makes the exit status 1, unless `--accept-loss` names it. The bank is not
+    changed.
 
     Example: `satchel export --output memory.pam.jsonl --tag travel`
     """
@@ -128,6 +135,8 @@ def export_command(
             key=owner_key(sign_with) if signs else None,
             overwrite=force,
             fail_on_loss=fail_on_loss,
+            accept_loss=tuple(accept_loss or ()),
+            receipt=receipt,
             scrub_secrets=scrub,
             entities=entities,
             embeddings=embeddings,
@@ -140,7 +149,7 @@ def export_command(
         print_json(done)
     else:
         _show_export(done)
-    return _LOSS if done.lost else 0
+    return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
 
 
 def _show_export(done: Export) -> None:
@@ -162,18 +171,8 @@ def _show_export(done: Export) -> None:
     for note in done.notes:
         message("note: ", note)
     show_losses(done.losses, dry_run=done.dry_run)
-
-
-def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
-    """Name what did not make it."""
-    if not losses:
-        return
-    total = sum(loss.count for loss in losses)
-    verb = "would not" if dry_run else "did not"
-    message(f"{count(total, 'value')} {verb} make it:", style="yellow")
-    for loss in losses:
-        where = f" (such as {loss.examples[0]})" if loss.examples else ""
-        message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+    if done.plan is not None:
+        show_plan(done.plan)
 
 
 def diff_command(

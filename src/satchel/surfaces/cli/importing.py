@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.moving.importing import BankImported, Imported, ImportOptions, import_file
+from satchel.actions.moving.imported import BankImported, Imported, ImportOptions
+from satchel.actions.moving.importing import import_file
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import (
@@ -22,13 +23,17 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._options import (
     Accept,
+    AcceptLoss,
     DryRun,
     InBank,
     Json,
     Owner,
+    ReceiptFile,
     Scrub,
     SkipBad,
     owner_key,
+    show_plan,
+    tell_receipts,
     tell_refused,
     tell_secrets,
 )
@@ -71,9 +76,15 @@ def import_command(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="An owner's bank, as user:ada=bank-ada. Repeatable."),
+    ] = None,
     scrub: Scrub = False,
     skip_bad: SkipBad = False,
     dry_run: DryRun = False,
+    accept_loss: AcceptLoss = None,
+    receipt: ReceiptFile = None,
     accept: Accept = None,
     trusted: Annotated[
         list[str] | None,
@@ -85,7 +96,8 @@ def import_command(
     """Import memory from a file into a bank, or into one for each user in it.
 
     Everything is read and checked first, and becomes visible in one moment; an import that was
-    killed goes on when it is run again. `satchel undo` takes it back.
+    killed goes on when it is run again. `satchel undo` takes it back. Exit status 1 when something
+    was lost that `--accept-loss` does not name.
 
     Example: `satchel import mem0.json --bank assistant`
     """
@@ -107,18 +119,26 @@ def import_command(
                 mirror=mirror,
                 scrub_secrets=scrub,
                 skip_bad=skip_bad,
+                maps=tuple(maps or ()),
                 dry_run=dry_run,
+                accept_loss=tuple(accept_loss or ()),
+                receipt=receipt,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),
                 on_reading=reading,
                 on_logging=logging,
             ),
         )
+    return show_import(found, as_json=as_json)
+
+
+def show_import(found: Imported, *, as_json: bool) -> int:
+    """Say what an import did, and return its exit status."""
     if as_json:
         print_json(found)
     else:
         _show(found)
-    return 1 if found.losses else 0
+    return tell_receipts(found.receipts, found.unaccepted)
 
 
 def _show(found: Imported) -> None:
@@ -133,6 +153,10 @@ def _show(found: Imported) -> None:
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
+    if found.plan is not None:
+        show_plan(found.plan)
+    elif not found.changed:
+        line("nothing changed")
 
 
 def _show_bank(one: BankImported) -> None:

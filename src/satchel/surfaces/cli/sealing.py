@@ -37,13 +37,19 @@ from satchel.surfaces.cli._console import (
 )
 from satchel.surfaces.cli._options import (
     Accept,
+    AcceptLoss,
     AgentName,
+    DryRun,
     FailOnLoss,
     Force,
     Json,
+    ReceiptFile,
     SignWith,
     SkipBad,
     Unsigned,
+    show_losses,
+    show_plan,
+    tell_receipts,
     tell_refused,
 )
 
@@ -51,7 +57,6 @@ Trusted = Annotated[
     list[str] | None,
     typer.Option("--key", help="Believe this key as well: did:key, hex or a file. Repeatable."),
 ]
-_LOSS = 1
 _STYLE = {Outcome.GOOD: "bold green", Outcome.OLDER: "bold yellow"}
 _MARK = {"passed": Text("ok", "green"), "failed": Text("no", "red"), "not run": Text("-", "dim")}
 
@@ -83,13 +88,16 @@ def convert_command(
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
     skip_bad: SkipBad = False,
+    accept_loss: AcceptLoss = None,
+    receipt: ReceiptFile = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Convert memory from one format to another.
 
     A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
-    these three the seal is kept. What the target cannot hold is counted and named, and makes the
-    exit status 1.
+    these three the seal is kept. What was written is read again and compared. What the target
+    cannot hold is counted and named, and makes the exit status 1, unless `--accept-loss` names it.
 
     Example: `satchel convert mem0.json memory.pam.jsonl`
     """
@@ -101,10 +109,13 @@ def convert_command(
             source_format=from_,
             target_format=to,
             profile=profile,
-            key=None if unsigned else _key(sign_with, to, output, profile),
+            key=None if unsigned or dry_run else _key(sign_with, to, output, profile),
             overwrite=force,
             fail_on_loss=fail_on_loss,
             skip_bad=skip_bad,
+            accept_loss=tuple(accept_loss or ()),
+            receipt=receipt,
+            dry_run=dry_run,
             unsafe_accept=frozenset(Outcome(found.value) for found in accept or ()),
             source_agent=SourceAgent(name=agent) if agent else None,
             trusted_keys=tuple(trusted or ()),
@@ -115,7 +126,7 @@ def convert_command(
         print_json(msgspec.to_builtins(done))
     else:
         _show_conversion(done)
-    return _LOSS if done.lost else 0
+    return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
 
 
 def _key(name: str | None, to: str | None, output: Path, profile: str | None) -> SigningKey | None:
@@ -157,11 +168,15 @@ def _show_conversion(done: Conversion) -> None:
     line(
         f"{done.source_format} -> {done.target_format}: ",
         count(sum(done.records.values()), "record"),
-        f", {size(done.input_bytes)} -> {size(done.output_bytes)}",
+        f", {size(done.input_bytes)} -> ",
+        "nothing yet" if done.output_bytes is None else size(done.output_bytes),
     )
     rows: list[tuple[str, object]] = [
         ("read", f"{done.input}  {done.input_digest}"),
-        ("written", f"{done.output}  {done.output_digest}"),
+        (
+            "would write" if done.dry_run else "written",
+            f"{done.output}  {done.output_digest or ''}",
+        ),
         ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
     ]
     if done.source_outcome:
@@ -175,12 +190,10 @@ def _show_conversion(done: Conversion) -> None:
     facts(rows)
     for note in done.notes:
         message("note: ", note)
-    if done.losses:
-        message(f"{count(done.lost, 'value')} did not make it:", style="yellow")
-        for loss in done.losses:
-            where = f" (such as {loss.examples[0]})" if loss.examples else ""
-            message(f"  {loss.count:,} x {loss.name}: {loss.reason}{where}")
+    show_losses(done.losses, dry_run=done.dry_run)
     tell_refused(done.refused)
+    if done.plan is not None:
+        show_plan(done.plan)
 
 
 def inspect_command(

@@ -4,15 +4,13 @@ A killed import is gone on with: the seed of its nonces is kept beside the log u
 so the same input gives the same records again, and those that are logged are left out.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
 
 import msgspec
 
-from satchel.errors import ConflictError, SlotTakenError
-from satchel.ledger.appending.batches import closing
+from satchel.errors import ConflictError, SlotTakenError, StoreDamagedError
+from satchel.jobs.journal import SIDE, Journal
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.memory.records import Source, Status
@@ -21,42 +19,12 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.incoming.known import side_name
 from satchel.transfer.incoming.plan import OnConflict, Plan
+from satchel.transfer.receipts.tally import Tally
 
-_SIDE = "import/"
 _ATTEMPTS = 8
 
-Progress = Callable[[int, int], None]
-"""Is told how many records are logged, and of how many."""
-
-
-class Journal(msgspec.Struct, kw_only=True, frozen=True):
-    """What an import under way has to remember; kept beside the log, gone when it is complete."""
-
-    asked: str
-    """What was asked for: the digest of the input and the options."""
-
-    seed: bytes
-    """Of all nonces."""
-
-    at: str
-    """When it began."""
-
-    source: str = ""
-    """Id of its source record, once that is logged."""
-
-
-def new_journal(asked: str) -> Journal:
-    """Return the journal of an import that begins."""
-    return Journal(asked=asked, seed=os.urandom(32), at=now())
-
-
-def journals(view: View) -> Iterator[Journal]:
-    """Yield those of the imports that are under way, or were killed."""
-    under_way = {one.source for one in view.imports() if not (one.complete or one.undone)}
-    for name, value in view.side(_SIDE).items():
-        journal = msgspec.json.decode(value, type=Journal)
-        if name == _SIDE + journal.source and journal.source in under_way:
-            yield journal
+Progress = Callable[[int, int, str | None], None]
+"""Is told how many records are logged, of how many, and the id of the last one."""
 
 
 class Batch:
@@ -83,20 +51,59 @@ class Batch:
         """Records that were logged by an earlier attempt."""
 
     def log(self, source: Source, told: Progress | None = None) -> None:
-        """Log everything that was planned; it is not visible yet."""
-        stage = self._plan.stage
-        total = stage.records + stage.statuses
+        """Log everything that was planned; it is not visible yet.
+
+        At the end it is told in any case, also when an earlier attempt had logged all.
+        """
+        total = self.total
         if not self.source:
             self._begin(source)
         done = self.resumed
-        for group in stage.groups(after=done):
+        if told is not None and done == total:
+            told(done, total, None)
+        for group in self._plan.stage.groups(after=done):
             self._ledger.append_rows(group, batch=self.source)
             done += len(group)
             if told is not None:
-                told(done, total)
+                told(done, total, group[-1].id)
 
-    def close(self, result: dict[str, Any]) -> str:
+    @property
+    def total(self) -> int:
+        """Records that are to be logged."""
+        return self._plan.stage.records + self._plan.stage.statuses
+
+    def read_back(self) -> Tally:
+        """Read what was logged again, before anybody sees it, and return what there is.
+
+        Each row is proved to be the one that was logged at its place, and has the very bytes that
+        were planned, which their ids are the hashes of.
+
+        Raises:
+            StoreDamagedError: If it is not so; the import is taken back then.
+            VerificationError: If the log does not prove a row.
+        """
+        tally = Tally()
+        with self._ledger.reading() as view:
+            planned = chain.from_iterable(self._plan.stage.groups())
+            for row in view.held(self.source):
+                meant = next(planned, None)
+                if meant is None or (meant.id, meant.body) != (row.id, row.body):
+                    break
+                tally.add(meant.type, meant.body or b"")
+            else:
+                if next(planned, None) is None:
+                    return tally
+        take_back(self._ledger, self.source, "reads back otherwise")
+        raise StoreDamagedError(
+            "what was logged reads back otherwise; the import was taken back",
+            hint="The disk may be failing. See: satchel doctor --deep.",
+        )
+
+    def close(self, receipt: Callable[[], Sealed]) -> str:
         """Make everything visible at once, and return the id of the receipt.
+
+        Args:
+            receipt: Gives the record that does it, made when it is about to be logged.
 
         Raises:
             ConflictError: If somebody was quicker, and that was not to be; it is undone then.
@@ -104,23 +111,23 @@ class Batch:
         for _ in range(_ATTEMPTS):
             with self._ledger.reading() as view:
                 place = next(one.place for one in view.imports() if one.source == self.source)
-            receipt = closing(self.source, now(), **result)
+            made = receipt()
             side: dict[str, bytes | None] = dict(self._plan.known.missing)
-            side |= {side_name(place): self._plan.keys, _SIDE + self.source: None}
+            side |= {side_name(place): self._plan.keys, SIDE + self.source: None}
             try:
-                self._ledger.append([receipt], side=side)
+                self._ledger.append([made], side=side)
             except SlotTakenError:
                 self._settle()
             else:
-                return receipt.id
+                return made.id
         raise ConflictError(
             "others change the same memories all the time", hint="Run the import again later."
         )
 
     def _begin(self, source: Source) -> None:
         record = seal(source)
-        journal = msgspec.structs.replace(self._journal, source=record.id)
-        side = {_SIDE + record.id: msgspec.json.encode(journal)}
+        journal = msgspec.structs.replace(self._journal, source=record.id, records=self.total)
+        side = {SIDE + record.id: msgspec.json.encode(journal)}
         self._ledger.append([record], side=side)
         self.source, self._journal = record.id, journal
 
@@ -183,7 +190,7 @@ def take_back(ledger: Ledger, source: str, reason: str | None) -> list[str]:
     for target, by in again:
         status = Status(target=target, state="superseded", by=by, reason=reason, at=at)
         records.append(seal(status))
-    ledger.append(records, side={side_name(found.place): None, _SIDE + source: None})
+    ledger.append(records, side={side_name(found.place): None, SIDE + source: None})
     return [target for target, _ in again]
 
 

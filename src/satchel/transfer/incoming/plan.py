@@ -20,6 +20,7 @@ from satchel.transfer.incoming.known import Known, key_of, packed, repeated
 from satchel.transfer.incoming.stage import Stage
 
 _ENTRIES = frozenset(map(str, Component))
+_EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
 
 
@@ -118,6 +119,9 @@ class Plan:
         self.stage = Stage(strands)
         self.done = Planned()
         self.known = Known(view)
+        self.conflicts = list[str]()
+        """The first things of which the bank has another version."""
+
         self._view = view
         self._keeps_ids = rules.keeps_ids
         self._mode = rules.mode
@@ -238,6 +242,8 @@ class Plan:
 
     def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
+        if len(self.conflicts) < _EXAMPLES:
+            self.conflicts.append(_named(_decode(row.body or b"")))
         match self._mode:
             case OnConflict.ERROR:
                 raise ConflictError(
@@ -322,14 +328,14 @@ Owner = tuple[Literal["user", "agent", "run", ""], str]
 """Whose memory something is: the most lasting id in its scope, and which sort it is."""
 
 
-def owner_of(row: Row) -> Owner:
+def owner_of(said: Row | Scope | None) -> Owner:
     """Return whose memory something is."""
-    if row.user is not None:
-        return "user", row.user
-    if row.agent is not None:
-        return "agent", row.agent
-    if row.run is not None:
-        return "run", row.run
+    if said is not None and said.user is not None:
+        return "user", said.user
+    if said is not None and said.agent is not None:
+        return "agent", said.agent
+    if said is not None and said.run is not None:
+        return "run", said.run
     return "", ""
 
 

@@ -1,0 +1,143 @@
+"""What an import is asked to do, and what it did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.jobs.steps import OnStep
+from satchel.ports.report import Loss, Refused
+from satchel.seal.artifact.body import Progress
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.verify.verification import Outcome
+from satchel.transfer.incoming.plan import OnConflict, Planned
+from satchel.transfer.receipts.account import Account
+from satchel.transfer.receipts.plans import TransferPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What an import is asked to do."""
+
+    source_format: str | None = None
+    """Recognised when not given."""
+
+    on_conflict: OnConflict = OnConflict.SKIP
+    mirror: bool = False
+    """Delete what the source has no longer; other versions overwrite then."""
+
+    scrub_secrets: bool = False
+    """Replace secrets by tokens; otherwise they are only counted."""
+
+    skip_bad: bool = False
+    """Leave out records that are malformed or too large, and count and name them."""
+
+    maps: tuple[str, ...] = ()
+    """Which owner's memory goes into which bank, each as ``user:ada=bank-ada``."""
+
+    dry_run: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost; ``all`` for whatever there is."""
+
+    receipt: Path | None = None
+    """Where a copy of the receipts goes, one a line; it must not be there yet."""
+
+    unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
+    """Verdicts on a sealed input that are put up with."""
+
+    trusted_keys: tuple[str, ...] = ()
+    goes_on: str | None = None
+    """Id of the job that is to be gone on with: anything else is refused."""
+
+    on_reading: Progress | None = None
+    """Called with bytes done and bytes there are."""
+
+    on_logging: Progress | None = None
+    """Called with records done and records there are, from the start again for each bank."""
+
+    on_step: OnStep | None = None
+    """As ``on_logging``, and with the id of the last record that is done."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The options that have to be the same when an import is gone on with."""
+        said = {
+            "from": self.source_format,
+            "on_conflict": None if self.on_conflict is OnConflict.SKIP else str(self.on_conflict),
+            "mirror": self.mirror,
+            "scrub_secrets": self.scrub_secrets,
+            "skip_bad": self.skip_bad,
+            "map": list(self.maps),
+            "accept_loss": list(self.accept_loss),
+            "unsafe_accept": sorted(self.unsafe_accept),
+            "trusted": list(self.trusted_keys),
+        }
+        return {name: part for name, part in said.items() if part}
+
+
+class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What an import does to one bank."""
+
+    name: str | None
+    done: Planned
+    bank: str | None = None
+    """Its id; None for one that a dry run would make."""
+
+    made: bool = False
+    """Whether the bank was made for it."""
+
+    source: str | None = None
+    """Id of the source record, by which it is undone; None when nothing changed."""
+
+    receipt: str | None = None
+    """Id of the receipt in the bank's log; None when nothing changed."""
+
+    resumed: int = 0
+    """Records that an earlier attempt had logged already."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an import did, or would do."""
+
+    input: str
+    source_format: str
+    input_digest: str
+    input_bytes: int
+    banks: list[BankImported]
+    losses: list[Loss]
+    notes: list[str]
+    refused: list[Refused] = []
+    """Bad records that were left out, with their places; the first thousand."""
+
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them went in as they are."""
+
+    source_outcome: str | None = None
+    """The verdict on a sealed input."""
+
+    dry_run: bool = False
+    plan: TransferPlan | None = None
+    """What would be done, of a dry run."""
+
+    receipts: list[str] = []
+    """Ids of the receipts, one for each bank; ``satchel receipt show`` prints them."""
+
+    accounts: list[Account] = []
+    """What the receipts say."""
+
+    unaccepted: int = 0
+    """How much was lost that nobody said may be lost."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether there was anything to do."""
+        return any(one.source is not None for one in self.banks)
+
+
+Owners = Callable[[], SigningKey]
+"""Gives the key that owns banks that are made."""

@@ -1,0 +1,157 @@
+"""The imports that are under way or were cut short: listed, gone on with, taken back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.moving.imported import Imported, ImportOptions, Owners
+from satchel.actions.moving.importing import import_file, import_lock
+from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.actions.wiring import has_store, opened_store
+from satchel.errors import LockedError, UnknownJobError, UsageError
+from satchel.jobs.job import Job, Part, job_id, jobs_of
+from satchel.jobs.journal import Journal, journals
+from satchel.ports.store import Store
+from satchel.seal.artifact.body import Progress
+from satchel.seal.verify.verification import Outcome
+from satchel.transfer.incoming.batch import take_back
+from satchel.transfer.incoming.plan import OnConflict
+
+_LEAST_DIGITS = 6
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What cancelling a job did."""
+
+    job: Job
+    records: int
+    """Records that were taken back; nobody had seen them."""
+
+
+def list_jobs(settings: Settings) -> list[Job]:
+    """Return the imports that are not complete, the oldest first.
+
+    Raises:
+        VerificationError: If a bank is not what was signed.
+    """
+    if not has_store(settings):
+        return []
+    with opened_store(settings, read_only=True) as store:
+        found = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
+    running = _is_running(settings) if found else False
+    newest = max((journal.at for journal, _ in found), default="")
+    # One import runs at a time, and it is the one that began last or was gone on with; which of
+    # the others that would be, nothing tells.
+    return jobs_of(found, {job_id(one): running and one.at == newest for one, _ in found})
+
+
+def resume_job(
+    settings: Settings,
+    wanted: str,
+    owner: Owners,
+    *,
+    on_reading: Progress | None = None,
+    on_logging: Progress | None = None,
+) -> Imported:
+    """Go on with an import that was cut short, as it was begun.
+
+    Args:
+        settings: Where the store and the keys are.
+        wanted: The job's id, or the start of it.
+        owner: Gives the key that owns banks that are made.
+        on_reading: As in ``ImportOptions``.
+        on_logging: As in ``ImportOptions``.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        UsageError: If its input is not known, or is another one now.
+        SatchelError: As ``import_file``.
+    """
+    job = _chosen(list_jobs(settings), wanted)
+    if job.input is None:
+        raise UsageError(
+            "it came from the standard input, or was begun by an older version",
+            field=job.id,
+            hint="Run the same import again; it goes on by itself. Or: satchel jobs cancel.",
+        )
+    said = job.options
+    options = ImportOptions(
+        source_format=said.get("from"),
+        on_conflict=OnConflict(said.get("on_conflict", "skip")),
+        mirror=bool(said.get("mirror")),
+        scrub_secrets=bool(said.get("scrub_secrets")),
+        skip_bad=bool(said.get("skip_bad")),
+        maps=tuple(said.get("map", ())),
+        accept_loss=tuple(said.get("accept_loss", ())),
+        unsafe_accept=frozenset(map(Outcome, said.get("unsafe_accept", ()))),
+        trusted_keys=tuple(said.get("trusted", ())),
+        goes_on=job.id,
+        on_reading=on_reading,
+        on_logging=on_logging,
+    )
+    return import_file(settings, Path(job.input), said.get("bank"), owner, options)
+
+
+def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> Cancelled:
+    """Take back what an import logged that was cut short; nobody had seen any of it.
+
+    Raises:
+        UnknownJobError: If there is no such job.
+        LockedError: If it is running.
+    """
+    job = _chosen(list_jobs(settings), wanted)
+    records = 0
+    with opened_store(settings) as store, import_lock(settings):
+        for bank, journal in list(_journals(settings, store, writes=True)):
+            if job_id(journal) == job.id:
+                records += _part(bank, journal).done
+                take_back(bank.ledger, journal.source, reason or "cancelled")
+    return Cancelled(job=job, records=records)
+
+
+def _chosen(found: list[Job], wanted: str) -> Job:
+    digits = wanted.removeprefix("blake3:")
+    there = [
+        job
+        for job in found
+        if len(digits) >= _LEAST_DIGITS
+        and any(
+            name.removeprefix("blake3:").startswith(digits)
+            for name in (job.id, *(part.source for part in job.parts))
+        )
+    ]
+    if len(there) != 1:
+        raise UnknownJobError(f"there is not one job {wanted!r}", hint="See: satchel jobs.")
+    return there[0]
+
+
+def _journals(
+    settings: Settings, store: Store, *, writes: bool = False
+) -> Iterator[tuple[OpenBank, Journal]]:
+    with store.reading() as reader:
+        banks = reader.banks()
+    for bank in banks:
+        opened = open_bank_in(settings, store, bank, writes=writes)
+        with opened.ledger.reading() as view:
+            found = list(journals(view))
+        for journal in found:
+            yield opened, journal
+
+
+def _part(bank: OpenBank, journal: Journal) -> Part:
+    with bank.ledger.reading() as view:
+        done = next(one.records for one in view.imports() if one.source == journal.source)
+    return Part(
+        bank=bank.id, name=bank.name, source=journal.source, done=done, total=journal.records
+    )
+
+
+def _is_running(settings: Settings) -> bool:
+    """Tell whether an import is running now."""
+    try:
+        with import_lock(settings):
+            return False
+    except LockedError:
+        return True

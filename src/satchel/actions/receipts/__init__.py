@@ -1,0 +1,1 @@
+"""Receipts: made of what was done, signed, kept, found again."""

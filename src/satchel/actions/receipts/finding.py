@@ -1,0 +1,207 @@
+"""Receipts that are on this machine, in a bank or in a file: listed, shown, verified."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.opened import open_bank_in, opened_bank
+from satchel.actions.receipts.keeping import folder_of
+from satchel.actions.wiring import has_store, opened_store
+from satchel.errors import SatchelError, UnknownReceiptError, UsageError
+from satchel.memory.parts import JsonObject
+from satchel.ports.rows import Filter
+from satchel.seal.records import Sealed, id_holds
+from satchel.transfer.receipts.account import Account
+from satchel.transfer.receipts.signed import account_in, receipts_in, signatures_of
+
+MOST = 10_000
+"""Receipts that are listed at most."""
+
+_LEAST_DIGITS = 6
+_ONLY_RECEIPTS = Filter(types=frozenset({"receipt"}))
+
+Standing = Literal["good", "stranger", "unsigned", "revoked", "tampered"]
+
+
+class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One receipt in a listing."""
+
+    id: str
+    kind: str
+    at: str
+    input: str
+    output: str
+    records: int
+    """Read back."""
+
+    lost: int = 0
+    unaccepted: int = 0
+    unchanged: bool = False
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One receipt, and what became of its signatures."""
+
+    id: str
+    standing: Standing
+    account: Account
+    record: JsonObject
+    """All of it, as the record that it is."""
+
+    signed_by: list[str] = []
+    problem: str | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """0 when somebody who is trusted signed it; 3 otherwise."""
+        return 0 if self.standing == "good" else 3
+
+
+def list_receipts(
+    settings: Settings, bank: str | None = None, *, limit: int = 100
+) -> list[ReceiptLine]:
+    """Return the newest receipts first: those of this machine, or those of one bank.
+
+    A bank has those of the imports into it, wherever they were made; this machine has those of what
+    it read out of it.
+
+    Raises:
+        UnknownBankError: If there is no such bank.
+        UsageError: If too many are wanted.
+    """
+    if not 1 <= limit <= MOST:
+        raise UsageError(f"from 1 to {MOST} receipts can be listed", field="limit")
+    found = dict[str, ReceiptLine]()
+    if bank is None:
+        for record, account in _kept(settings):
+            found.setdefault(record.id, _line(record, account))
+            if len(found) >= limit:
+                break
+    else:
+        with opened_bank(settings, bank) as opened:
+            here = opened.id
+            with opened.ledger.reading() as view:
+                logged = [one.record for one in view.scan(_ONLY_RECEIPTS)]
+        for record in logged:
+            told = account_in(record)
+            if told is not None:
+                found[record.id] = _line(record, told)
+        for record, account in _kept(settings):
+            if here in (account.input.bank, account.output.bank):
+                found.setdefault(record.id, _line(record, account))
+    return sorted(found.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
+
+
+def find_receipts(settings: Settings, wanted: str) -> list[Receipt]:
+    """Return the receipts of a file, or the one with an id.
+
+    Args:
+        settings: Whose keys count, and where receipts and banks are.
+        wanted: A file; or an id, or the first six digits or more of one.
+
+    Raises:
+        UnknownReceiptError: If there is none, or several begin so.
+        MalformedError: If the file holds something else.
+    """
+    path = Path(wanted)
+    if _is_file(path):
+        return [_judged(settings, *one) for one in receipts_in(path)]
+    return [find_receipt(settings, wanted)]
+
+
+def find_receipt(settings: Settings, wanted: str) -> Receipt:
+    """Return the receipt with an id, or with six of its first digits or more.
+
+    Raises:
+        UnknownReceiptError: If there is none, or several begin so.
+    """
+    digits = wanted.removeprefix("blake3:")
+    found = dict[str, tuple[Sealed, Account]]()
+    if len(digits) >= _LEAST_DIGITS:
+        for record, account in (*_kept(settings), *_logged(settings, digits)):
+            if record.id.startswith(f"blake3:{digits}"):
+                found[record.id] = record, account
+    if len(found) != 1:
+        raise UnknownReceiptError(
+            f"there is no file and no receipt {wanted!r}"
+            if not found
+            else f"{len(found)} receipts begin with {wanted!r}",
+            hint="See: satchel receipts.",
+        )
+    return _judged(settings, *next(iter(found.values())))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _kept(settings: Settings) -> Iterator[tuple[Sealed, Account]]:
+    """Yield the receipts of this machine, the newest first; files that are damaged are left out."""
+    folder = folder_of(settings)
+    paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
+    for path in paths:
+        with suppress(SatchelError):
+            yield from (one for one in receipts_in(path) if id_holds(one[0]))
+
+
+def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account]]:
+    """Yield the receipts with an id in the banks of the store."""
+    if not has_store(settings):
+        return
+    with opened_store(settings, read_only=True) as store:
+        with store.reading() as reader:
+            banks = reader.banks()
+        for bank in banks:
+            with open_bank_in(settings, store, bank).ledger.reading() as view:
+                for one in view.starting(digits, limit=2):
+                    account = account_in(one.record) if one.record.type == "receipt" else None
+                    if account is not None:
+                        yield one.record, account
+
+
+def _line(record: Sealed, account: Account) -> ReceiptLine:
+    return ReceiptLine(
+        id=record.id,
+        kind=account.kind,
+        at=account.ended,
+        input=account.input.name,
+        output=account.output.name,
+        records=account.total.read_back,
+        lost=account.losses,
+        unaccepted=account.unaccepted,
+        unchanged=account.unchanged,
+    )
+
+
+def _judged(settings: Settings, record: Sealed, account: Account) -> Receipt:
+    problem = None if id_holds(record) else "the id is not that of the content"
+    checks = signatures_of(record)
+    standing = _standing(settings, [one.key for one in checks if one.valid])
+    for one in checks:
+        problem = problem or one.problem
+    return Receipt(
+        id=record.id,
+        standing="tampered" if problem else standing,
+        account=account,
+        record=record.value,
+        signed_by=[one.key for one in checks if one.valid],
+        problem=problem,
+    )
+
+
+def _standing(settings: Settings, keys: list[str]) -> Standing:
+    """Return how far a receipt is to be believed that some keys signed."""
+    if not keys:
+        return "unsigned"
+    known = [settings.registry.find(key) for key in keys]
+    states = {one.state for one in known if one is not None}
+    if "revoked" in states:
+        return "revoked"
+    return "good" if states else "stranger"

@@ -1,0 +1,222 @@
+"""What becomes of records that are written to a file: read again, compared, and told."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.receipts.keeping import keep, signer, tool
+from satchel.disk.outlet import Outlet
+from satchel.errors import InputError, LossError, TargetError
+from satchel.memory.parts import Scope
+from satchel.memory.times import now
+from satchel.ports.format import Format, Writing
+from satchel.ports.place import Place
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.incoming.plan import Owner, owner_of
+from satchel.transfer.receipts.account import (
+    VERSION,
+    Account,
+    End,
+    counted,
+    lost_in,
+    notes_in,
+    refusals_in,
+    told,
+    unaccepted,
+)
+from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
+from satchel.transfer.receipts.reading_back import Differences, Written, lines_of, read_again
+from satchel.transfer.receipts.signed import receipt_of
+from satchel.transfer.receipts.tally import CARRIED, Tally, by_type, tallied
+from satchel.transfer.screening import Screening
+from satchel.transfer.writing import require_no_loss, tried
+
+_MOST_TENANTS = 1000
+_PASSES = 1.5
+"""How often a trial takes as long as all of it: reading, writing, reading back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """A transfer to a file, as far as it is known before anything is written."""
+
+    settings: Settings
+    kind: Literal["export", "convert"]
+    began: str
+    input: End
+    outlet: Outlet
+    """Where it goes."""
+
+    format: str
+    writer: Format
+    report: Report
+    accepted: tuple[str, ...]
+    fail_on_loss: bool = False
+    verdict: str | None = None
+    screening: Screening | None = None
+    key: SigningKey | None = None
+    """Who signs the receipt; this machine's writer key when not given."""
+
+    copy: Path | None = None
+    """Where a copy of the receipt goes."""
+
+    @property
+    def output(self) -> Path:
+        """The path of the output."""
+        return self.outlet.path
+
+
+class ReadOutput(NamedTuple):
+    """What is at the output."""
+
+    word: Literal["equal", "verified", "differs"]
+    planned: Tally
+    records: Mapping[str, int]
+    """Read back, by type."""
+
+    differences: Differences
+
+
+def compare_output(errand: Errand, records: RecordSet) -> ReadOutput:
+    """Read an output again, and count what is not as it was planned in the errand's report.
+
+    A sealed one that holds everything was verified: that is more than comparing.
+
+    Raises:
+        TargetError: If it cannot be read; it is taken away then.
+        LossError: If all or nothing was asked for; the output is taken away then.
+    """
+    planned, traits = tallied(records), errand.writer.info.traits
+    if traits.sealed and traits.exact:
+        return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
+    limits = errand.settings.options.limits
+    try:
+        with errand.outlet.written() as made:
+            place = Place(made.path, held=made)
+            found = read_again(Written(errand.format, errand.writer, place, limits), records)
+    except InputError as error:
+        errand.outlet.remove()
+        raise TargetError(
+            f"what was written cannot be read back: {error.message}; it was removed",
+            file=str(errand.output),
+        ) from error
+    found.differences.into(errand.report)
+    if errand.fail_on_loss and unaccepted(errand.report, errand.accepted):
+        errand.outlet.remove()
+        fields = sorted({loss.name for loss in errand.report.losses.values()})
+        raise LossError(
+            f"what was written reads back without: {', '.join(fields)}; it was removed",
+            file=str(errand.output),
+            hint="Leave --fail-on-loss out to write what fits.",
+        )
+    word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
+    return ReadOutput(word, planned, found.records, found.differences)
+
+
+def account_of_output(
+    errand: Errand, output: End, found: ReadOutput, *, signed_by: str | None = None
+) -> Account:
+    """Return what was done.
+
+    Args:
+        errand: The transfer.
+        output: What is there now.
+        found: What was read back.
+        signed_by: Who signed the output.
+    """
+    report, screening = errand.report, errand.screening
+    taken = {name: there for name, there in found.planned.records.items() if name in CARRIED}
+    lost = Counter[str]()
+    for loss in report.losses.values():
+        lost[loss.name] += loss.count
+    written = {name: max(0, number - lost[name]) for name, number in taken.items()}
+    kept = Counter(found.planned.kept) - found.differences.members
+    return Account(
+        version=VERSION,
+        kind=errand.kind,
+        tool=tool(),
+        began=errand.began,
+        ended=now(),
+        input=errand.input,
+        output=output,
+        counts=counted(taken, taken, written, found.records),
+        verdict=errand.verdict,
+        read_back=found.word,
+        kept=dict(sorted(kept.items())),
+        added=dict(sorted(found.differences.added.items())[:100]),
+        lost=lost_in(report, errand.accepted),
+        refused=report.left_out,
+        refusals=refusals_in(report),
+        accepted=[told(one) for one in errand.accepted],
+        secrets=screening.found if screening else {},
+        secrets_kept=screening.kept if screening else 0,
+        signed_by=signed_by,
+        notes=notes_in(report),
+    )
+
+
+def keep_receipt(errand: Errand, account: Account) -> str | None:
+    """Sign and keep the receipt of a transfer, and return its id; what goes wrong is noted."""
+    receipt = receipt_of(account, signer(errand.settings, errand.key))
+    ids, notes = keep(errand.settings, [receipt], errand.copy)
+    for note in notes:
+        errand.report.note(note)
+    return ids[0] if ids else None
+
+
+class _Scoped(msgspec.Struct, gc=False):
+    scope: Scope | None = None
+
+
+_decode = msgspec.json.Decoder(_Scoped).decode
+
+
+def tried_plan(
+    errand: Errand, records: RecordSet, writing: Writing, census: Census
+) -> TransferPlan:
+    """Return what a transfer to a file would do; what would be lost goes into its report.
+
+    Raises:
+        LossError: If all or nothing was asked for, and something would be lost.
+    """
+    trial = tried(errand.writer, records, errand.output, writing)
+    errand.report.losses.update(trial.losses)
+    for note in trial.notes:
+        errand.report.note(note)
+    if errand.fail_on_loss:
+        require_no_loss(errand.report, errand.output, errand.accepted)
+    owners = Counter[Owner]()
+    for kind, line in lines_of(records):
+        census.add([(kind, line)])
+        owners[owner_of(_decode(line).scope)] += 1
+    number, name = census.types.total(), told(str(errand.output))
+    return TransferPlan(
+        version=VERSION,
+        kind=errand.kind,
+        tool=tool(),
+        input=errand.input,
+        output=End(name=name, format=errand.format, records=number),
+        read=dict(sorted(census.types.items())),
+        targets=[Target(name=name, makes=errand.outlet.status is None, created=number)],
+        embedding=census.embedding,
+        seconds=census.seconds_for(_PASSES),
+        bytes_per_second=census.rate(census.size),
+        tenants=[
+            Tenant(sort=owner[0] or "nobody", name=told(owner[1]), records=there)
+            for owner, there in owners.most_common(_MOST_TENANTS)
+        ],
+        tenants_left=max(0, len(owners) - _MOST_TENANTS),
+        cannot_hold=lost_in(errand.report, errand.accepted),
+        refused=errand.report.left_out,
+        refusals=refusals_in(errand.report),
+        secrets=errand.screening.found if errand.screening else {},
+        notes=notes_in(errand.report),
+    )

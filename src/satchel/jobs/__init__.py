@@ -1,0 +1,1 @@
+"""Work that may be cut short: what is remembered of it, and how far it got, as values."""

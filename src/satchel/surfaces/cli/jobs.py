@@ -1,0 +1,100 @@
+"""``satchel jobs``: imports that are under way, or were cut short."""
+
+from typing import Annotated
+
+import typer
+
+from satchel.actions.moving import jobs as actions
+from satchel.jobs.job import Job
+from satchel.surfaces.cli._console import count, line, message, print_json, progress, state, table
+from satchel.surfaces.cli._options import Json, Owner, owner_key
+from satchel.surfaces.cli.importing import show_import
+
+Wanted = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the start of it.")]
+
+jobs = typer.Typer(
+    invoke_without_command=True,
+    help="Imports that are under way or were cut short; without a verb, they are listed.",
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(jobs, name="jobs")
+
+
+@jobs.callback()
+def jobs_command(context: typer.Context, as_json: Json = False) -> None:
+    """List the imports that are under way or were cut short.
+
+    Nobody sees anything of them until they are complete: resume them, or cancel them.
+
+    Example: `satchel jobs`
+    """
+    if context.invoked_subcommand is None:
+        _list(as_json)
+
+
+@jobs.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List the imports that are under way or were cut short.
+
+    Example: `satchel jobs list`
+    """
+    _list(as_json)
+
+
+def _list(as_json: bool) -> None:
+    found = actions.list_jobs(state.settings)
+    if as_json:
+        print_json(found)
+    elif not found:
+        message("Nothing is under way, and nothing was cut short.")
+    else:
+        rows: list[list[object]] = [[one.id, one.at[:19], one.state, *_shown(one)] for one in found]
+        table(["job", "began", "", "logged", "into", "from"], rows)
+
+
+def _shown(job: Job) -> list[object]:
+    of = f" of {job.total:,}" if job.total else ""
+    banks = ", ".join(part.name or part.bank for part in job.parts)
+    return [f"{job.done:,}{of}", banks, job.input or "standard input"]
+
+
+@jobs.command("resume")
+def resume_command(wanted: Wanted, key: Owner = None, as_json: Json = False) -> int:
+    """Go on with an import that was cut short, with the options that it was begun with.
+
+    Example: `satchel jobs resume 3f9a2c`
+    """
+    with (
+        progress("reading", True) as reading,
+        progress("logging", True, records=True) as logging,
+    ):
+        found = actions.resume_job(
+            state.settings,
+            wanted,
+            lambda: owner_key(key),
+            on_reading=reading,
+            on_logging=logging,
+        )
+    return show_import(found, as_json=as_json)
+
+
+@jobs.command("cancel")
+def cancel_command(
+    wanted: Wanted,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="For whoever reads the log.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take back what an import logged that was cut short; nobody had seen any of it.
+
+    Example: `satchel jobs cancel 3f9a2c`
+    """
+    done = actions.cancel_job(state.settings, wanted, reason=reason)
+    if as_json:
+        print_json(done)
+    else:
+        line(f"took back {count(done.records, 'record')} of {done.job.id}")

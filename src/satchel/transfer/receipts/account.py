@@ -1,0 +1,234 @@
+"""What an account of a transfer says, and what becomes of the losses that a person accepted."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from satchel.memory.records import Count
+from satchel.ports.report import Report
+
+VERSION: Literal[1] = 1
+"""Of the form of accounts."""
+
+EVERYTHING = "all"
+"""What ``--accept-loss`` takes in place of a field, to accept whatever there is."""
+
+REFUSED = "record"
+"""The field by which refused records, and those that a file lacks, are accepted."""
+
+_MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
+_LONGEST = 200
+
+Kind = Literal["import", "export", "convert", "migrate"]
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One end of a transfer: a file, or a bank."""
+
+    name: str
+    """The file, or the name of the bank."""
+
+    format: str | None = None
+    digest: str | None = None
+    """``blake3:`` and 64 hex digits of the file's bytes."""
+
+    bytes: Count | None = None
+    bank: str | None = None
+    """Its id."""
+
+    size: Count | None = None
+    """Records in the bank's log, where it was read."""
+
+    root: str | None = None
+    """Root hash of the log then."""
+
+    records: Count | None = None
+    """How many records there were to take, or how many are there now."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of one type came how far."""
+
+    read: Count = 0
+    planned: Count = 0
+    written: Count = 0
+    read_back: Count = 0
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What did not make it, of one field and for one reason."""
+
+    field: str
+    """Path of the member, or the kind of record."""
+
+    count: Count
+    reason: str
+    examples: list[str] = []
+    """Ids or places of some records, never what is in them."""
+
+    accepted: bool = False
+    """Whether a person said beforehand that this may be lost."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was not taken."""
+
+    place: str
+    """Where in the input."""
+
+    reason: str
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a transfer, as a receipt holds it."""
+
+    version: Literal[1]
+    kind: Kind
+    tool: str
+    began: str
+    ended: str
+    input: End
+    output: End
+    counts: dict[str, Counts]
+    """By type of record."""
+
+    source: str | None = None
+    """Id of the source record, by which an import is undone."""
+
+    unchanged: bool = False
+    """Whether there was nothing to do: all of it was there."""
+
+    done: dict[str, Count] = {}
+    """What an import did to the bank: added, known, skipped, overwritten and so on."""
+
+    left: dict[str, Count] = {}
+    """Records of kinds that stay with the log they come from."""
+
+    resumed: Count = 0
+    """Records that an earlier attempt had written."""
+
+    verdict: str | None = None
+    """On a sealed input."""
+
+    read_back: Literal["equal", "verified", "differs"] | None = None
+    """``verified``: the seal over the whole output holds. ``equal``: each record is as planned."""
+
+    kept: dict[str, Count] = {}
+    """How many records have each member, as planned and as read back."""
+
+    added: dict[str, Count] = {}
+    """Members that the output's format gave to records by itself."""
+
+    lost: list[Lost] = []
+    refused: Count = 0
+    refusals: list[Refused] = []
+    """The first of them."""
+
+    accepted: list[str] = []
+    """What a person said may be lost."""
+
+    secrets: dict[str, Count] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: Count = 0
+    signed_by: str | None = None
+    """Who signed the output, where it is sealed."""
+
+    notes: list[str] = []
+
+    @property
+    def losses(self) -> int:
+        """How many things did not make it, accepted or not."""
+        return sum(one.count for one in self.lost)
+
+    @property
+    def unaccepted(self) -> int:
+        """How many things did not make it that nobody said may be lost."""
+        return sum(one.count for one in self.lost if not one.accepted)
+
+    @property
+    def total(self) -> Counts:
+        """How many records of all types came how far."""
+        found = self.counts.values()
+        return Counts(
+            read=sum(one.read for one in found),
+            planned=sum(one.planned for one in found),
+            written=sum(one.written for one in found),
+            read_back=sum(one.read_back for one in found),
+        )
+
+
+def is_accepted(field: str, accepted: Iterable[str]) -> bool:
+    """Tell whether somebody said that a field may be lost; a field stands for what is in it."""
+    return any(
+        one in (EVERYTHING, field) or field.startswith(one.rstrip("/") + "/") for one in accepted
+    )
+
+
+def unaccepted(report: Report, accepted: Iterable[str]) -> int:
+    """Return how much of what a report counts nobody said may be lost."""
+    return sum(one.count for one in lost_in(report, accepted) if not one.accepted)
+
+
+def lost_in(report: Report, accepted: Iterable[str]) -> list[Lost]:
+    """Return what a report counts as lost, refused records included; the rest of many as one."""
+    named = tuple(accepted)
+    found = list(_lines(report, named))
+    rest = found[_MOST_LINES:]
+    if rest:
+        count = sum(one.count for one in rest)
+        field, reason = f"{len(rest)} more fields", "for different reasons"
+        said = all(one.accepted for one in rest)
+        found[_MOST_LINES:] = [Lost(field=field, count=count, reason=reason, accepted=said)]
+    return found
+
+
+def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[Lost]:
+    for loss in report.losses.values():
+        yield Lost(
+            field=told(loss.name),
+            count=loss.count,
+            reason=told(loss.reason),
+            examples=[told(one) for one in loss.examples],
+            accepted=is_accepted(loss.name, accepted),
+        )
+
+
+def refusals_in(report: Report) -> list[Refused]:
+    """Return the first records that were refused."""
+    first = report.refused[:_MOST_REFUSALS]
+    return [Refused(place=told(one.place), reason=told(one.message)) for one in first]
+
+
+def notes_in(report: Report) -> list[str]:
+    """Return the first notes."""
+    return [told(note) for note in report.notes[:_MOST_NOTES]]
+
+
+def told(text: str) -> str:
+    """Return a text as a receipt can hold it: bounded, and without what is no character.
+
+    A file name need not be UTF-8, and a name in a foreign file may hold half a character.
+    """
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
+
+
+def counted(
+    read: Mapping[str, int],
+    planned: Mapping[str, int],
+    written: Mapping[str, int],
+    read_back: Mapping[str, int],
+) -> dict[str, Counts]:
+    """Return counts by type from four tallies."""
+    types = sorted({*read, *planned, *written, *read_back})
+    return {
+        name: Counts(
+            read=read.get(name, 0),
+            planned=planned.get(name, 0),
+            written=written.get(name, 0),
+            read_back=read_back.get(name, 0),
+        )
+        for name in types
+    }

@@ -1,0 +1,194 @@
+"""A receipt, or a plan, on one page of plain text."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from satchel.transfer.receipts.account import Account, Counts, End, Lost
+from satchel.transfer.receipts.plans import TransferPlan
+
+_TITLES = {
+    "import": "RECEIPT OF AN IMPORT",
+    "export": "RECEIPT OF AN EXPORT",
+    "convert": "RECEIPT OF A CONVERSION",
+    "migrate": "RECEIPT OF A MIGRATION",
+}
+_LINES = 12
+_WIDE = 14
+
+
+def page_of(account: Account, *, identity: str | None = None, signed: str | None = None) -> str:
+    """Return a receipt as a page for a person.
+
+    Args:
+        account: What it says.
+        identity: Its id.
+        signed: What became of its signature.
+    """
+    rows = [_TITLES[account.kind], "", *_facts(_ends(account, identity))]
+    rows += ["", _verdict(account), ""]
+    if account.counts:
+        rows += _table(account)
+    rows += _facts(_more(account))
+    rows += [*_losses("lost", account.lost), *_refusals(account)]
+    rows += [f"note: {_visible(note)}" for note in account.notes[:_LINES]]
+    if signed is not None:
+        rows += ["", signed]
+    return "\n".join(rows).rstrip() + "\n"
+
+
+def plan_page(plan: TransferPlan) -> str:
+    """Return a plan as a page for a person."""
+    rows = [f"WOULD {plan.kind.upper()}; NOTHING WAS CHANGED", ""]
+    facts = [("from", _end(plan.input)), ("to", _end(plan.output)), ("read", _tally(plan.read))]
+    for one in plan.targets:
+        what = f"{one.created:,} new, {one.changed:,} changed, {one.left_alone:,} left alone"
+        facts.append(("into", f"{_visible(one.name)}{' (new)' if one.makes else ''}: {what}"))
+        if one.conflicts:
+            such = (
+                f", such as {', '.join(map(_visible, one.conflict_examples))}"
+                if one.conflict_examples
+                else ""
+            )
+            facts.append(("conflicts", f"{one.conflicts:,} other versions{such}"))
+    if plan.near_duplicates is not None:
+        facts.append(("alike", f"{plan.near_duplicates:,} pairs say almost the same"))
+    for owner in plan.tenants[:_LINES]:
+        where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
+        what = "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
+        facts.append(("owner", f"{what}: {owner.records:,}{where}"))
+    more = len(plan.tenants[_LINES:]) + plan.tenants_left
+    if more:
+        facts.append(("", f"and {more:,} more"))
+    cost = plan.embedding
+    text = f"{cost.records:,} texts, {cost.characters:,} characters, about {cost.tokens:,} tokens"
+    facts.append(("embedding", text))
+    facts.append(("time", f"about {plan.seconds:.1f} s"))
+    if plan.secrets:
+        facts.append(("secrets", _tally(plan.secrets)))
+    rows += _facts(facts)
+    rows += _losses("cannot be held", plan.cannot_hold)
+    rows += [f"note: {_visible(note)}" for note in plan.notes[:_LINES]]
+    return "\n".join(rows).rstrip() + "\n"
+
+
+def sentence(account: Account) -> str:
+    """Return in one sentence whether all of it arrived."""
+    total = account.total
+    if account.unchanged:
+        return f"Nothing changed: all {total.read:,} records were there already, or are left out."
+    if account.unaccepted:
+        lost = list(dict.fromkeys(one.field for one in account.lost if not one.accepted))
+        fields = ", ".join(map(_visible, lost[:_LINES])) + (" and more" if lost[_LINES:] else "")
+        return f"NOT ALL OF IT ARRIVED: {account.unaccepted:,} values did not, of {fields}."
+    if account.losses:
+        return f"All arrived but {account.losses:,} values whose loss was accepted beforehand."
+    return "All of it arrived."
+
+
+def _verdict(account: Account) -> str:
+    how = {
+        "equal": " Each record was read again, and is as planned.",
+        "verified": " The seal over all of it was verified where it is now.",
+        "differs": " It was read again and compared, member by member.",
+        None: "",
+    }[account.read_back]
+    return sentence(account) + how
+
+
+def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
+    if identity is not None:
+        yield "receipt", identity
+    yield "from", _end(account.input)
+    if account.input.digest:
+        yield "", account.input.digest
+    if account.input.bank:
+        yield "", f"{account.input.bank}, {account.input.size or 0:,} records in its log"
+    yield "to", _end(account.output)
+    yield "", account.output.digest or account.output.bank or ""
+    yield "when", f"{account.began} to {account.ended}"
+    yield "by", account.tool
+
+
+def _end(end: End) -> str:
+    parts = [_visible(end.name)]
+    if end.format:
+        parts.append(f"({end.format})")
+    if end.records is not None:
+        parts.append(f"{end.records:,} records")
+    if end.bytes is not None:
+        parts.append(f"{end.bytes:,} bytes")
+    return "  ".join(parts)
+
+
+def _table(account: Account) -> Iterator[str]:
+    yield _row("", ("read", "planned", "written", "read back"))
+    for name, counts in account.counts.items():
+        yield _row(name, _numbers(counts))
+    if len(account.counts) > 1:
+        yield _row("total", _numbers(account.total))
+    yield ""
+
+
+def _numbers(counts: Counts) -> tuple[str, ...]:
+    found = (counts.read, counts.planned, counts.written, counts.read_back)
+    return tuple(f"{number:,}" for number in found)
+
+
+def _row(name: str, cells: Iterable[str]) -> str:
+    return f"{name:<{_WIDE}}" + "".join(f"{cell:>12}" for cell in cells)
+
+
+def _more(account: Account) -> Iterator[tuple[str, str]]:
+    for name, what in (("done", account.done), ("left behind", account.left)):
+        if what:
+            yield name, _tally(what)
+    if account.resumed:
+        yield "resumed", f"{account.resumed:,} records had been written before"
+    if account.verdict:
+        yield "input is", account.verdict
+    if account.signed_by:
+        yield "output by", account.signed_by
+    if account.secrets:
+        kept = "kept as they are" if account.secrets_kept else "replaced"
+        yield "secrets", f"{_tally(account.secrets)}; {kept}"
+    if account.kept:
+        yield "kept", _tally(dict(list(account.kept.items())[: 2 * _LINES]))
+    if account.accepted:
+        yield "accepted", ", ".join(map(_visible, account.accepted))
+    if account.source:
+        yield "undo", f"satchel undo {account.source[:23]}"
+
+
+def _losses(word: str, lost: list[Lost]) -> Iterator[str]:
+    if not lost:
+        return
+    yield ""
+    yield f"{word}:"
+    for one in lost[:_LINES]:
+        such = f" (such as {_visible(one.examples[0])})" if one.examples else ""
+        said = " [accepted]" if one.accepted else ""
+        yield f"  {one.count:,} x {_visible(one.field)}: {_visible(one.reason)}{such}{said}"
+    if len(lost) > _LINES:
+        yield f"  and {len(lost) - _LINES} more kinds"
+
+
+def _refusals(account: Account) -> Iterator[str]:
+    if not account.refused:
+        return
+    yield f"refused: {account.refused:,} records"
+    for one in account.refusals[:_LINES]:
+        yield f"  {_visible(one.place)}: {_visible(one.reason)}"
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{name:<{_WIDE}}{text}".rstrip() for name, text in rows]
+
+
+def _tally(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {_visible(name)}" for name, number in found.items())
+
+
+def _visible(text: str) -> str:
+    """Return a text that can neither break the page nor drive a terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

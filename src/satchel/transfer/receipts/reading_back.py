@@ -1,0 +1,363 @@
+"""Reading what was written again, and comparing it with what was planned, field by field.
+
+First every record of both sides goes into one sum of keyed hashes, in whatever order it comes; if
+the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
+origins are not in the sum, and count as gone: a format has no word for where else it was.) Only
+where the sums differ are both read once more, laid side by side on disk, paired and compared.
+Memory is bounded either way.
+
+A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
+its origin (or its own, which is what a writer puts where none was), else by its words, else by its
+turn among those that are left.
+"""
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import msgspec
+from blake3 import blake3
+
+from satchel.memory.parts import Origin, is_id
+from satchel.memory.records import Model
+from satchel.ports.format import Format, Reading
+from satchel.ports.place import Place
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.seal.encoding.carry import restore
+from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
+from satchel.seal.limits import Limits
+from satchel.seal.records import Sealed
+from satchel.transfer.fingerprints import fingerprint
+from satchel.transfer.receipts.tally import CARRIED, Tally
+
+GONE = "not there when read back"
+OTHER = "not the same when read back"
+_ORIGIN_GONE = f"where it came from is {GONE}"
+
+_TOGETHER = 500
+_WRAP = (1 << 256) - 1
+_IN_ALL = frozenset({"id", "nonce"})
+_LINKS = frozenset({"parent_ids", "source_event_ids"})
+_INSIDE = frozenset({"scope", "origin"})
+_EXAMPLES = 3
+_COLUMNS = ("print", "key", "words")
+
+_PAIR = """
+INSERT INTO pair (a, b)
+SELECT one.n, two.n FROM
+  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
+   FROM record WHERE side = 0 AND {key} IS NOT NULL AND n NOT IN (SELECT a FROM pair)) AS one
+JOIN
+  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
+   FROM record WHERE side = 1 AND {key} IS NOT NULL AND n NOT IN (SELECT b FROM pair)) AS two
+ON one.key = two.key AND one.turn = two.turn
+"""
+
+
+class _Named(msgspec.Struct, gc=False):
+    id: str = ""
+    origin: msgspec.Raw = msgspec.Raw()
+
+
+class _From(msgspec.Struct, gc=False):
+    provider: str | None = None
+
+
+_named = msgspec.json.Decoder(_Named).decode
+_provider = msgspec.json.Decoder(_From).decode
+
+
+class Written(NamedTuple):
+    """Something that was written: which format reads it, and where it is."""
+
+    name: str
+    """The format's, which is the provider that what it reads names."""
+
+    adapter: Format
+    place: Place
+    limits: Limits
+
+
+class Found(NamedTuple):
+    """What was found when an output was read again."""
+
+    records: Counter[str]
+    """Records by type."""
+
+    differences: "Differences"
+
+
+class Differences:
+    """What is not as it was planned, counted by field."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[tuple[str, str]]()
+        """By field and reason."""
+
+        self.examples = dict[tuple[str, str], list[str]]()
+        self.members = Counter[str]()
+        """Members that are not as planned, or whose record is not there, by name."""
+
+        self.added = Counter[str]()
+        """Members that a format gave to records by itself."""
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def add(self, field: str, reason: str, example: str) -> None:
+        """Count a difference in one record."""
+        self.counts[field, reason] += 1
+        self.members[field.partition("/")[0]] += 1
+        shown = self.examples.setdefault((field, reason), [])
+        if len(shown) < _EXAMPLES:
+            shown.append(example)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        for one in (self.counts, self.examples, self.members, self.added):
+            one.clear()
+
+    def into(self, report: Report) -> None:
+        """Add to a report what it does not name yet.
+
+        What a writer said that its format cannot hold is missing when it is read back, too; it
+        counts once. ``scope`` and ``scope/namespace`` speak of the same thing.
+        """
+        said = Counter[str]()
+        for (name, _), loss in report.losses.items():
+            said[name.partition("/")[0]] += loss.count
+        for (field, reason), count in self.counts.items():
+            top = field.partition("/")[0]
+            known = min(count, said[top])
+            said[top] -= known
+            if count > known:
+                for example in self.examples[field, reason]:
+                    report.lost(field, reason, example=example, count=0)
+                report.lost(field, reason, count=count - known)
+
+
+def read_again(written: Written, planned: RecordSet) -> Found:
+    """Read an output again and compare it with what was planned.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    key, differences, tally = os.urandom(32), Differences(), Tally()
+    wanted = _planned(planned, written.name, key, differences)
+    total = 0
+    for record_type, print_ in _prints(written, origins=wanted.origins):
+        tally.records[record_type] += 1
+        total += _weight(print_, key)
+    if total & _WRAP == wanted.total & _WRAP:
+        return Found(tally.records, differences)
+    differences = Differences()
+    with _Beside() as beside:
+        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
+        beside.add(1, _sealed(written))
+        beside.compare(differences)
+    return Found(tally.records, differences)
+
+
+class _Wanted(NamedTuple):
+    """What the sum over an output has to be."""
+
+    total: int
+    origins: bool
+    """Whether origins are in it: not where none of them could be the format's own."""
+
+
+def _planned(records: RecordSet, provider: str, key: bytes, differences: Differences) -> _Wanted:
+    """Add up what was planned, and count the origins that another provider's format replaces."""
+    whole = without = 0
+    own = False
+    for _, line in lines_of(records):
+        said = _named(line)
+        print_ = fingerprint(said.id, line)
+        whole += _weight(print_, key)
+        origin = bytes(said.origin)
+        if origin:
+            own = own or _provider(origin).provider == provider
+            differences.add("origin", _ORIGIN_GONE, said.id)
+            print_ = fingerprint(said.id, line.replace(b'"origin":%b,' % origin, b"", 1))
+        without += _weight(print_, key)
+    if own:
+        differences.clear()
+    return _Wanted(whole if own else without, own)
+
+
+def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
+    """Yield type and canonical bytes of each record that is memory."""
+    for section, span in records.body.spans().items():
+        record_type = TYPED_SECTIONS.get(section)
+        if record_type in CARRIED:
+            for line in records.body.within(span):
+                yield str(record_type), line
+
+
+def _prints(written: Written, *, origins: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield type and fingerprint of each record of an output, as far as it has plain bytes.
+
+    Others get one that nothing has, so that they are looked at closely.
+    """
+    reading = Reading(limits=written.limits)
+    for item in written.adapter.read(written.place, reading):
+        if isinstance(item, Sealed):
+            if item.type in CARRIED:
+                yield item.type, fingerprint(item.id, item.body)
+            continue
+        record_type = str(item.__struct_config__.tag)
+        if record_type in CARRIED:
+            yield record_type, _plain_print(item, origins=origins)
+
+
+def _plain_print(draft: Model, *, origins: bool) -> bytes:
+    if draft.id is not None or draft.nonce is not None:
+        draft = msgspec.structs.replace(draft, id=None, nonce=None)
+    origin = getattr(draft, "origin", None)
+    if origin is not None and (not origins or _is_ours(origin)):
+        draft = msgspec.structs.replace(draft, origin=None)
+    try:
+        return blake3(encode_sorted(draft)).digest()
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        return os.urandom(32)
+
+
+def _is_ours(origin: Origin) -> bool:
+    """Tell whether an origin only says that a writer put our own id where there was none."""
+    return origin.id is not None and is_id(origin.id) and not origin.as_written
+
+
+def _sealed(written: Written) -> Iterator[Sealed]:
+    reading = Reading(limits=written.limits)
+    for record in taken(written.adapter, written.place, reading):
+        if record.type in CARRIED:
+            yield record
+
+
+def _weight(print_: bytes, key: bytes) -> int:
+    return int.from_bytes(blake3(print_, key=key).digest())
+
+
+class _Beside:
+    """Two sides that are laid side by side in a temporary database, which spills by itself."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript(
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
+            "PRAGMA temp_store=FILE;"
+            "CREATE TABLE record(n INTEGER PRIMARY KEY, side INTEGER, type TEXT, print BLOB,"
+            " key BLOB, words BLOB, body BLOB);"
+            "CREATE TABLE pair(a INTEGER UNIQUE, b INTEGER UNIQUE);"
+            "BEGIN"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.close()
+
+    def add(self, side: int, records: Iterable[Sealed]) -> None:
+        """Take the records of one side."""
+        rows = (self._row(side, record) for record in records)
+        while some := list(islice(rows, _TOGETHER)):
+            self._db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", some)
+
+    def compare(self, differences: Differences) -> None:
+        """Pair what was added, and count what differs."""
+        for column in _COLUMNS:
+            self._db.execute(f"CREATE INDEX record_{column} ON record({column})")
+        for column in (*_COLUMNS, "type"):
+            self._db.execute(_PAIR.format(key=column))
+        found = self._db.execute(
+            "SELECT one.n, one.body, two.body FROM pair JOIN record AS one ON one.n = pair.a"
+            " JOIN record AS two ON two.n = pair.b WHERE one.print <> two.print ORDER BY one.n"
+        )
+        for _, one, other in found:
+            compared(msgspec.json.decode(one), msgspec.json.decode(other), differences)
+        for side, reason in ((0, GONE), (1, "there when read back, and never planned")):
+            alone = self._db.execute(
+                "SELECT type, body FROM record WHERE side = ?"  # noqa: S608 - one of two letters
+                f" AND n NOT IN (SELECT {'ab'[side]} FROM pair) ORDER BY n",
+                [side],
+            )
+            for record_type, body in alone:
+                differences.add(record_type, reason, _named(body).id)
+                if side == 0:
+                    differences.members.update(msgspec.json.decode(body).keys())
+
+    def _row(self, side: int, record: Sealed) -> tuple[Any, ...]:
+        self._number += 1
+        value, body = record.value, record.body
+        key = (value.get("origin") or {}).get("id") or (record.id if side == 0 else None)
+        said = [value.get(name) for name in ("text", "subject", "predicate", "object", "name")]
+        words = canonical_checked([record.type, *said]) if any(said) else None
+        return (
+            *(self._number, side, record.type, fingerprint(record.id, body)),
+            None if key is None else blake3(str(key).encode()).digest(length=16),
+            None if words is None else blake3(words).digest(length=16),
+            body,
+        )
+
+
+def compared(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:
+    """Count the members in which a planned record and the one read back differ.
+
+    Args:
+        one: As planned.
+        other: As read back.
+        differences: Where they are counted.
+    """
+    where = str(one.get("id", ""))
+    for name, part in one.items():
+        if name in _IN_ALL:
+            continue
+        if name in _INSIDE and isinstance(part, dict):
+            _compared_inside(name, part, other.get(name), differences, where)
+        elif name not in other:
+            differences.add(name, GONE, where)
+        elif not _same(name, part, other[name]):
+            differences.add(name, OTHER, where)
+    differences.added.update(other.keys() - one.keys())
+
+
+def _compared_inside(
+    name: str, part: dict[str, Any], other: Any, differences: Differences, where: str
+) -> None:
+    there = other if isinstance(other, dict) else {}
+    if name == "origin" and part.get("provider") != there.get("provider"):
+        differences.add("origin", _ORIGIN_GONE, where)
+        return
+    for inner, said in part.items():
+        if inner not in there:
+            differences.add(f"{name}/{inner}", GONE, where)
+        elif not _same(inner, said, there[inner]):
+            differences.add(f"{name}/{inner}", OTHER, where)
+
+
+def _same(name: str, one: Any, other: Any) -> bool:
+    """Tell whether two values are the same; an id of another record may be another id now."""
+    if name in _LINKS and isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other)
+    if name in ("source", "target") and isinstance(one, str) and is_id(one):
+        return isinstance(other, str)
+    if canonical_checked(one) == canonical_checked(other):
+        return True
+    try:  # a number that no record can hold has several spellings: 1e22, 1e+22
+        return repr(restore(one)) == repr(restore(other))
+    except (ValueError, TypeError):
+        return False

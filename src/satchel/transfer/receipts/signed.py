@@ -1,0 +1,120 @@
+"""Receipts: accounts that are signed, as records that a log or a file can hold.
+
+A receipt is a ``receipt`` record (docs/spec/2-records.md): its id covers all of it, and its
+signatures cover it without id and signatures (docs/spec/3-artifact.md, SEAL-3.36). A file of
+receipts has one a line.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import reading
+from satchel.errors import InputError, LimitError, MalformedError
+from satchel.memory.records import Receipt
+from satchel.seal.limits import DEFAULT_LIMITS
+from satchel.seal.records import Sealed, open_shape
+from satchel.seal.sealing import seal
+from satchel.seal.signing.envelope import (
+    PayloadType,
+    SignatureCheck,
+    check,
+    parse_signatures,
+    sign,
+    signed_part,
+)
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.receipts.account import Account
+
+_MOST_SIGNATURES = 16
+_MOST_IN_FILE = 100_000
+
+
+def receipt_of(account: Account, key: SigningKey | None, *, action: str | None = None) -> Sealed:
+    """Return the receipt of an account.
+
+    Args:
+        account: What happened.
+        key: Who signs; None for nobody.
+        action: The record's action, where it is not the kind of transfer.
+    """
+    result = msgspec.to_builtins(account)
+    draft = Receipt(action=action or account.kind, result=result, at=account.ended)
+    unsigned = seal(draft)
+    if key is None:
+        return unsigned
+    signatures = sign(PayloadType.RECEIPT, signed_part(unsigned.value), [key])
+    whole = msgspec.structs.replace(
+        draft,
+        nonce=unsigned.value["nonce"],
+        signatures=tuple(msgspec.to_builtins(signature) for signature in signatures),
+    )
+    return seal(whole)
+
+
+def account_in(record: Sealed) -> Account | None:
+    """Return the account that a record holds; None where it is another kind of receipt.
+
+    Raises:
+        MalformedError: If it is no receipt.
+    """
+    model = record.model
+    if not isinstance(model, Receipt):
+        raise MalformedError("not a receipt", field="type")
+    try:
+        return msgspec.convert(model.result, Account)
+    except msgspec.ValidationError:
+        return None
+
+
+def signatures_of(record: Sealed) -> list[SignatureCheck]:
+    """Check the signatures of a receipt; nothing is raised for a bad one.
+
+    Raises:
+        MalformedError: If what stands there are no signatures.
+    """
+    found = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
+    return check(PayloadType.RECEIPT, signed_part(record.value), found)
+
+
+def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account]]:
+    """Yield the receipts of a file; ids and signatures are left to the caller.
+
+    Raises:
+        MalformedError: If one is no account of a transfer.
+        LimitError: If one is too large, or these are too many.
+        UnreadableError: If the file cannot be read.
+    """
+    longest = DEFAULT_LIMITS.entry_bytes
+    with reading(path) as stream:
+        number = 0
+        while line := stream.readline(longest + 2):
+            number += 1
+            try:
+                yield _receipt(line, number, longest)
+            except InputError as error:
+                raise error.located(file=str(path), line=number) from None
+    if not number:
+        raise MalformedError("the file is empty", file=str(path))
+
+
+def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account]:
+    if len(line) > longest + 1 or number > _MOST_IN_FILE:
+        raise LimitError("more than any receipt needs")
+    record, _ = open_shape(line.removesuffix(b"\n"))
+    account = account_in(record)
+    if account is None:
+        raise MalformedError("not an account of a transfer", field="result")
+    return record, account
+
+
+def write_receipts(output: Outlet, receipts: list[Sealed]) -> None:
+    """Write receipts to a file, whole or not at all.
+
+    Raises:
+        TargetError: If it cannot be written.
+    """
+    with output.writing(overwrite=False) as stream:
+        stream.writelines(record.body + b"\n" for record in receipts)

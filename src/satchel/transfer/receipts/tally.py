@@ -1,0 +1,65 @@
+"""Counting records by type, and the members that they have."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from satchel.ports.records import RecordSet
+from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.transfer.receipts.account import told
+
+CARRIED = frozenset(
+    {
+        *("episodic", "semantic", "procedural", "working", "identity"),
+        *("edge", "graph_node", "session_event", "file_version"),
+    }
+)
+"""The types of records that are memory; the others tell of a log or of a transfer."""
+
+_MOST_MEMBERS = 100
+_IN_ALL = ("id", "nonce", "type")
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Tally:
+    """How many records there are of each type, and how many have each member."""
+
+    def __init__(self) -> None:
+        self.records = Counter[str]()
+        self.members = Counter[str]()
+        """Of records that are memory."""
+
+    def add(self, record_type: str, body: bytes) -> None:
+        """Count a record, given its canonical bytes."""
+        self.records[record_type] += 1
+        if record_type in CARRIED:
+            self.members.update(_members(body).keys())
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """The members by name, the most frequent ones where a file makes up its own."""
+        found = [one for one in self.members.most_common() if one[0] not in _IN_ALL]
+        return {told(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
+
+
+def tallied(records: RecordSet) -> Tally:
+    """Count a set of records, without looking into them."""
+    found = Tally()
+    for section, span in records.body.spans().items():
+        record_type = TYPED_SECTIONS.get(section)
+        if record_type is not None:
+            for line in records.body.within(span):
+                found.add(record_type, line)
+    return found
+
+
+def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:
+    """Return how many records of each type a set has."""
+    wanted = None if types is None else frozenset(types)
+    found = {TYPED_SECTIONS.get(name): number for name, number in records.counts.items()}
+    return {
+        name: number
+        for name, number in found.items()
+        if name is not None and (wanted is None or name in wanted)
+    }

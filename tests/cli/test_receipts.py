@@ -1,0 +1,118 @@
+"""Receipts, plans and jobs, as a person sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from import_kit import killed
+from transfer_kit import append, new_bank
+
+from satchel.memory.entries import Semantic
+from satchel.seal.sealing import seal
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def lossy() -> str:
+    """A bank with something that Mem0 cannot hold."""
+    append(new_bank("full"), [seal(Semantic(text="x", valid_from="2026-01-01T00:00:00.000000Z"))])
+    return "full"
+
+
+def test_a_transfer_says_where_its_receipt_is(satchel: Run, mem0: Path) -> None:
+    """And the command that it names works as it stands."""
+    ran = satchel("import", mem0, "--bank", "b")
+    words = next(line for line in ran.err.splitlines() if line.startswith("receipt: ")).split()
+    page = satchel(*words[2:])
+    assert page.status == 0
+    assert page.out.startswith("RECEIPT OF AN IMPORT\n")
+    assert "All of it arrived." in page.out
+    assert "Signed by a key that is trusted here" in page.out
+    listed = satchel("receipts")
+    assert words[-1] in listed.out
+    assert "2 records" in listed.out
+
+
+def test_a_receipt_is_copied_to_a_file_and_verified_there(
+    satchel: Run, mem0: Path, tmp_path: Path
+) -> None:
+    """On another machine its signer is a stranger."""
+    path = tmp_path / "r.json"
+    assert satchel("convert", mem0, tmp_path / "o.pam", "--receipt", path).status == 0
+    assert satchel("receipt", "verify", path).out.startswith("good  blake3:")
+    elsewhere = satchel("--home", tmp_path / "elsewhere", "receipt", "verify", path)
+    assert (elsewhere.status, elsewhere.out[:8]) == (3, "stranger")
+    path.write_bytes(path.read_bytes().replace(b'"read":2', b'"read":3'))
+    ran = satchel("receipt", "verify", path)
+    assert (ran.status, ran.out[:8]) == (3, "tampered")
+    assert "TAMPERED" in satchel("receipt", "show", path).out
+
+
+def test_a_loss_makes_status_1_until_it_is_accepted(
+    satchel: Run, lossy: str, tmp_path: Path
+) -> None:
+    """The message names the flag; a plan ends the same way."""
+    words = ["export", "--bank", lossy, "--format", "mem0"]
+    ran = satchel(*words, "-o", tmp_path / "a.json")
+    assert ran.status == 1
+    assert "Not all of it arrived: 1 value. To put up with a field: --accept-loss FIELD" in ran.err
+    assert satchel(*words, "-o", tmp_path / "b.json", "--dry-run").status == 1
+    for accepted in ("valid_from", "all"):
+        more = ["--accept-loss", accepted]
+        output = tmp_path / f"{accepted}.json"
+        assert satchel(*words, "-o", output, "--dry-run", *more).status == 0
+        assert satchel(*words, "-o", output, *more).status == 0
+    assert satchel(*words, "-o", tmp_path / "c.json", "--accept-loss", "text").status == 1
+
+
+def test_a_receipt_is_the_same_value_in_json(satchel: Run, mem0: Path) -> None:
+    """As the import gives it, and as ``receipt show`` does."""
+    done = satchel("import", mem0, "--bank", "b", "--json").json
+    shown = satchel("receipt", "show", done["receipts"][0], "--json").json
+    assert shown["account"] == done["accounts"][0]
+    assert shown["record"]["result"] == done["accounts"][0]
+    assert shown["standing"] == "good"
+
+
+def test_a_dry_run_prints_a_plan(satchel: Run, mem0: Path, tmp_path: Path) -> None:
+    """Of an import, and of a conversion."""
+    assert "WOULD IMPORT" in satchel("import", mem0, "--bank", "b", "--dry-run").out
+    ran = satchel("convert", mem0, tmp_path / "o.pam", "--dry-run")
+    assert (ran.status, "WOULD CONVERT" in ran.out) == (0, True)
+    assert satchel("keys", "list", "--json").json == []
+
+
+def test_jobs_are_listed_resumed_and_cancelled(satchel: Run, mem0: Path) -> None:
+    """With ids that can be typed."""
+    assert "Nothing is under way" in satchel("jobs").err
+    job = killed(mem0, "b")
+    for words in (["jobs"], ["jobs", "list"]):
+        ran = satchel(*words)
+        assert job in ran.out
+        assert "2 of 2" in ran.out
+    assert [one["id"] for one in satchel("jobs", "--json").json] == [job]
+    ran = satchel("jobs", "resume", job)
+    assert (ran.status, "gone on with: 2 records" in ran.out) == (0, True)
+    job = killed(mem0, "c")
+    assert f"took back 2 records of {job}" in satchel("jobs", "cancel", job).out
+    assert satchel("jobs", "cancel", job, "--json").error["code"] == "job.unknown"
+
+
+def test_owners_are_sent_to_banks(satchel: Run, tmp_path: Path) -> None:
+    """With --map, which may be given several times."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"memory": "x", "user_id": "ada"}, {"memory": "y", "run_id": "r"}]))
+    assert satchel("import", path).status == 4
+    ran = satchel("import", path, "--map", "user:ada=bank-ada", "--map", "run:r=runs")
+    assert ran.status == 0
+    assert [bank["name"] for bank in satchel("banks", "list", "--json").json] == [
+        "bank-ada",
+        "runs",
+    ]
+    ran = satchel("import", path, "--map", "user:eve=x", "--map", "run:r=runs", "--json")
+    assert (ran.status, ran.error["code"], ran.error["field"]) == (2, "usage", "map")

@@ -1,0 +1,152 @@
+"""An import that was cut short is seen, and gone on with or taken back."""
+
+from pathlib import Path
+
+import pytest
+from import_kit import KilledError, bring, killed, killing, owner, rows, size, texts, write
+
+from satchel.actions.config import load_settings
+from satchel.actions.moving.importing import import_lock
+from satchel.actions.moving.jobs import cancel_job, list_jobs, resume_job
+from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
+from satchel.jobs.job import Job
+from satchel.transfer.incoming import stage
+from satchel.transfer.incoming.plan import OnConflict
+
+
+@pytest.fixture(autouse=True)
+def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log seven records at a time."""
+    monkeypatch.setattr(stage, "GROUP", 7)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file of twenty memories of each of two users."""
+    parts = (
+        rows(*((f"{user}.{n}", f"{user} {n}") for n in range(20)), user=user)
+        for user in ("ada", "bob")
+    )
+    return write(tmp_path / "a.json", *parts)
+
+
+def _jobs() -> list[Job]:
+    return list_jobs(load_settings())
+
+
+def test_nothing_is_under_way_where_nothing_was_cut_short(source: Path) -> None:
+    """Not even a store."""
+    assert _jobs() == []
+    bring(source)
+    assert _jobs() == []
+
+
+def test_a_job_says_what_it_is_and_how_far_it_got(source: Path) -> None:
+    """With the options by which it is gone on with."""
+    name = killed(source, at=1, on_conflict=OnConflict.OVERWRITE)
+    (job,) = _jobs()
+    assert (job.id, job.kind, job.state) == (name, "import", "waiting")
+    assert (job.done, job.total, job.input) == (14, 40, str(source))
+    assert job.options == {"bank": "b", "on_conflict": "overwrite"}
+
+
+def test_a_job_is_gone_on_with_as_it_was_begun(source: Path) -> None:
+    """Whoever resumes it need not know the options."""
+    name = killed(source, at=1, on_conflict=OnConflict.OVERWRITE)
+    done = resume_job(load_settings(), name[:6], owner)
+    assert done.banks[0].resumed == 14
+    assert len(texts()) == 40
+    assert _jobs() == []
+
+
+def test_a_job_over_several_banks_is_one(source: Path) -> None:
+    """Its parts share an id; any of their source records names it, too."""
+    name = killed(source, None, at=4, maps=("user:ada=x",))
+    (job,) = _jobs()
+    assert [part.name for part in job.parts] == ["x", "bob"]
+    done = resume_job(load_settings(), job.parts[1].source, owner)
+    assert [one.resumed for one in done.banks] == [20, 14]
+    assert (job.id, len(texts("x")), len(texts("bob"))) == (name, 20, 20)
+
+
+def test_a_cancelled_job_is_taken_back_in_all_banks(source: Path) -> None:
+    """The next import of the same file begins anew."""
+    name = killed(source, None, at=4)
+    done = cancel_job(load_settings(), name)
+    assert (done.records, _jobs()) == (34, [])
+    assert [one.resumed for one in bring(source, None).banks] == [0, 0]
+    with pytest.raises(UnknownJobError):
+        cancel_job(load_settings(), name)
+
+
+def test_a_job_with_other_options_stays_in_sight(source: Path) -> None:
+    """It used to be invisible beside the one that was completed."""
+    name = killed(source, at=1)
+    bring(source, on_conflict=OnConflict.OVERWRITE)
+    assert [job.id for job in _jobs()] == [name]
+    cancel_job(load_settings(), name)
+    assert len(texts()) == 40
+
+
+def test_a_job_is_not_gone_on_with_from_another_file(source: Path) -> None:
+    """Attack by accident: the file was replaced meanwhile. Nothing is changed."""
+    name = killed(source, at=1)
+    before = size()
+    write(source, rows(("1", "other")))
+    with pytest.raises(UsageError, match="another one now"):
+        resume_job(load_settings(), name, owner)
+    source.unlink()
+    with pytest.raises(UnreadableError):
+        resume_job(load_settings(), name, owner)
+    assert size() == before
+
+
+def test_a_running_job_is_said_to_run_and_cannot_be_cancelled(source: Path) -> None:
+    """As long as a process is at it."""
+    name = killed(source, at=1)
+    with import_lock(load_settings()):
+        pass
+    assert _jobs()[0].state == "waiting"
+    seen = list[str]()
+
+    def look(done: int, _total: int) -> None:
+        seen.extend(job.state for job in _jobs())
+        if done < 40:
+            with pytest.raises(LockedError):
+                cancel_job(load_settings(), name)
+
+    bring(source, on_logging=look)
+    assert set(seen) == {"running"}
+
+
+def test_what_a_job_is_not_is_an_error(source: Path) -> None:
+    """Too few digits, and digits of none."""
+    name = killed(source, at=1)
+    for wanted in ("", name[:5], "0" * 12, "nope nope"):
+        with pytest.raises(UnknownJobError):
+            cancel_job(load_settings(), wanted)
+
+
+def test_what_ends_an_import_says_what_is_left_of_it(source: Path) -> None:
+    """An error in a callback: the import can be gone on with, and the error says so."""
+
+    def angry(_done: int, _total: int) -> None:
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough") as caught:
+        bring(source, on_logging=angry)
+    assert any("satchel jobs cancel" in note for note in caught.value.__notes__)
+    assert (texts(), _jobs()[0].done) == ([], 7)
+    assert bring(source).banks[0].resumed == 7
+
+
+def test_progress_is_told_at_the_end_in_any_case(source: Path) -> None:
+    """Of what is new, of what had been logged before, and of nothing."""
+    with pytest.raises(KilledError):
+        bring(source, on_logging=killing(5))
+    told = list[tuple[int, int]]()
+    bring(source, on_logging=lambda done, total: told.append((done, total)))
+    assert told == [(40, 40)]
+    told.clear()
+    bring(source, on_logging=lambda done, total: told.append((done, total)))
+    assert told == [(0, 0)]

@@ -1,0 +1,109 @@
+"""A dry run says what would be done, as a value; nothing is changed to find it out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from import_kit import A, B, C, bring, opened, rows, size, texts, write
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from msgspec import to_builtins
+
+from satchel.actions.config import load_settings
+from satchel.actions.converting import ConvertOptions, convert
+from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.memory.entries import Semantic
+from satchel.recall.tokens import estimated_tokens
+from satchel.seal.sealing import seal
+from satchel.transfer.receipts.page import plan_page
+from satchel.transfer.receipts.plans import TransferPlan
+
+_SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
+
+
+def _fits(name: str, value: object) -> None:
+    schema = json.loads((_SCHEMAS / f"{name}.json").read_bytes())
+    Draft202012Validator(schema).validate(json.loads(json.dumps(to_builtins(value))))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file of three memories."""
+    return write(tmp_path / "a.json", rows(A, B, C))
+
+
+def test_an_import_is_planned_as_it_is_done(source: Path, tmp_path: Path) -> None:
+    """Created, changed, left alone, and what there are other versions of."""
+    bring(write(tmp_path / "b.json", rows(A, ("2", "cocoa"))))
+    before = size()
+    plan = bring(source, on_conflict="overwrite", dry_run=True).plan
+    assert size() == before
+    assert isinstance(plan, TransferPlan)
+    (target,) = plan.targets
+    assert (target.created, target.changed, target.left_alone) == (2, 1, 1)
+    assert (target.conflicts, target.conflict_examples) == (1, ["'2' of mem0"])
+    assert plan.read == {"semantic": 3}
+    _fits("plan", plan)
+    done = bring(source, on_conflict="overwrite")
+    assert done.banks[0].done.added == target.created
+    _fits("account", done.accounts[0])
+
+
+def test_what_embedding_would_cost_is_estimated_from_the_texts(source: Path) -> None:
+    """Records, characters and tokens."""
+    plan = bring(source, dry_run=True).plan
+    assert plan is not None
+    words = ("tea", "coffee", "water")
+    assert (plan.embedding.records, plan.embedding.characters) == (3, len("".join(words)))
+    assert plan.embedding.tokens == sum(map(estimated_tokens, words))
+    assert plan.bytes_per_second > 0
+
+
+def test_an_export_plans_what_its_target_cannot_hold(source: Path, tmp_path: Path) -> None:
+    """Field by field, and whose memory it is."""
+    bring(source)
+    with opened() as there:
+        there.ledger.append([seal(Semantic(text="x", valid_from="2026-01-01T00:00:00.000000Z"))])
+        asked = ExportOptions(format="mem0", dry_run=True, accept_loss=("valid_from",))
+        done = export(there, tmp_path / "o.json", asked)
+    plan = done.plan
+    assert plan is not None
+    assert [(one.field, one.count, one.accepted) for one in plan.cannot_hold] == [
+        ("valid_from", 1, True)
+    ]
+    assert {(one.sort, one.name, one.records) for one in plan.tenants} == {
+        ("user", "ada", 3),
+        ("nobody", "", 1),
+    }
+    assert not (tmp_path / "o.json").exists()
+    _fits("plan", plan)
+
+
+def test_a_conversion_can_be_tried(source: Path, tmp_path: Path) -> None:
+    """Nothing is written, no key is made, and no receipt is left."""
+    settings = load_settings()
+    done = convert(source, tmp_path / "o.pam", settings, ConvertOptions(dry_run=True))
+    assert done.plan is not None
+    assert (done.plan.targets[0].created, done.output_digest, done.receipt) == (3, None, None)
+    assert not (tmp_path / "o.pam").exists()
+    assert not settings.home.exists()
+
+
+def test_a_plan_makes_no_bank(source: Path) -> None:
+    """Not even a store."""
+    plan = bring(source, None, dry_run=True).plan
+    assert plan is not None
+    assert [(one.name, one.makes) for one in plan.targets] == [("ada", True)]
+    assert not load_settings().home.exists()
+
+
+def test_the_page_of_a_plan_cannot_drive_a_terminal(tmp_path: Path) -> None:
+    """Attack: owners, ids and files called like escape sequences."""
+    nasty = "\x1b[2J\u202e\n"
+    path = write(tmp_path / "a.json", rows(("1", "x"), (nasty, "y"), user=nasty))
+    plan = bring(path, None, dry_run=True).plan
+    assert plan is not None
+    page = plan_page(plan)
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    bring(path, None)
+    assert texts(nasty) == ["x", "y"]

@@ -1,0 +1,112 @@
+"""Whose memory goes into which bank: nobody's is given to whoever comes first."""
+
+from pathlib import Path
+
+import pytest
+from import_kit import A, B, C, bring, rows, texts, write
+from transfer_kit import new_bank
+
+from satchel.errors import MalformedError, UnknownBankError, UsageError
+from satchel.transfer.incoming.tenants import maps_from
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A file with memory of two users and an agent."""
+    parts = (rows(A), rows(B, user="bob"), rows(C, user=None, agent_id="bot"))
+    return write(tmp_path / "two.json", *parts)
+
+
+def test_an_owner_goes_into_the_bank_that_was_said(two: Path) -> None:
+    """The others go into the banks of their names."""
+    bring(two, None, maps=("user:ada=bank-ada", "agent:bot=robots"))
+    assert (texts("bank-ada"), texts("bob"), texts("robots")) == (["tea"], ["coffee"], ["water"])
+    with pytest.raises(UnknownBankError):
+        texts("ada")
+
+
+def test_an_owner_may_be_sent_to_a_bank_by_its_id(two: Path) -> None:
+    """As everywhere else on the command line."""
+    bank = new_bank("there")
+    bring(two, None, maps=(f"user:ada={bank[:20]}",))
+    assert texts("there") == ["tea"]
+
+
+def test_a_memory_of_a_run_only_is_refused_until_somebody_says_whose_it_is(tmp_path: Path) -> None:
+    """The error says which record, and how to say it."""
+    path = write(tmp_path / "a.json", rows(A), rows(B, user=None, run_id="r1"))
+    with pytest.raises(MalformedError, match="run only") as caught:
+        bring(path, None)
+    assert (caught.value.field, "--map run:r1=" in str(caught.value.hint)) == ("1", True)
+    bring(path, None, maps=("run:r1=runs",))
+    assert texts("runs") == ["coffee"]
+
+
+def test_an_owner_who_is_not_in_the_file_is_an_error_that_names_those_who_are(two: Path) -> None:
+    """Attack by accident: a slip in a name would leave somebody's memory in another's bank."""
+    with pytest.raises(UsageError, match="nothing of user:eve") as caught:
+        bring(two, None, maps=("user:eve=x",))
+    assert "user:ada, user:bob, agent:bot" in str(caught.value.hint)
+    with pytest.raises(UnknownBankError):
+        texts("ada")
+
+
+def test_two_owners_come_into_one_bank_only_when_that_was_said_of_both(two: Path) -> None:
+    """Attack by accident: ada's memory in bob's bank."""
+    with pytest.raises(UsageError, match="would go into one bank"):
+        bring(two, None, maps=("user:ada=bob",))
+    bring(two, None, maps=("user:ada=bob", "user:bob=bob"))
+    assert texts("bob") == ["tea", "coffee"]
+
+
+def test_a_user_and_an_agent_of_one_name_are_two_owners(tmp_path: Path) -> None:
+    """Attack: an agent that is called like a user, so that its memory becomes the user's."""
+    path = write(tmp_path / "a.json", rows(A), rows(B, user=None, agent_id="ada"))
+    with pytest.raises(UsageError, match="user:ada, agent:ada would go into one bank"):
+        bring(path, None)
+    bring(path, None, maps=("agent:ada=robot",))
+    assert (texts("ada"), texts("robot")) == (["tea"], ["coffee"])
+
+
+def test_one_bank_under_two_names_is_refused(two: Path) -> None:
+    """Two plans for one bank would not know of each other."""
+    bank = new_bank("there")
+    with pytest.raises(UsageError, match="one bank"):
+        bring(two, None, maps=("user:ada=there", f"user:bob={bank}"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ada=x", "user:=x", "user:ada=", "user:ada", "team:ada=x", ":=", "user: = x"]
+)
+def test_what_does_not_say_owner_and_bank_is_refused(text: str) -> None:
+    """With how it is written."""
+    with pytest.raises(UsageError, match="not an owner and a bank"):
+        maps_from([text])
+
+
+def test_an_owner_may_have_signs_in_his_name_that_mean_something(tmp_path: Path) -> None:
+    """The first colon and the last equals sign count."""
+    assert maps_from(["user:a:b=c@x=bank"]) == {("user", "a:b=c@x"): "bank"}
+    with pytest.raises(UsageError, match="two banks"):
+        maps_from(["user:a=x", "user:a=y"])
+    with pytest.raises(UsageError, match="either"):
+        bring(write(tmp_path / "a.json", rows(A)), "b", maps=("user:ada=x",))
+
+
+def test_a_plan_says_whose_memory_goes_where(two: Path) -> None:
+    """Also where all of it goes into one bank."""
+    plan = bring(two, None, maps=("user:ada=x",), dry_run=True).plan
+    assert plan is not None
+    told = {(one.sort, one.name, one.bank, one.mapped) for one in plan.tenants}
+    assert told == {
+        ("user", "ada", "x", True),
+        ("user", "bob", "bob", False),
+        ("agent", "bot", "bot", False),
+    }
+    one = bring(two, "b", dry_run=True).plan
+    assert one is not None
+    assert [(one.sort, one.bank) for one in one.tenants] == [
+        ("user", "b"),
+        ("user", "b"),
+        ("agent", "b"),
+    ]
