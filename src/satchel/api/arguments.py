@@ -237,6 +237,9 @@ class ImportArguments(TypedDict, total=False):
     mirror: bool
     """Overwrite, and delete what the source has no longer."""
 
+    include_deleted: bool
+    """Bring what was deleted at a live source, as deleted memories."""
+
     dry_run: bool
     scrub_secrets: bool
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]

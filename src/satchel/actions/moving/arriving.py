@@ -9,11 +9,12 @@ from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
+from satchel.actions.moving.connecting import Listed
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
-from satchel.ports.format import Reading
+from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.records import opened_records
 from satchel.ports.registry import formats
@@ -23,6 +24,7 @@ from satchel.seal.artifact.body import Progress
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.incoming.older import Ended
 from satchel.transfer.screening import Screening
 from satchel.transfer.writing import NEVER, digest_of
 
@@ -34,7 +36,7 @@ class Arriving:
 
     Args:
         settings: Whose keys count, and the limits.
-        path: The file.
+        path: The file, or what a live source listed.
         name: What to call it.
         format_: The name of its format; None to recognise it.
         on_progress: Called with bytes done and bytes there are.
@@ -49,7 +51,7 @@ class Arriving:
     def __init__(
         self,
         settings: Settings,
-        path: Path,
+        path: Path | Listed,
         name: str,
         format_: str | None,
         on_progress: Progress | None,
@@ -57,6 +59,8 @@ class Arriving:
         scrub: bool = False,
     ) -> None:
         self.name = name
+        self._listed = path if isinstance(path, Listed) else None
+        path = path.path if isinstance(path, Listed) else path
         self.digest, self.size = digest_of(path)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
@@ -67,7 +71,11 @@ class Arriving:
 
         self._place = Place(path, on_progress)
         self.format = format_ or formats.recognise(self._place)
-        self.is_sealed = formats[self.format].info.traits.sealed
+        self._adapter: Format = formats[self.format] if self._listed is None else self._listed
+        self.endings = dict[str, Ended]()
+        """Of the records that were given out: which are not current at the source, by id."""
+
+        self.is_sealed = self._adapter.info.traits.sealed
         if scrub and self.is_sealed:
             raise UsageError(
                 "what was sealed cannot be changed on its way in",
@@ -118,8 +126,16 @@ class Arriving:
                     self.screening(record.model)
                     yield record
         else:
-            adapter, through = formats[self.format], self.screening
-            yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
+            adapter, through = self._adapter, self.screening
+            arriving = taken(adapter, self._place, self.reading, nonces=nonces, through=through)
+            yield from arriving if self._listed is None else self._noted(arriving, self._listed)
+
+    def _noted(self, found: Iterator[Sealed], listed: Listed) -> Iterator[Sealed]:
+        for record in found:
+            ended = listed.endings.popleft()
+            if ended is not None:
+                self.endings[record.id] = ended
+            yield record
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

@@ -11,6 +11,7 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.moving.arriving import Arriving, spooled
+from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
@@ -49,6 +50,9 @@ class ImportOptions:
 
     source_format: str | None = None
     """Recognised when not given."""
+
+    include_deleted: bool = False
+    """Bring what was deleted at a live source, as deleted memories."""
 
     on_conflict: OnConflict = OnConflict.SKIP
     mirror: bool = False
@@ -118,7 +122,7 @@ Owners = Callable[[], SigningKey]
 
 def import_file(
     settings: Settings,
-    source: Path | None,
+    source: Path | str | None,
     bank: str | None,
     owner: Owners,
     options: ImportOptions | None = None,
@@ -130,7 +134,7 @@ def import_file(
 
     Args:
         settings: Where the store and the keys are.
-        source: The file; None for the standard input.
+        source: The file, or the address or folder of a live product; None for the standard input.
         bank: The bank that everything goes into, made if it is not there; None for the one that
             is configured, or else one for each user, or agent where no user is named.
         owner: Gives the key that owns banks that are made.
@@ -146,10 +150,7 @@ def import_file(
     """
     asked = options or ImportOptions()
     with ExitStack() as stack:
-        path = stack.enter_context(spooled(source))
-        name = "standard input" if source is None else str(source)
-        scrub, tell = asked.scrub_secrets, asked.on_reading
-        arriving = Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)
+        arriving = _arriving(settings, source, asked, stack)
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -165,7 +166,7 @@ def import_file(
         if not asked.dry_run:
             work.log(owner)
     return Imported(
-        input=name,
+        input=arriving.name,
         source_format=arriving.format,
         input_digest=arriving.digest,
         input_bytes=arriving.size,
@@ -177,6 +178,27 @@ def import_file(
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
         dry_run=asked.dry_run,
     )
+
+
+def _arriving(
+    settings: Settings, source: Path | str | None, asked: ImportOptions, stack: ExitStack
+) -> Arriving:
+    """Return what arrives: a file, or what a live source lists."""
+    name = "standard input" if source is None else str(source)
+    scrub, tell = asked.scrub_secrets, asked.on_reading
+    live = None if source is None else connector_for(name, asked.source_format)
+    if live is not None:
+        how = Asked(include_deleted=asked.include_deleted)
+        found = stack.enter_context(listed(live, name, settings, how))
+        return Arriving(settings, found, name, live, tell, scrub=scrub)
+    if asked.include_deleted:
+        raise UsageError(
+            "a file does not say what was deleted",
+            field="include_deleted",
+            hint="Only a live source does, such as a folder of mem0-local.",
+        )
+    path = stack.enter_context(spooled(None if source is None else Path(source)))
+    return Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)
 
 
 class _Work:
@@ -233,7 +255,8 @@ class _Work:
         with ExitStack() as views:
             while some := list(islice(records, _TOGETHER)):
                 for name, part in self._routed(some).items():
-                    self._plan_of(name, views).take(part)
+                    self._plan_of(name, views).take(part, self._arriving.endings)
+                self._arriving.endings.clear()
             for plan in self._plans.values():
                 plan.finish()
 
