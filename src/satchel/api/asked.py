@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.actions.memories.drafting import moment
-from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
+from satchel.actions.moving.exporting import Export, ExportOptions, export, is_signed, selection
 from satchel.actions.moving.importing import Imported, ImportOptions, import_file
 from satchel.actions.opened import OpenBank
 from satchel.actions.recalling import trust_from
@@ -66,9 +66,8 @@ def export_as_asked(bank: OpenBank, output: Path, wanted: Options) -> Export:
         tags=tuple(options.pop("tags", ())),
         **{name: options.pop(name, None) for name in names},
     )
-    _, writer = export_format(output, options.get("format"))
     key = None
-    if sign and writer.info.traits.sealed:
+    if is_signed(output, options.get("format")) and sign:
         key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
     return export(bank, output, ExportOptions(selection=chosen, key=key, **options))
 

@@ -125,6 +125,7 @@ class Mem0Local:
         include_deleted: Whether texts that were deleted are read too.
         writes: Whether it is written to, and made when it is not there.
         overwrite: Whether other versions there are replaced.
+        dry_run: Whether nothing is written after all, only weighed.
 
     Raises:
         UnreadableError: If there is none.
@@ -157,6 +158,7 @@ class Mem0Local:
         include_deleted: bool = False,
         writes: bool = False,
         overwrite: bool = False,
+        dry_run: bool = False,
     ) -> None:
         self.address = address
         self._limits = limits
@@ -165,13 +167,17 @@ class Mem0Local:
         self._points: Points | None = None
         self._history: History | None = None
         self._written: Written | None = None
-        self._folder = Folder(address.qdrant, writes=writes)
+        self._folder: Folder | None = None
+        self.collection = address.collection or _USUAL
+        if dry_run and not (address.qdrant / "meta.json").exists():
+            return
+        self._folder = Folder(address.qdrant, writes=writes and not dry_run)
         try:
-            self.collection = self._chosen(writes=writes)
-            if writes:
-                self._open_for_writing()
+            self.collection = _chosen(self._folder, address, writes=writes)
+            if writes and not dry_run:
+                self._open_for_writing(self._folder)
             else:
-                self._open_for_reading()
+                self._open_for_reading(self._folder)
         except BaseException:
             self.close()
             raise
@@ -212,7 +218,7 @@ class Mem0Local:
             entry = entry_of(row)
         except MalformedError as error:
             error.field = f"{row['id']}/{error.field}"
-            raise error.located(file=str(self._folder.path)) from None
+            raise error.located(file=str(self.address.folder)) from None
         if history is not None:
             entry = _remembering(entry, said)
         times = [*(_changed(one.row) for one in versions[1:]), _changed(row)]
@@ -322,7 +328,7 @@ class Mem0Local:
             # First, since a memory without its history would be taken for one that has none.
             self._written.add(rows)
             self._forget_history()
-        if self._points is not None and points:
+        if self._written is not None and self._points is not None and points:
             self._points.put([(name, *parts) for name, parts in points.items()])
         return taken
 
@@ -339,11 +345,10 @@ class Mem0Local:
             return Taken(record.id, None, "Mem0 has no such records")
         if entry.text is None:
             return Taken(record.id, None, _ONLY_TEXT)
-        assert self._points is not None  # noqa: S101 - a store that is written has them
         name, kept = point_id(entry, versions[0].id)
         row = row_of(entry)
         payload = payload_of_row(row, report, record.id)
-        there = self._points.get(name)
+        there = None if self._points is None else self._points.get(name)
         same = there is not None and _shown(there.payload) == _shown(payload)
         if name in points or (there is not None and not same and not self._overwrite):
             return Taken(record.id, None, _OTHER_VERSION)
@@ -367,43 +372,45 @@ class Mem0Local:
             if one is not None:
                 one.close()
 
-    def _chosen(self, *, writes: bool) -> str:
-        names = sorted(name for name in self._folder.collections if not _OTHERS.search(name))
-        wanted = self.address.collection
-        if wanted is not None:
-            if wanted not in self._folder.collections and not writes:
-                raise UnreadableError(
-                    f"there is no collection {wanted!r}",
-                    file=str(self._folder.path),
-                    hint=f"There are: {', '.join(names)}." if names else "There is none.",
-                )
-            return wanted
-        if _USUAL in names or not names:
-            return _USUAL
-        if len(names) > 1:
-            raise UsageError(
-                f"there are several collections: {', '.join(names)}",
-                file=str(self._folder.path),
-                hint=f"Say which: mem0:///folder?collection={names[0]}",
-            )
-        return names[0]
-
-    def _open_for_reading(self) -> None:
+    def _open_for_reading(self, folder: Folder) -> None:
         if self.address.history is not None and not self.address.history.is_file():
             raise UnreadableError("there is no such file", file=str(self.address.history))
-        path = self._folder.storage(self.collection)
+        path = folder.storage(self.collection)
         if path.exists():
             self._points = Points(path, most_bytes=self._limits.line_bytes)
 
-    def _open_for_writing(self) -> None:
-        if self.collection not in self._folder.collections:
-            self._folder.make(self.collection, self.address.dimensions or _USUAL_DIMENSIONS)
+    def _open_for_writing(self, folder: Folder) -> None:
+        if self.collection not in folder.collections:
+            folder.make(self.collection, self.address.dimensions or _USUAL_DIMENSIONS)
         most = self._limits.line_bytes
-        path = self._folder.storage(self.collection)
+        path = folder.storage(self.collection)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._points = Points(path, most_bytes=most, writes=True)
-        history = self.address.found_history() or self._folder.path.parent / "history.db"
+        history = self.address.found_history() or folder.path.parent / "history.db"
         self._written = Written(history, most_bytes=most)
+
+
+def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
+    """Return the name of the collection that is meant."""
+    names = sorted(name for name in folder.collections if not _OTHERS.search(name))
+    wanted = address.collection
+    if wanted is not None:
+        if wanted not in folder.collections and not writes:
+            raise UnreadableError(
+                f"there is no collection {wanted!r}",
+                file=str(folder.path),
+                hint=f"There are: {', '.join(names)}." if names else "There is none.",
+            )
+        return wanted
+    if _USUAL in names or not names:
+        return _USUAL
+    if len(names) > 1:
+        raise UsageError(
+            f"there are several collections: {', '.join(names)}",
+            file=str(folder.path),
+            hint=f"Say which: mem0:///folder?collection={names[0]}",
+        )
+    return names[0]
 
 
 def _read_cursor(cursor: str) -> tuple[str, int | None]:

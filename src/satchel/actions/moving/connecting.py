@@ -42,6 +42,9 @@ class Asked:
     overwrite: bool = False
     """Whether other versions there are replaced."""
 
+    dry_run: bool = False
+    """Whether nothing is written after all, and nothing made."""
+
 
 def connector_for(text: str, name: str | None) -> str | None:
     """Return the connector that an address and a format's name mean; None for a file.
@@ -94,6 +97,7 @@ def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
         include_deleted=asked.include_deleted,
         writes=asked.writes,
         overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
     )
 
 

@@ -1,10 +1,12 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
+from satchel.actions.moving.connecting import Asked, connector_for
+from satchel.actions.moving.delivering import Delivered, Product, deliver
 from satchel.actions.opened import OpenBank
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.errors import EmptyInputError, UsageError
@@ -85,6 +87,12 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many of them went out as they are."""
 
     dry_run: bool = False
+    written: int | None = None
+    """Memories that a live product took; None for a file."""
+
+    known: int | None = None
+    """Those that it had already, saying the same."""
+
     output_digest: str | None = None
     output_bytes: int | None = None
     signed_by: str | None = None
@@ -104,6 +112,17 @@ def export_format(output: Path, name: str | None) -> tuple[str, Format]:
         UsageError: If it cannot be written.
     """
     return chosen_format(output, name, otherwise=OTHERWISE)
+
+
+def is_signed(output: Path, name: str | None) -> bool:
+    """Tell whether an export is signed, where it is not asked to be without.
+
+    Raises:
+        UsageError: If it cannot be written.
+    """
+    if connector_for(str(output), name) is not None:
+        return False
+    return export_format(output, name)[1].info.traits.sealed
 
 
 def selection(
@@ -159,7 +178,7 @@ def _moment(text: str | None, field: str) -> str | None:
 
 
 def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -> Export:
-    """Write a bank's current memory to a file.
+    """Write a bank's current memory to a file, or hand it to a live product.
 
     The bank is not changed. What is past its expiry goes along, with its expiry; what is in
     quarantine does not. The output is there whole or not at all, and is read back.
@@ -172,6 +191,9 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
         UsageError: If its format cannot be told or written.
     """
     asked = options or ExportOptions()
+    live = connector_for(str(output), asked.format)
+    if live is not None:
+        return _hand_over(bank, live, output, asked)
     name, writer = export_format(output, asked.format)
     if not asked.dry_run:
         refuse_existing(output, overwrite=asked.overwrite)
@@ -193,17 +215,7 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             )
             head, header = view.head, _header(view, asked)
             _note(view, found, report)
-        if not found.entries + found.others:
-            raise EmptyInputError(
-                "there is no memory to export",
-                file=bank.name or bank.id,
-                hint="Nothing was written."
-                + (
-                    ""
-                    if asked.selection.is_whole
-                    else " Ask for more: fewer options leave less out."
-                ),
-            )
+        _require_some(bank, found, asked)
         limits = bank.settings.options.limits
         records = RecordSet(*builder.finish(limits))
         writing = Writing(
@@ -255,6 +267,65 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
         output_bytes=size,
         signed_by=asked.key.did if asked.key and sealed else None,
         read_back=verdict,
+    )
+
+
+def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+    """Hand a bank's current memory, and what it said before, to a live product."""
+    report, screening = Report(), Screening(scrub=asked.scrub_secrets)
+    limits = bank.settings.options.limits
+    product = Product(
+        name=name, address=str(output), how=Asked(writes=True, overwrite=asked.overwrite)
+    )
+    with ArtifactBuilder() as builder, bank.ledger.reading() as view:
+        outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
+        found = take_out(view, asked.selection, outgoing, asked.progress)
+        _note(view, found, report)
+        _require_some(bank, found, asked)
+        records = RecordSet(*builder.finish(limits))
+        # What was replaced by tokens is said in older versions as it was.
+        past = None if asked.scrub_secrets else view
+        done = Delivered()
+        if asked.dry_run or asked.fail_on_loss:
+            trial = Report(dict(report.losses), list(report.notes))
+            how = replace(product.how, dry_run=True)
+            done = deliver(bank.settings, replace(product, how=how), records, past, trial)
+            if asked.fail_on_loss:
+                require_no_loss(trial, output)
+            report = trial if asked.dry_run else report
+        if not asked.dry_run:
+            done = deliver(bank.settings, product, records, past, report)
+        head = view.head
+        told = Export(
+            bank=bank.id,
+            name=bank.name,
+            epoch=head.epoch,
+            size=head.size,
+            root=head.root,
+            selection=asked.selection,
+            output=str(output),
+            format=name,
+            records=records.counts,
+            entries=found.entries,
+            losses=[],
+            notes=[],
+            secrets=screening.found,
+            secrets_kept=screening.kept,
+            dry_run=asked.dry_run,
+            written=done.written,
+            known=done.known,
+        )
+    return _reported(told, report)
+
+
+def _require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
+    if found.entries + found.others:
+        return
+    more = "" if asked.selection.is_whole else " Ask for more: fewer options leave less out."
+    raise EmptyInputError(
+        "there is no memory to export",
+        file=bank.name or bank.id,
+        hint=f"Nothing was written.{more}",
     )
 
 

@@ -10,7 +10,7 @@ from satchel.actions.moving.exporting import (
     Export,
     ExportOptions,
     export,
-    export_format,
+    is_signed,
     selection,
 )
 from satchel.actions.opened import opened_bank
@@ -51,7 +51,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def export_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="File to write, or the address of a live product."),
+    ],
     bank: InBank = None,
     format_: Annotated[
         str | None,
@@ -102,8 +105,7 @@ def export_command(
         owner=owner,
         as_of=as_of,
     )
-    _, writer = export_format(output, format_)
-    signs = writer.info.traits.sealed and not unsigned and not dry_run
+    signs = is_signed(output, format_) and not unsigned and not dry_run
     with (
         opened_bank(state.settings, bank) as found,
         progress("exporting", True, records=True) as tell,
@@ -134,6 +136,10 @@ def _show_export(done: Export) -> None:
         ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
         ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
     ]
+    if done.written is not None:
+        rows.append(("written", f"{done.written:,} to {done.output}"))
+    if done.known:
+        rows.append(("", f"{done.known:,} were there already, saying the same"))
     if done.output_bytes is not None:
         written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
         rows.append(("written", written))
