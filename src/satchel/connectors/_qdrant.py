@@ -1,7 +1,7 @@
 """The folder of Qdrant's local mode: ``meta.json``, a lock, one SQLite file a collection.
 
 Written as qdrant-client 1.20 writes it, and read as it is, with no library of Qdrant's: that one
-loads all points at once, and runs what is in them (see ``_pickled``).
+loads all points at once, and runs what is in them (see ``_unpickling``).
 """
 
 import base64
@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.connectors._databases import Database
-from satchel.connectors._pickled import Model, as_json, key_of, pickled, point, unpickled
+from satchel.connectors._pickling import key_of, pickled, point
+from satchel.connectors._unpickling import Model, unpickled
+from satchel.connectors._values import as_json
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing
 from satchel.errors import (

@@ -10,17 +10,15 @@ qdrant-client 1.20.0.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
 
 from satchel.connectors._mem0_history import History, Version, Written, rows_of
 from satchel.connectors._payloads import Payload, payload_of_row, point_id, row_of_payload
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
-from satchel.errors import MalformedError, UnreadableError, UsageError
+from satchel.connectors.mem0_address import USUAL, Address, chosen
+from satchel.errors import MalformedError, UnreadableError
 from satchel.formats._mem0 import HISTORY, Row, entry_of, losses_of, row_of
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
@@ -31,89 +29,12 @@ from satchel.ports.report import Report
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 
-SCHEME = "mem0:"
-
 _TOGETHER = 256
-_USUAL = "mem0"
-_OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
 _CURSOR = re.compile(r"(points|deleted)/([0-9]{0,18})", re.ASCII)
-_MEMBERS = frozenset({"collection", "history", "dimensions"})
 _USUAL_DIMENSIONS = 1536
-_MOST_DIMENSIONS = 65_536
 _OWNERS = ("user_id", "agent_id", "run_id", "userId", "agentId", "runId")
 _OTHER_VERSION = "there is another version of it there; --force replaces it"
 _ONLY_TEXT = "Mem0 keeps text only"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a local Mem0 is.
-
-    ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or the path alone.
-    """
-
-    folder: Path
-    """With Qdrant's files in it, or in ``qdrant`` in it."""
-
-    collection: str | None = None
-    history: Path | None = None
-    dimensions: int | None = None
-    """Of the vectors of a collection that is made."""
-
-    @classmethod
-    def read(cls, text: str) -> "Address":
-        """Return the address that a person wrote.
-
-        Raises:
-            UsageError: If it is none.
-        """
-        if not text.startswith(SCHEME):
-            return cls(folder=Path(text).expanduser())
-        # Written as a path somewhere, several slashes became one.
-        path, _, query = text.removeprefix(SCHEME).partition("?")
-        members = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = sorted(members.keys() - _MEMBERS)
-        if not path or unknown:
-            problem = f"no such member: {unknown[0]}" if unknown else "it names no folder"
-            raise UsageError(
-                f"not the address of a Mem0 store: {problem}",
-                field="mem0",
-                hint="Write it as mem0:///path/to/folder?collection=NAME&history=FILE.",
-            )
-        cleaned = re.sub("^/+", "/", unquote(path))
-        return cls(
-            folder=Path(cleaned).expanduser(),
-            collection=members.get("collection"),
-            history=Path(members["history"]).expanduser() if members.get("history") else None,
-            dimensions=_dimensions(members.get("dimensions")),
-        )
-
-    def __str__(self) -> str:
-        return SCHEME + "//" + quote(str(self.folder.absolute()))
-
-    @property
-    def qdrant(self) -> Path:
-        """The folder with Qdrant's files."""
-        if (self.folder / "meta.json").exists():
-            return self.folder
-        return self.folder / "qdrant"
-
-    def found_history(self) -> Path | None:
-        """Return the file with the history, where it is known or found."""
-        if self.history is not None:
-            return self.history
-        near = (self.folder / "history.db", self.qdrant.parent / "history.db")
-        return next((path for path in near if path.is_file()), None)
-
-
-def _dimensions(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_DIMENSIONS):
-        raise UsageError(
-            f"vectors have from 1 to {_MOST_DIMENSIONS} dimensions", field="dimensions"
-        )
-    return int(text)
 
 
 class Mem0Local:
@@ -168,12 +89,12 @@ class Mem0Local:
         self._history: History | None = None
         self._written: Written | None = None
         self._folder: Folder | None = None
-        self.collection = address.collection or _USUAL
+        self.collection = address.collection or USUAL
         if dry_run and not (address.qdrant / "meta.json").exists():
             return
         self._folder = Folder(address.qdrant, writes=writes and not dry_run)
         try:
-            self.collection = _chosen(self._folder, address, writes=writes)
+            self.collection = chosen(self._folder, address, writes=writes)
             if writes and not dry_run:
                 self._open_for_writing(self._folder)
             else:
@@ -388,29 +309,6 @@ class Mem0Local:
         self._points = Points(path, most_bytes=most, writes=True)
         history = self.address.found_history() or folder.path.parent / "history.db"
         self._written = Written(history, most_bytes=most)
-
-
-def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
-    """Return the name of the collection that is meant."""
-    names = sorted(name for name in folder.collections if not _OTHERS.search(name))
-    wanted = address.collection
-    if wanted is not None:
-        if wanted not in folder.collections and not writes:
-            raise UnreadableError(
-                f"there is no collection {wanted!r}",
-                file=str(folder.path),
-                hint=f"There are: {', '.join(names)}." if names else "There is none.",
-            )
-        return wanted
-    if _USUAL in names or not names:
-        return _USUAL
-    if len(names) > 1:
-        raise UsageError(
-            f"there are several collections: {', '.join(names)}",
-            file=str(folder.path),
-            hint=f"Say which: mem0:///folder?collection={names[0]}",
-        )
-    return names[0]
 
 
 def _read_cursor(cursor: str) -> tuple[str, int | None]:

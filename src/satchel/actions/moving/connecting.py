@@ -89,7 +89,8 @@ def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> 
 
 
 def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
-    from satchel.connectors.mem0_local import Address, Mem0Local
+    from satchel.connectors.mem0_address import Address
+    from satchel.connectors.mem0_local import Mem0Local
 
     return Mem0Local(
         Address.read(text),

@@ -1,4 +1,4 @@
-"""Values in Python's pickle form, as data: read by a machine that calls nothing, written likewise.
+"""Python's pickles, read as data, by a machine that calls nothing.
 
 Qdrant's local mode keeps each point as a pickle. Whoever loads a pickle runs what is in it; so
 here nothing is loaded. The machine knows the operations that build plain values, and few names of
@@ -13,13 +13,12 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import UUID
 
-from satchel.errors import LimitError, MalformedError
+from satchel.errors import MalformedError
 
-_POINTS = "qdrant_client.http.models.models"
-_MOST_NODES = 1_000_000
-_DEEPEST = 100
+POINTS = "qdrant_client.http.models.models"
+"""The module of a point's class."""
+
 _FLOAT_STEP = 9
 
 
@@ -38,10 +37,12 @@ class Model:
         self.members: dict[Any, Any] = {}
 
 
+UUID_CLASS = Global("uuid", "UUID")
+
 _MODELS = {
-    Global(_POINTS, "PointStruct"),
-    Global(_POINTS, "SparseVector"),
-    Global("uuid", "UUID"),
+    Global(POINTS, "PointStruct"),
+    Global(POINTS, "SparseVector"),
+    UUID_CLASS,
 }
 
 _MADE: dict[Global, Callable[..., Any]] = {
@@ -323,177 +324,3 @@ _OPERATIONS: dict[int, Callable[[_Machine], None]] = {
     **{sign[0]: _push(partial(_made, make)) for sign, make in _EMPTY.items()},
     **{sign[0]: act for sign, act in _ACTS.items()},
 }
-
-
-def as_json(value: Any) -> Any:
-    """Return an unpickled value as JSON has it, as Qdrant itself would show it.
-
-    Bytes, and numbers that JSON cannot hold, stay as they are.
-
-    Raises:
-        LimitError: If it goes too deep, or a part that is named often makes it endless.
-        MalformedError: If something in it has no form in JSON.
-    """
-    return _Shown().of(value, 0)
-
-
-class _Shown:
-    """Counts what was looked at."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_NODES
-
-    def of(self, value: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0 or depth > _DEEPEST:
-            raise LimitError("a value of a point is too deep, or names its parts too often")
-        if isinstance(value, dict):
-            return {self._key(key): self.of(part, depth + 1) for key, part in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.of(part, depth + 1) for part in value]
-        if isinstance(value, set | frozenset):
-            return sorted((self.of(part, depth + 1) for part in value), key=repr)
-        return _leaf(value)
-
-    def _key(self, key: Any) -> str:
-        self._left -= 1
-        found = _leaf(key)
-        if isinstance(found, str):
-            return found
-        if isinstance(found, bool):
-            return str(found).lower()
-        if found is None or isinstance(found, int | float):
-            return str(found)
-        raise MalformedError("a member of a point has a name that is no text")
-
-
-def _leaf(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int | float | bytes):
-        return value
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Model) and value.cls == Global("uuid", "UUID"):
-        return _uuid(value)
-    raise MalformedError("a point holds what has no form in JSON")
-
-
-def _uuid(model: Model) -> str:
-    number = model.members.get("int")
-    if type(number) is not int or not 0 <= number < 1 << 128:
-        raise MalformedError("a damaged UUID in a point")
-    return str(UUID(int=number))
-
-
-def pickled(value: Any) -> bytes:
-    """Return the pickle, of protocol 4, of a plain value or of a ``Model``."""
-    out = bytearray(b"\x80\x04")
-    _write(value, out)
-    out += b"."
-    return bytes(out)
-
-
-def point(identity: str | int, vectors: dict[str, Any], payload: dict[str, Any]) -> Model:
-    """Return a point of Qdrant's local mode, to be pickled."""
-    found = Model(Global(_POINTS, "PointStruct"))
-    found.members = {"id": identity, "vector": vectors, "payload": payload}
-    return found
-
-
-def _write(value: Any, out: bytearray) -> None:
-    kind = type(value)
-    writer = _WRITERS.get(kind)
-    if writer is None:
-        raise TypeError(kind.__name__)
-    writer(value, out)
-
-
-def _write_text(text: str, out: bytearray) -> None:
-    data = text.encode()
-    short = len(data) < 1 << 8
-    out += b"\x8c" + bytes([len(data)]) if short else b"X" + struct.pack("<I", len(data))
-    out += data
-
-
-def _write_bytes(data: bytes, out: bytearray) -> None:
-    out += b"B" + struct.pack("<I", len(data)) + data
-
-
-def _write_whole(number: int, out: bytearray) -> None:
-    if 0 <= number < 1 << 8:
-        out += b"K" + bytes([number])
-    elif 0 <= number < 1 << 16:
-        out += b"M" + struct.pack("<H", number)
-    elif -(1 << 31) <= number < 1 << 31:
-        out += b"J" + struct.pack("<i", number)
-    else:
-        data = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
-        short = len(data) < 1 << 8
-        out += b"\x8a" + bytes([len(data)]) if short else b"\x8b" + struct.pack("<I", len(data))
-        out += data
-
-
-def _write_list(items: list[Any], out: bytearray) -> None:
-    out += b"]("
-    for item in items:
-        _write(item, out)
-    out += b"e"
-
-
-def _write_dict(members: dict[str, Any], out: bytearray) -> None:
-    out += b"}("
-    for name, part in members.items():
-        _write(name, out)
-        _write(part, out)
-    out += b"u"
-
-
-def _write_set(items: set[Any], out: bytearray) -> None:
-    out += b"\x8f("
-    for item in sorted(items):
-        _write(item, out)
-    out += b"\x90"
-
-
-def _write_model(model: Model, out: bytearray) -> None:
-    """Write an object as pydantic's models are: the class, nothing given, then its state."""
-    _write_text(model.cls.module, out)
-    _write_text(model.cls.name, out)
-    out += b"\x93)\x81"
-    state = {
-        "__dict__": model.members,
-        "__pydantic_extra__": None,
-        "__pydantic_fields_set__": set(model.members),
-        "__pydantic_private__": None,
-    }
-    _write_dict(state, out)
-    out += b"b"
-
-
-_WRITERS: dict[type[Any], Callable[[Any, bytearray], None]] = {
-    type(None): lambda _, out: out.extend(b"N"),
-    bool: lambda value, out: out.extend(b"\x88" if value else b"\x89"),
-    int: _write_whole,
-    float: lambda value, out: out.extend(b"G" + struct.pack(">d", value)),
-    str: _write_text,
-    bytes: _write_bytes,
-    list: _write_list,
-    dict: _write_dict,
-    set: _write_set,
-    Model: _write_model,
-}
-
-
-def key_of(identity: str | int) -> bytes:
-    """Return the pickle of a point's id exactly as Qdrant's local mode makes its row's key."""
-    body = bytearray()
-    _write(identity, body)
-    if isinstance(identity, str):
-        body += b"\x94"
-    body += b"."
-    frame = 4  # what is shorter is written without one
-    head = b"\x95" + struct.pack("<Q", len(body)) if len(body) >= frame else b""
-    return b"\x80\x04" + head + bytes(body)
