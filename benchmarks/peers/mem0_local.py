@@ -2,7 +2,8 @@
 
 Run it with the Python of ``benchmarks.peers.environment("mem0ai")``:
 ``make FOLDER COUNT`` stores COUNT memories of three users, changes and deletes some;
-``read FOLDER FILE`` writes what ``get_all()`` and ``history()`` say of all of them as JSON.
+``read FOLDER FILE`` writes what ``get_all()`` and ``history()`` say of all of them as JSON;
+``change FOLDER ID`` gives one memory another text.
 """
 
 import hashlib
@@ -107,8 +108,18 @@ def read(folder: Path, target: Path) -> None:
     target.write_text(json.dumps(everything, ensure_ascii=False, indent=1), "utf-8")
 
 
+def change(folder: Path, name: str) -> None:
+    """Change a memory."""
+    memory = opened(folder)
+    memory.update(name, "changed by the library")
+    memory.close()
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(Path(sys.argv[2]), int(sys.argv[3]))
+    _, verb, place, given = sys.argv
+    if verb == "make":
+        make(Path(place), int(given))
+    elif verb == "read":
+        read(Path(place), Path(given))
     else:
-        read(Path(sys.argv[2]), Path(sys.argv[3]))
+        change(Path(place), given)

@@ -234,8 +234,9 @@ class Written:
     def __init__(self, path: Path, *, most_bytes: int) -> None:
         self._database = Database(path, most_bytes=most_bytes, writes=True)
         try:
-            with self._database.transaction():
-                self._database.run(_TABLE, [()])
+            if not self._database.columns("history"):
+                with self._database.transaction():
+                    self._database.run(_TABLE, [()])
             self._require_columns()
         except BaseException:
             self._database.close()

@@ -19,6 +19,7 @@ from satchel.connectors._databases import Database
 from satchel.connectors._pickling import key_of, pickled, point
 from satchel.connectors._unpickling import Model, unpickled
 from satchel.connectors._values import as_json
+from satchel.disk.private import make_folders
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing
 from satchel.errors import (
@@ -105,7 +106,7 @@ class Folder:
         words = {"bm25": {"index": None, "modifier": "idf"}}
         config = {"vectors": vector, "sparse_vectors": words}
         meta = {**self._meta, "collections": {**self.collections, collection: config}}
-        self.storage(collection).parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(self.storage(collection).parent)
         with writing(self.path / _META) as stream:
             stream.write(msgspec.json.encode(meta))
         self._meta = meta
@@ -118,11 +119,15 @@ class Folder:
 
 
 def _made(path: Path) -> None:
+    _make_folders(path)
+    if not (path / _META).exists():
+        with writing(path / _META, overwrite=False) as stream:
+            stream.write(b'{"collections": {}, "aliases": {}}')
+
+
+def _make_folders(path: Path) -> None:
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        if not (path / _META).exists():
-            with writing(path / _META, overwrite=False) as stream:
-                stream.write(b'{"collections": {}, "aliases": {}}')
+        make_folders(path)
     except OSError as error:
         problem = f"cannot make the folder: {error.strerror or error}"
         raise TargetError(problem, file=str(path)) from error
@@ -193,7 +198,7 @@ class Points:
     def __init__(self, path: Path, *, most_bytes: int, writes: bool = False) -> None:
         self._database = Database(path, most_bytes=most_bytes, writes=writes)
         try:
-            if writes:
+            if writes and not self._database.columns("points"):
                 with self._database.transaction():
                     self._database.run(_TABLE, [()])
             self._require_table()

@@ -8,7 +8,7 @@ from uuid import UUID
 from satchel.connectors._unpickling import UUID_CLASS, Model
 from satchel.errors import LimitError, MalformedError
 
-_MOST_NODES = 1_000_000
+_MOST_NODES = 300_000
 _DEEPEST = 100
 
 

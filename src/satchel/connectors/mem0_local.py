@@ -305,7 +305,6 @@ class Mem0Local:
             folder.make(self.collection, self.address.dimensions or _USUAL_DIMENSIONS)
         most = self._limits.line_bytes
         path = folder.storage(self.collection)
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._points = Points(path, most_bytes=most, writes=True)
         history = self.address.found_history() or folder.path.parent / "history.db"
         self._written = Written(history, most_bytes=most)

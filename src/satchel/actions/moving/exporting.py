@@ -285,6 +285,8 @@ def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) ->
         records = RecordSet(*builder.finish(limits))
         # What was replaced by tokens is said in older versions as it was.
         past = None if asked.scrub_secrets else view
+        if past is None:
+            report.note("what memories said before is kept back: secrets in it would go along")
         done = Delivered()
         if asked.dry_run or asked.fail_on_loss:
             trial = Report(dict(report.losses), list(report.notes))
