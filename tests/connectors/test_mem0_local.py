@@ -502,3 +502,37 @@ def test_what_was_changed_here_is_told_as_a_change(tmp_path: Path) -> None:
 def _first(folder: Path) -> Any:
     with closing(Points(folder / STORAGE, most_bytes=10**6)) as points:
         return points.page(None, 1)[0][0]
+
+
+# -- vectors -------------------------------------------------------------------------------
+
+
+def test_vectors_come_when_asked_for_and_go_back_with_their_text(tmp_path: Path) -> None:
+    """Number for number; the collection that is made is for vectors of that length."""
+    folder = with_points(tmp_path / "a", {"data": "a"})
+    assert HISTORY not in row_of(read(folder)[0][0])
+    ((entry,), _) = read(folder, embeddings=True)
+    assert set(row_of(entry)) == set(row_of(read(folder)[0][0]))
+
+    with closing(opened(f"mem0://{tmp_path / 'b'}?dimensions=2", writes=True)) as connector:
+        connector.take([seal(entry)], Report())
+    assert _first(tmp_path / "b").vectors == {}
+    assert _written(tmp_path / "b", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
+    assert _written(tmp_path / "c", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
+    meta = json.loads((tmp_path / "c" / "qdrant" / "meta.json").read_bytes())
+    assert meta["collections"]["mem0"]["vectors"]["size"] == 2
+
+
+def test_a_vector_of_another_text_or_length_is_not_written(tmp_path: Path) -> None:
+    """The first would be found by what it says no more; the second the library could not load."""
+    ((entry,), _) = read(with_points(tmp_path / "a", {"data": "a"}), embeddings=True)
+    changed = msgspec.structs.replace(entry, text="b")
+    assert _written(tmp_path / "b", changed, embeddings=True).vectors == {}
+
+    report = Report()
+    with closing(
+        opened(f"mem0://{tmp_path / 'c'}?dimensions=3", writes=True, embeddings=True)
+    ) as connector:
+        connector.take([seal(entry)], report)
+    assert [loss.name for loss in report.losses.values()] == ["vector"]
+    assert _first(tmp_path / "c").vectors == {}

@@ -217,6 +217,21 @@ def test_out_and_back_each_memory_and_its_history_are_equal(tmp_path: Path) -> N
     assert _everything(tmp_path / "a") == _everything(SAMPLE)
 
 
+def test_vectors_go_out_and_back_when_asked_for_both_times(tmp_path: Path) -> None:
+    """By those who know that both sides use one model."""
+    bring(SAMPLE, embeddings=True)
+    kept = _handed("b", tmp_path / "a")
+    assert "vectors" in " ".join(kept.notes)
+    assert _handed("b", tmp_path / "b", embeddings=True).lost == 0
+    assert _handed("b", tmp_path / "b", embeddings=True).known == 20
+    assert _vectors(tmp_path / "b") == _vectors(SAMPLE)
+
+
+def _vectors(folder: Path) -> dict[Any, Any]:
+    with closing(Points(folder / STORAGE, most_bytes=10**6)) as points:
+        return {one.id: one.vectors for one in points.page(None, 100)[0]}
+
+
 def test_handing_it_over_again_writes_nothing(tmp_path: Path) -> None:
     """So whoever was killed runs it again."""
     bring(SAMPLE)

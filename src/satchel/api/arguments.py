@@ -224,6 +224,9 @@ class ExportArguments(TypedDict, total=False):
     overwrite: bool
     fail_on_loss: bool
     scrub_secrets: bool
+    embeddings: bool
+    """Whether embeddings that came with memories go along, where there is a place for them."""
+
     dry_run: bool
 
 
@@ -239,6 +242,9 @@ class ImportArguments(TypedDict, total=False):
 
     include_deleted: bool
     """Bring what was deleted at a live source, as deleted memories."""
+
+    embeddings: bool
+    """Keep the vectors of a live source with its memories."""
 
     dry_run: bool
     scrub_secrets: bool

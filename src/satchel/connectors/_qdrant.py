@@ -87,14 +87,24 @@ class Folder:
         return dict(self._meta["collections"])
 
     def storage(self, collection: str) -> Path:
-        """Return the file with a collection's points.
+        """Return the file with a collection's points, in a folder that is made for writing.
 
         Raises:
             MalformedError: If the name is no name.
         """
         if collection in ("", ".", "..") or "/" in collection or "\x00" in collection:
             raise MalformedError("a collection with no proper name", file=str(self.path / _META))
-        return self.path / "collection" / collection / _STORAGE
+        folder = self.path / "collection" / collection
+        if self._writes:
+            _make_folders(folder)
+        return folder / _STORAGE
+
+    def dimensions(self, collection: str) -> int | None:
+        """Return how many numbers the vectors of a collection have; None where they have names."""
+        config = self.collections.get(collection)
+        vectors = config.get("vectors") if isinstance(config, dict) else None
+        size = vectors.get("size") if isinstance(vectors, dict) else None
+        return size if type(size) is int else None
 
     def make(self, collection: str, dimensions: int) -> None:
         """Make a collection as Mem0 2 makes its own: one vector compared by angle, one of words.
@@ -106,7 +116,7 @@ class Folder:
         words = {"bm25": {"index": None, "modifier": "idf"}}
         config = {"vectors": vector, "sparse_vectors": words}
         meta = {**self._meta, "collections": {**self.collections, collection: config}}
-        _make_folders(self.storage(collection).parent)
+        self.storage(collection)  # whose folder Qdrant expects
         with writing(self.path / _META) as stream:
             stream.write(msgspec.json.encode(meta))
         self._meta = meta

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from satchel.connectors._mem0_history import History, Version, Written, rows_of
+from satchel.connectors._mem0_vectors import default_vector, kept_vector, vector_of, written
 from satchel.connectors._payloads import Payload, payload_of_row, point_id, row_of_payload
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
 from satchel.connectors.mem0_address import USUAL, Address, chosen
@@ -26,6 +27,7 @@ from satchel.memory.times import read_time
 from satchel.ports.connector import Page, Past, Taken
 from satchel.ports.format import Info, Traits
 from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 
@@ -44,6 +46,7 @@ class Mem0Local:
         address: Where it is.
         limits: Bounds on what is read.
         include_deleted: Whether texts that were deleted are read too.
+        embeddings: Whether vectors are read, and written, as well.
         writes: Whether it is written to, and made when it is not there.
         overwrite: Whether other versions there are replaced.
         dry_run: Whether nothing is written after all, only weighed.
@@ -71,12 +74,13 @@ class Mem0Local:
         ),
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the address by name
         self,
         address: Address,
         *,
         limits: Limits = DEFAULT_LIMITS,
         include_deleted: bool = False,
+        embeddings: bool = False,
         writes: bool = False,
         overwrite: bool = False,
         dry_run: bool = False,
@@ -84,10 +88,12 @@ class Mem0Local:
         self.address = address
         self._limits = limits
         self._include_deleted = include_deleted
+        self._embeddings = embeddings
         self._overwrite = overwrite
         self._points: Points | None = None
         self._history: History | None = None
         self._written: Written | None = None
+        self._dimensions = address.dimensions
         self._folder: Folder | None = None
         self.collection = address.collection or USUAL
         if dry_run and not (address.qdrant / "meta.json").exists():
@@ -137,6 +143,8 @@ class Mem0Local:
             said = versions.pop().rows
         try:
             entry = entry_of(row)
+            if self._embeddings:
+                entry = _with_vector(entry, point.vectors)
         except MalformedError as error:
             error.field = f"{row['id']}/{error.field}"
             raise error.located(file=str(self.address.folder)) from None
@@ -245,6 +253,8 @@ class Mem0Local:
             memory = _entry_of(record)
             name = point_id(memory, versions[0].id)[0]
             rows += rows_of(str(name), [(one.id, _entry_of(one)) for one in versions])
+        if points:
+            self._make_collection()
         if self._written is not None and rows:
             # First, since a memory without its history would be taken for one that has none.
             self._written.add(rows)
@@ -273,13 +283,29 @@ class Mem0Local:
         same = there is not None and _shown(there.payload) == _shown(payload)
         if name in points or (there is not None and not same and not self._overwrite):
             return Taken(record.id, None, _OTHER_VERSION)
-        if same:
+        vectors = self._vectors_for(record, entry, there, report)
+        if there is not None and same and vectors == there.vectors:
             return self._counted(record, row, report, Taken(record.id, str(name), known=True))
-        same_text = there is not None and there.payload.get("data") == payload["data"]
-        points[name] = (there.vectors if there is not None and same_text else {}, payload)
+        points[name] = (vectors, payload)
         if not kept:
             report.lost("id", "the ids of Mem0's own store are UUIDs", example=record.id)
         return self._counted(record, row, report, Taken(record.id, str(name)))
+
+    def _vectors_for(
+        self, record: Sealed, entry: Entry, there: Point | None, report: Report
+    ) -> Any:
+        """Return the vectors to write: what came with it, or what is there for the same text."""
+        same_text = there is not None and there.payload.get("data") == entry.text
+        kept = there.vectors if there is not None and same_text else {}
+        vector = vector_of(entry)
+        if vector is None:
+            return kept
+        if not self._embeddings:
+            report.note("vectors that came with memories are kept back (--include-embeddings)")
+            return kept
+        if default_vector(kept) is not None:
+            return kept
+        return written(vector, self._size(vector), report, record.id)
 
     def _counted(self, record: Sealed, row: Row, report: Report, taken: Taken) -> Taken:
         """Count what a memory loses, except what an export does not keep and this store does."""
@@ -300,9 +326,20 @@ class Mem0Local:
         if path.exists():
             self._points = Points(path, most_bytes=self._limits.line_bytes)
 
+    def _size(self, vector: list[float]) -> int | None:
+        """Return how long vectors there are; where there are none yet, they are as long as this."""
+        if self._folder is None or self.collection not in self._folder.collections:
+            self._dimensions = self._dimensions or len(vector)
+            return self._dimensions
+        return self._folder.dimensions(self.collection)
+
+    def _make_collection(self) -> None:
+        folder = self._folder
+        if folder is None or self._written is None or self.collection in folder.collections:
+            return
+        folder.make(self.collection, self._dimensions or _USUAL_DIMENSIONS)
+
     def _open_for_writing(self, folder: Folder) -> None:
-        if self.collection not in folder.collections:
-            folder.make(self.collection, self.address.dimensions or _USUAL_DIMENSIONS)
         most = self._limits.line_bytes
         path = folder.storage(self.collection)
         self._points = Points(path, most_bytes=most, writes=True)
@@ -330,15 +367,24 @@ def _shown(payload: Payload) -> str:
     return json.dumps(payload, sort_keys=True, default=repr)
 
 
+def _with_vector(entry: Entry, vectors: Any) -> Entry:
+    vector = default_vector(vectors)
+    return entry if vector is None else _keeping(entry, kept_vector(vector, entry.text or ""))
+
+
 def _past(version: Version) -> Entry:
     return _remembering(entry_of(version.row), version.rows)
 
 
 def _remembering(entry: Entry, rows: list[Row]) -> Entry:
     """Return an entry that keeps what the history says of it."""
+    return _keeping(entry, {HISTORY: rows})
+
+
+def _keeping(entry: Entry, more: Row) -> Entry:
     origin = entry.origin
     assert origin is not None  # noqa: S101 - what is read has one
-    kept = {**origin.as_written, HISTORY: rows}
+    kept = {**origin.as_written, **carry(more)}
     return msgspec.structs.replace(entry, origin=msgspec.structs.replace(origin, as_written=kept))
 
 

@@ -22,7 +22,13 @@ RELATION = "relation"
 """The kind of an entry that was a relation of the graph memory."""
 
 HISTORY = "history.db"
-"""The member of ``origin.as_written`` that is kept for Mem0's own store, and in no export."""
+"""The member of ``origin.as_written`` with what the update history says of a version."""
+
+VECTOR = "qdrant.vector"
+"""The one with the vector of a memory, and the hash of the text that it was made for."""
+
+_OF_THE_STORE = frozenset({HISTORY, VECTOR})
+"""What is kept for Mem0's own store, and is in no export."""
 
 _PROCEDURAL = "procedural_memory"
 _TYPE = "memory_type"
@@ -256,7 +262,7 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    kept = {name: part for name, part in origin.as_written.items() if name != HISTORY}
+    kept = {name: part for name, part in origin.as_written.items() if name not in _OF_THE_STORE}
     row = reproduce(written, kept)
     try:
         again = read(row)

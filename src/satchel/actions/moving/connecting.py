@@ -38,6 +38,9 @@ class Asked:
     include_deleted: bool = False
     """Whether what was deleted there is read too."""
 
+    embeddings: bool = False
+    """Whether vectors are read, or written, as well."""
+
     writes: bool = False
     overwrite: bool = False
     """Whether other versions there are replaced."""
@@ -96,6 +99,7 @@ def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
         Address.read(text),
         limits=settings.options.limits,
         include_deleted=asked.include_deleted,
+        embeddings=asked.embeddings,
         writes=asked.writes,
         overwrite=asked.overwrite,
         dry_run=asked.dry_run,

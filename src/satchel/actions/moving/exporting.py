@@ -54,6 +54,9 @@ class ExportOptions:
     scrub_secrets: bool = False
     """Replace secrets by tokens; otherwise they are only counted."""
 
+    embeddings: bool = False
+    """Whether embeddings that came with memories go along, where there is a place for them."""
+
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
 
@@ -275,7 +278,9 @@ def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) ->
     report, screening = Report(), Screening(scrub=asked.scrub_secrets)
     limits = bank.settings.options.limits
     product = Product(
-        name=name, address=str(output), how=Asked(writes=True, overwrite=asked.overwrite)
+        name=name,
+        address=str(output),
+        how=Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings),
     )
     with ArtifactBuilder() as builder, bank.ledger.reading() as view:
         outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)

@@ -54,6 +54,9 @@ class ImportOptions:
     include_deleted: bool = False
     """Bring what was deleted at a live source, as deleted memories."""
 
+    embeddings: bool = False
+    """Keep the vectors of a live source with its memories."""
+
     on_conflict: OnConflict = OnConflict.SKIP
     mirror: bool = False
     """Delete what the source has no longer; other versions overwrite then."""
@@ -188,14 +191,13 @@ def _arriving(
     scrub, tell = asked.scrub_secrets, asked.on_reading
     live = None if source is None else connector_for(name, asked.source_format)
     if live is not None:
-        how = Asked(include_deleted=asked.include_deleted)
+        how = Asked(include_deleted=asked.include_deleted, embeddings=asked.embeddings)
         found = stack.enter_context(listed(live, name, settings, how))
         return Arriving(settings, found, name, live, tell, scrub=scrub)
-    if asked.include_deleted:
+    if asked.include_deleted or asked.embeddings:
         raise UsageError(
-            "a file does not say what was deleted",
-            field="include_deleted",
-            hint="Only a live source does, such as a folder of mem0-local.",
+            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
+            field="include_deleted" if asked.include_deleted else "embeddings",
         )
     path = stack.enter_context(spooled(None if source is None else Path(source)))
     return Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)

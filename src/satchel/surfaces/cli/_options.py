@@ -40,6 +40,10 @@ Accept = Annotated[
     list[Acceptable] | None,
     typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
 ]
+IncludeEmbeddings = Annotated[
+    bool,
+    typer.Option("--include-embeddings", help="Vectors go along, where both sides have them."),
+]
 SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]
 Unsigned = Annotated[bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
 AgentName = Annotated[

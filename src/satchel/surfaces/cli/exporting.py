@@ -32,6 +32,7 @@ from satchel.surfaces.cli._options import (
     FailOnLoss,
     Force,
     InBank,
+    IncludeEmbeddings,
     Json,
     Scrub,
     SignWith,
@@ -78,6 +79,7 @@ def export_command(
     as_of: Annotated[
         int | None, typer.Option("--as-of", help="As the bank was with so many records.")
     ] = None,
+    embeddings: IncludeEmbeddings = False,
     sign_with: SignWith = None,
     unsigned: Unsigned = False,
     agent: AgentName = None,
@@ -113,6 +115,7 @@ def export_command(
         options = ExportOptions(
             format=format_,
             selection=wanted,
+            embeddings=embeddings,
             key=owner_key(sign_with) if signs else None,
             overwrite=force,
             fail_on_loss=fail_on_loss,

@@ -24,6 +24,7 @@ from satchel.surfaces.cli._options import (
     Accept,
     DryRun,
     InBank,
+    IncludeEmbeddings,
     Json,
     Owner,
     Scrub,
@@ -73,6 +74,7 @@ def import_command(
         bool,
         typer.Option("--include-deleted", help="Bring what was deleted at a live source, too."),
     ] = False,
+    embeddings: IncludeEmbeddings = False,
     on_conflict: Annotated[
         OnConflict, typer.Option(help="What to do with another version of what the bank has.")
     ] = OnConflict.SKIP,
@@ -110,6 +112,7 @@ def import_command(
             ImportOptions(
                 source_format=from_,
                 include_deleted=include_deleted,
+                embeddings=embeddings,
                 on_conflict=on_conflict,
                 mirror=mirror,
                 scrub_secrets=scrub,
