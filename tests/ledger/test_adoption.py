@@ -33,7 +33,7 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.acceptance import Decider
-from satchel.ledger.appending.waiting import Ticket
+from satchel.ledger.appending.waiting import Ticket, with_models
 from satchel.ledger.authority import ACCEPTED, ADOPTED, Decision, Point, admission, deciding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -132,7 +132,7 @@ def test_a_bank_that_names_a_trusted_owner_beside_a_stranger_is_a_strangers(
     made = Ledger(store, bank.id, writer=THIEF)
     with store.writing() as writing:
         records = [bank, admission(bank.id, WRITER.did, THIEF, _AT)]
-        made._commit(writing, None, [Ticket([(one, one.model) for one in records], None)])
+        made._commit(writing, None, [Ticket(with_models(records))])
     victim = Machine(store, bank.id, tmp_path / "victim", trusted=frozenset({OWNER.did}))
     assert victim.standing() == "stranger"
     with pytest.raises(ReadOnlyStoreError):

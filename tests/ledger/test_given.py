@@ -1,16 +1,18 @@
 """Appends that build on what was seen, and what was said of records."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from ledger_kit import created, memories
+from ledger_kit import created, listed, memories
 
-from satchel.errors import ChangedError, VerificationError
+from satchel.errors import ChangedError, StoreFullError, VerificationError
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.ledger import Ledger
 from satchel.memory.records import Source, State, Status
-from satchel.ports.store import Reader
+from satchel.ports.store import Reader, Writer
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
@@ -187,3 +189,28 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
         view._reader = Misleading(view._reader)  # type: ignore[assignment]
         with pytest.raises(VerificationError):
             view.starting(one.id[7:20], limit=5)
+
+
+def test_what_a_store_could_not_keep_in_the_end_was_never_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The transaction fails as it is committed: another record takes the place, not the effect."""
+    store = MemoryStore()
+    ledger = created(store)
+    first, second = memories(2)
+    ledger.append([first])
+    real = store.writing
+
+    @contextmanager
+    def full() -> Iterator[Writer]:
+        with real() as writing:
+            yield writing
+            raise StoreFullError("no space", file="here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "writing", full)
+        with pytest.raises(StoreFullError):
+            ledger.append([said(first, "deleted")])
+    ledger.append([second])
+
+    assert listed(ledger)[-2:] == [first.id, second.id]

@@ -1,9 +1,12 @@
 """Temporary bytes on disk: nameless, private, gone with the process."""
 
+import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import chain, starmap
 from typing import Any, BinaryIO, cast
+
+from blake3 import blake3
 
 from satchel.errors import TargetError
 
@@ -11,6 +14,9 @@ CHUNK = 1 << 20
 """Bytes moved at a time."""
 
 _HOLD = 1 << 16
+_CHECK = 16
+_framing = struct.Struct(f">I{_CHECK}s")
+_FRAME, _frame, _unframe = _framing.size, _framing.pack, _framing.unpack_from
 
 
 class Spool:
@@ -141,6 +147,34 @@ class Strand:
             yield from lines
         if rest:
             yield rest
+
+    def write_pack(self, data: bytes) -> None:
+        """Append ``data`` as one pack; a strand of packs has nothing else in it.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        self.write(_frame(len(data), blake3(data).digest(_CHECK)) + data)
+
+    def packs(self) -> Iterator[bytes]:
+        """Yield the packs written so far.
+
+        Raises:
+            TargetError: If one is not what was written: the temporary folder lost it.
+        """
+        kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
+        rest = bytearray()
+        for found in chain(kept, [bytes(self._held)]):
+            rest += found
+            while len(rest) >= _FRAME:
+                size, check = _unframe(rest)
+                if len(rest) < _FRAME + size:
+                    break
+                pack = bytes(rest[_FRAME : _FRAME + size])
+                del rest[: _FRAME + size]
+                if blake3(pack).digest(_CHECK) != check:
+                    raise TargetError("temporary data was damaged", file=tempfile.gettempdir())
+                yield pack
 
     def flush(self) -> None:
         """Move what is held in memory to the file."""

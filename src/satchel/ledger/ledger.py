@@ -17,6 +17,7 @@ from satchel.ledger.appending.waiting import (
     Logging,
     Ticket,
     looked_at,
+    looked_at_before,
     require_appendable,
     require_given,
     with_models,
@@ -30,9 +31,9 @@ from satchel.ledger.logged import Unchanged
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Bank, Model
+from satchel.memory.records import Bank
 from satchel.memory.times import now
-from satchel.ports.rows import Row, derive_row
+from satchel.ports.rows import Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.log import Head, leaf_of, sign_head
@@ -140,7 +141,18 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        ticket = Ticket(looked_at(records), batch, side or {}, given)
+        return self._appended(Ticket(looked_at(records), batch, side or {}, given))
+
+    def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
+        """Add records of an import of which this process derived the rows; see ``append``.
+
+        Args:
+            rows: From ``unplaced_row``, of records that were sealed or opened here.
+            batch: Id of the import's source record.
+        """
+        return self._appended(Ticket(looked_at_before(rows), batch)) if rows else []
+
+    def _appended(self, ticket: Ticket) -> list[int]:
         self._queue.append(ticket)
         with self._lock:
             if not ticket.done:
@@ -217,16 +229,17 @@ class Ledger:
             ticket.error = error
 
     def _commit_together(self, waiting: list[Ticket]) -> None:
-        witnessed = self._witnessed()
-        with self._store.writing() as writing:
-            found = self._trusted(writing, witnessed)
-            if found.verdict.standing is BankStanding.STRANGER:
-                raise ReadOnlyStoreError(
-                    "this machine knows none of the bank's owners",
-                    hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
-                )
-            require_given(found, waiting)
-            after = self._commit(writing, found, waiting)
+        witnessed, found = self._witnessed(), None
+        try:
+            with self._store.writing() as writing:
+                found = self._trusted(writing, witnessed)
+                _require_known(found)
+                require_given(found, waiting)
+                after = self._commit(writing, found, waiting)
+        except BaseException:  # also when the store could not keep it in the end
+            if found is not None:
+                found.fold.forget_from(found.head.size)
+            raise
         self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
@@ -236,100 +249,90 @@ class Ledger:
         at = self._clock()
         frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
         fold, before = found.fold if found else Fold(), frontier.size
-        records, rows = list[Logging](), list[Row]()
+        records = list[Logging]()
         for ticket in waiting:
             if ticket.batch is not None:
                 group = group_of(fold, ticket.batch, len(ticket.records), at)
-                records.append((group, group.model))
+                records += with_models([group])
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
-        authority = self._authority_after(found, [record for record, _ in records])
+        authority = self._authority_after(found, [one.record for one in records])
         writer = self._writer
         if writer is None or not authority.admits(writer.did):
             raise ReadOnlyStoreError(
                 "this machine's key may not add to the bank",
                 hint="An owner has to admit it: satchel banks admit.",
             )
-        for place, (record, model) in enumerate(records, before):
-            rows.append(derive_row(model, seq=place, at=at, body=record.body))
-        try:
-            changes, sweeps = self._folded(writing, fold, rows, [model for _, model in records])
-            tree = self._tree(writing, found) if found else None
-            emptied = emptied_by(writing, self.bank, tree, fold, records)
-            nodes = grown(
-                frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows]
-            )
-            counts = Counter(found.head.counts if found else {})
-            counts.update(row.type for row in rows)
-            head = Head(
-                v=1,
-                bank=self.bank,
-                epoch=authority.epoch,
-                size=frontier.size,
-                root=PREFIX + frontier.root.hex(),
-                counts=dict(sorted(counts.items())),
-                at=at,
-                key=writer.did,
-            )
-            stored = StoredHead(
-                canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks)
-            )
-            side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
-            commit = Commit(
-                rows=rows,
-                nodes=nodes,
-                head=stored,
-                changes=changes,
-                sweeps=sweeps,
-                erased=emptied.places,
-                side={**side, **emptied.side},
-            )
-            writing.append(self.bank, commit)
-            if sweeps and changes:  # what is said of one record counts after what is said of all
-                writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
-            waiting[0].emptied = emptied.places
-        except BaseException:
-            fold.forget_from(before)
-            raise
+        rows, changes, sweeps = self._folded(writing, fold, before, records, at)
+        tree = self._tree(writing, found) if found else None
+        emptied = emptied_by(writing, self.bank, tree, fold, records)
+        nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
+        counts = Counter(found.head.counts if found else {})
+        counts.update(row.type for row in rows)
+        head = Head(
+            v=1,
+            bank=self.bank,
+            epoch=authority.epoch,
+            size=frontier.size,
+            root=PREFIX + frontier.root.hex(),
+            counts=dict(sorted(counts.items())),
+            at=at,
+            key=writer.did,
+        )
+        stored = StoredHead(canonical_checked(sign_head(head, writer)), b"".join(frontier.peaks))
+        side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
+        commit = Commit(
+            rows=rows,
+            nodes=nodes,
+            head=stored,
+            changes=changes,
+            sweeps=sweeps,
+            erased=emptied.places,
+            side={**side, **emptied.side},
+        )
+        writing.append(self.bank, commit)
+        if sweeps and changes:  # what is said of one record counts after what is said of all
+            writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
+        waiting[0].emptied = emptied.places
         verdict = found.verdict if found else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
-    def _authority_after(self, found: TrustedHead | None, records: Sequence[Sealed]) -> Authority:
+    def _authority_after(
+        self, found: TrustedHead | None, records: Sequence[Sealed | None]
+    ) -> Authority:
         """Return who may sign once new records are in the log."""
         start, root = (found.head.size, found.head.root) if found else (0, "")
-        new = enumerate(records, start)
+        new = ((seq, one) for seq, one in enumerate(records, start) if one is not None)
         return with_configs(
-            found.authority if found else founding(records[0]),
+            found.authority if found else founding(_first(records)),
             self.bank,
             [(place, record) for place, record in new if record.type == "config"],
             lambda size: root if size == start else "",  # a decision comes first
         )
 
     def _folded(
-        self, reader: Reader, fold: Fold, rows: list[Row], models: Sequence[Model]
-    ) -> tuple[list[Change], list[Sweep]]:
-        """Set the columns of new rows that depend on the log; return what changes in others."""
+        self, reader: Reader, fold: Fold, before: int, records: Sequence[Logging], at: str
+    ) -> tuple[list[Row], list[Change], list[Sweep]]:
+        """Return the rows of new records as the log has them, and what changes in others."""
+        size = before + len(records)
         facts = [
-            Fact(row.seq, row.id, model)
-            for row, model in zip(rows, models, strict=True)
-            if row.type in FOLDED
+            Fact(seq, one.row.id, one.model)
+            for seq, one in enumerate(records, before)
+            if one.model is not None and one.row.type in FOLDED
         ]
-        before = fold.size
-        size = before + len(rows)
         effect = fold.take(facts, size)
-        for place, row in enumerate(rows):
-            batch = fold.batch_number(row.seq)
-            if batch:
-                row = msgspec.structs.replace(row, batch=batch)  # noqa: PLW2901 - goes back
-            rows[place] = row.changed(fold.standing(row.id, row.seq, size))
+        rows = [
+            one.row.placed(seq, at, fold.batch_number(seq), fold.standing(one.row.id, seq, size))
+            for seq, one in enumerate(records, before)
+        ]
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
         changes = [
             Change(row.seq, *fold.standing(row.id, row.seq, size))
             for row in there
             if row.seq < before
         ]
-        return changes, effect.sweeps
+        return rows, changes, effect.sweeps
 
     def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
         """Witness what is durable now."""
@@ -380,3 +383,17 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
+
+
+def _first(records: Sequence[Sealed | None]) -> Sealed:
+    first = records[0]
+    assert first is not None  # noqa: S101 - a bank is founded by a record that is no entry
+    return first
+
+
+def _require_known(found: TrustedHead) -> None:
+    if found.verdict.standing is BankStanding.STRANGER:
+        raise ReadOnlyStoreError(
+            "this machine knows none of the bank's owners",
+            hint="Trust the owner's key, or: satchel banks adopt. It can be read as it is.",
+        )

@@ -29,6 +29,9 @@ HOLDS = {"quarantined": True, "released": False}
 SLOT_BYTES = 16
 """Length of a slot's name, in bytes; it is written in hex."""
 
+UNPLACED = -1
+"""Stands in ``Row.seq`` until a record is logged."""
+
 PENDING = -1
 """Stands in ``Row.retired`` while the import that the row came with is not complete."""
 
@@ -50,7 +53,7 @@ class Standing(NamedTuple):
     hold: bool
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """One place of a bank's log.
 
     A store keeps ``text`` and ``links`` in indexes; the rows that it gives back come without.
@@ -104,6 +107,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if retired == self.retired and hold == self.hold:
             return self
         return replace(self, retired=retired, hold=hold)
+
+    def placed(self, seq: int, at: str, batch: int, standing: Standing) -> "Row":
+        """Return the row of a record that was only derived so far, as it is logged."""
+        retired, hold = standing
+        return replace(self, seq=seq, at=at, batch=batch, retired=retired, hold=hold)
 
     def erased(self) -> "Row":
         """Return the row as an erasure leaves it: what its leaf is made of, and its standing."""
@@ -195,6 +203,17 @@ class Filter:
         return self.until is None or (row.moment is not None and row.moment < self.until)
 
 
+def unplaced_row(model: Model, identity: str, body: bytes) -> Row:
+    """Return the row of a record that is going to be logged.
+
+    Args:
+        model: Its typed value, with or without its id.
+        identity: Its id.
+        body: Its canonical bytes.
+    """
+    return _derived(model, UNPLACED, (identity, str(model.__struct_config__.tag), "", body, 0))
+
+
 def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) -> Row:
     """Return the row of a record that was just logged.
 
@@ -205,7 +224,10 @@ def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) 
         body: Its canonical bytes.
         batch: Which import it came with.
     """
-    given = (model.id or "", str(model.__struct_config__.tag), at, body, batch)
+    return _derived(model, seq, (model.id or "", str(model.__struct_config__.tag), at, body, batch))
+
+
+def _derived(model: Model, seq: int, given: tuple[str, str, str, bytes, int]) -> Row:
     if isinstance(model, Entry):
         return _entry_row(model, seq, *given)
     scope = getattr(model, "scope", None)

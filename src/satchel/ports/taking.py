@@ -1,6 +1,6 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -17,12 +17,7 @@ _FIRST, _MOST = 8, 256
 
 
 def taken(
-    adapter: Format,
-    place: Place,
-    reading: Reading,
-    *,
-    nonces: Nonces = random_nonce,
-    through: Callable[[Model], Model] | None = None,
+    adapter: Format, place: Place, reading: Reading, *, nonces: Nonces = random_nonce
 ) -> Iterator[Sealed]:
     """Yield the records of a place, in its order, each sealed.
 
@@ -31,26 +26,50 @@ def taken(
         place: Where to read.
         reading: The bounds, and where losses and the fields around the records go.
         nonces: Where the nonces of drafts come from.
-        through: What each draft goes through before it is sealed.
 
     Raises:
         InputError: If a record has no canonical form or is over a bound; names file and line, and
             the record, counted from 0.
     """
+    return (record for record, _ in drawn(adapter, place, reading, nonces=nonces))
+
+
+def drawn(
+    adapter: Format,
+    place: Place,
+    reading: Reading,
+    *,
+    nonces: Nonces = random_nonce,
+    through: Callable[[Sequence[Model]], Sequence[Model]] | None = None,
+) -> Iterator[tuple[Sealed, Model]]:
+    """Yield what ``taken`` does, each record with its typed value.
+
+    The value is the draft that the record was made of, without id and nonce, or the record's own.
+
+    Args:
+        adapter: The format of the place.
+        place: Where to read.
+        reading: As for ``taken``.
+        nonces: Where the nonces of drafts come from.
+        through: What drafts go through, some hundred at a time, before they are sealed.
+
+    Raises:
+        InputError: As ``taken``.
+    """
     number = 0
     for items in _together(adapter.read(place, reading)):
-        drafts = [item for item in items if not isinstance(item, Sealed)]
+        drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
         if through is not None:
-            drafts = [through(draft) for draft in drafts]
-        made = seal_many(drafts, nonces=nonces, limits=reading.limits)
+            drafts = through(drafts)
+        made = zip(seal_many(drafts, nonces=nonces, limits=reading.limits), drafts, strict=True)
         for item in items:
             try:
-                record = item if isinstance(item, Sealed) else next(made)
+                found = (item, item.model) if isinstance(item, Sealed) else next(made)
             except InputError as error:
                 error.field = f"{number}/{error.field}" if error.field else str(number)
                 line = _line_of(number, adapter, place, reading)
                 raise error.located(file=place.name, line=line) from None
-            yield record
+            yield found
             number += 1
 
 

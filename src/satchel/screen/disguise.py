@@ -21,6 +21,26 @@ _SHOWN: dict[int, int | str] = {
     **dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
 }
 
+_STARTS = {  # of what is disguised, in UTF-8: by their first bytes
+    b"\xc2": (b"\xc2\xa0", b"\xc2\xad"),
+    b"\xcd": (b"\xcd\x8f",),
+    b"\xd8": (b"\xd8\x9c",),
+    b"\xe1": (b"\xe1\x85", b"\xe1\x9e", b"\xe1\xa0"),
+    b"\xe2": (b"\xe2\x80", b"\xe2\x81"),
+    b"\xe3": (b"\xe3\x80\x80",),
+    b"\xef": (b"\xef\xb8", b"\xef\xbb", b"\xef\xbc", b"\xef\xbd"),
+    b"\xf3": (b"\xf3\xa0",),
+}
+
+
+def may_be_disguised(data: bytes) -> bool:
+    """Tell whether something in UTF-8 may not be what it looks like; False is certain."""
+    if data.isascii():
+        return False
+    # A single byte is found in no time; ordinary text has none of most of them.
+    there = [starts for first, starts in _STARTS.items() if first in data]
+    return any(start in data for starts in there for start in starts)
+
 
 class Seen(NamedTuple):
     """A text as it is seen."""

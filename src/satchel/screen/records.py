@@ -95,9 +95,14 @@ def scrubbed(draft: Model) -> tuple[Model, list[Finding]]:
     return changed, walk.findings
 
 
+def can_hold_secret(draft: Model) -> bool:
+    """Tell whether a record is of a kind that holds texts."""
+    return not isinstance(draft, _NOT_TEXT)
+
+
 def _worth_a_look(draft: Model) -> bool:
     """Tell whether one of the texts may hold a secret: a single look at all of them together."""
-    if isinstance(draft, _NOT_TEXT):
+    if not can_hold_secret(draft):
         return False
     texts = [
         text

@@ -6,32 +6,46 @@ text at the speed of C; a text without them holds nothing that the rules would f
 
 import re
 import string
+from collections.abc import Iterator
 
 _TOKEN = (string.ascii_letters + string.digits + "_-").encode()
 _SPACERS = b" .-"
 _ORNAMENTS = b"!@#$%^*+=~|"
-_RUN = b"a" * 20
+RUN = b"a" * 20
 """So many letters, digits, ``_`` or ``-`` stand in a row in every token that has a shape."""
 
-_CARD = b"0" * 14
-_WORDS = ("key", "pass", "oken", "ecret", "pw", "authoriz")
-_FOREIGN_WORDS = ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
+CARD = b"0" * 14
+"""So many digits, once what may stand between them is gone, are in every card's number."""
+
+_WORDS = (b"key", b"pass", b"oken", b"ecret", b"pw", b"authoriz")
+_FOREIGN_WORDS = tuple(
+    word.encode()
+    for word in ("senha", "contrase", "парол", "密码", "密碼", "パスワード", "비밀번호")
+)
+_SIGNATURE = b"sig="
 
 FOR_PASSWORDS = (
     r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
     r"|пароль|密码|密碼|パスワード|비밀번호"
 )
-FOR_KEYS = (
-    r"secret|token"
-    r"|(?:api|access|auth|private|secret|signing|encryption|master|account|service|client|app)"
-    r"[ _-]?key"
+_KEYS = (
+    *("api", "access", "auth", "private", "secret", "signing", "encryption", "master", "account"),
+    *("service", "client", "app"),
 )
+_JOINS = (b" ", b"_", b"-")
+FOR_KEYS = rf"secret|token|(?:{'|'.join(_KEYS)})[ _-]?key"
 """How the name of a password, or of a key, begins."""
-_is_name = re.compile(f"(?i){FOR_PASSWORDS}|{FOR_KEYS}|authoriz").search
+_is_name = re.compile(f"{FOR_PASSWORDS}|{FOR_KEYS}|authoriz".encode()).search
+_keys = tuple(word.encode() for word in _KEYS)
+# Letters beyond ASCII whose small ones are in the words: Cyrillic, and what a k or an s may be.
+_WITH_SMALL = (b"\xd0", b"\xd1", "\u212a".encode(), "\u017f".encode())
+_BEFORE, _AFTER = 16, 16
+"""Bytes of a name that stand before and after where one of the words in it begins."""
+
 
 _runs = bytes(97 if code in _TOKEN else 32 for code in range(256))
 _signs = bytes(
-    48 if 48 <= code <= 57 else 33 if code in _ORNAMENTS else 32  # noqa: PLR2004 - 0 to 9
+    48 if 48 <= code <= 57 else 33 if code in _ORNAMENTS else 10 if code == 10 else 32  # noqa: PLR2004 - 0 to 9, LF
     for code in range(256)
 )
 
@@ -42,25 +56,62 @@ is_identifier = re.compile(
 ).fullmatch
 
 
+def runs_of(data: bytes) -> bytes:
+    """Return UTF-8 with ``a`` for all that a token is made of, and spaces for the rest."""
+    return data.translate(_runs)
+
+
+def signs_of(data: bytes) -> bytes:
+    """Return UTF-8 with ``0`` for digits, without what may stand between them."""
+    return data.translate(_signs, _SPACERS)
+
+
 def may_hold_secret(text: str) -> bool:
     """Tell whether a text, as it is seen, is worth a closer look."""
     data = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
-    if data.translate(_runs).find(_RUN) >= 0:
+    if runs_of(data).find(RUN) >= 0:
         return is_identifier(text) is None
     if "@" in text and "://" in text:
         return True
-    signs = data.translate(_signs, _SPACERS)
+    signs = signs_of(data)
     if signs.isspace():
         return False
-    return signs.find(_CARD) >= 0 or has_name(text)
+    return signs.find(CARD) >= 0 or has_name(text)
+
+
+def folded(data: bytes) -> bytes:
+    """Return UTF-8 in small letters, as ``names_in`` takes it; it may be shorter."""
+    if data.isascii() or not any(sign in data for sign in _WITH_SMALL):
+        return data.lower()
+    low = data.decode("utf-8", "surrogatepass").lower().replace("\u017f", "s")
+    return low.encode("utf-8", "surrogatepass")
 
 
 def has_name(text: str) -> bool:
     """Tell whether the name of a secret may be in a text."""
-    low = text.lower()
+    return next(names_in(folded(text.encode("utf-8", "surrogatepass"))), None) is not None
+
+
+def names_in(low: bytes) -> Iterator[int]:
+    """Yield where the names of secrets may be in UTF-8 that is ``folded``."""
     for word in _WORDS:
-        if word in low:  # a loop is faster here than any()
-            return _is_name(text) is not None or "sig=" in low
-    if "=" in low and "sig=" in low:
-        return True
-    return not text.isascii() and any(word in low for word in _FOREIGN_WORDS)
+        at = low.find(word)
+        while at >= 0:
+            if _is_name_at(low, word, at):
+                yield at
+            at = low.find(word, at + 1)
+    others = (_SIGNATURE,) if low.isascii() else (_SIGNATURE, *_FOREIGN_WORDS)
+    for word in others:
+        at = low.find(word)
+        while at >= 0:
+            yield at
+            at = low.find(word, at + 1)
+
+
+def _is_name_at(low: bytes, word: bytes, at: int) -> bool:
+    """Tell whether a word is in the name of a secret; in ``keyboard`` and ``monkey`` it is not."""
+    start = max(0, at - _BEFORE)
+    if word != b"key":
+        return _is_name(low, start, at + _AFTER) is not None
+    before = low[start:at]
+    return before.endswith(_keys) or (before[-1:] in _JOINS and before[:-1].endswith(_keys))

@@ -1,8 +1,10 @@
 """Secrets on their way in or out: counted, and replaced where that was asked for."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from satchel.memory.records import Model
+from satchel.screen.batches import suspects
 from satchel.screen.records import screened, scrubbed
 
 
@@ -29,6 +31,13 @@ class Screening:
             self._found[one.kind] += 1
             self.kept += one.kept or not self.scrub
         return draft
+
+    def many(self, drafts: Sequence[Model]) -> list[Model]:
+        """Return some hundred records as they are to go on."""
+        looked_at = list(drafts)
+        for place in suspects(drafts):
+            looked_at[place] = self(drafts[place])
+        return looked_at
 
     @property
     def found(self) -> dict[str, int]:

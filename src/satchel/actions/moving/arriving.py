@@ -19,7 +19,8 @@ from satchel.ports.place import Place
 from satchel.ports.records import opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Report
-from satchel.ports.taking import taken
+from satchel.ports.rows import Row, unplaced_row
+from satchel.ports.taking import drawn
 from satchel.seal.artifact.body import Progress
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
@@ -113,8 +114,8 @@ class Arriving:
                 self._signer = one.key
                 self._trust = TrustClass.USER if self._is_own(one.key) else TrustClass.EXTERNAL
 
-    def records(self, nonces: Nonces) -> Iterator[Sealed]:
-        """Yield what arrives, in its order.
+    def rows(self, nonces: Nonces) -> Iterator[Row]:
+        """Yield what arrives, in its order, each as the row it is going to be.
 
         Raises:
             InputError: If a record cannot be taken in, naming file, line and record.
@@ -124,18 +125,18 @@ class Arriving:
             with opened_records(self._place.path, self.reading.limits) as found:
                 for record in found:
                     self.screening(record.model)
-                    yield record
+                    yield unplaced_row(record.model, record.id, record.body)
         else:
-            adapter, through = self._adapter, self.screening
-            arriving = taken(adapter, self._place, self.reading, nonces=nonces, through=through)
-            yield from arriving if self._listed is None else self._noted(arriving, self._listed)
+            adapter, through = self._adapter, self.screening.many
+            pairs = drawn(adapter, self._place, self.reading, nonces=nonces, through=through)
+            for record, draft in pairs:
+                self._note_ending(record)
+                yield unplaced_row(draft, record.id, record.body)
 
-    def _noted(self, found: Iterator[Sealed], listed: Listed) -> Iterator[Sealed]:
-        for record in found:
-            ended = listed.endings.popleft()
-            if ended is not None:
-                self.endings[record.id] = ended
-            yield record
+    def _note_ending(self, record: Sealed) -> None:
+        ended = None if self._listed is None else self._listed.endings.popleft()
+        if ended is not None:
+            self.endings[record.id] = ended
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

@@ -22,11 +22,10 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.memory.parts import Scope
 from satchel.ports.report import Loss
+from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
-from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -253,9 +252,9 @@ class _Work:
     def _read(self) -> None:
         self._plans.clear()
         self.banks.clear()
-        records = self._arriving.records(seeded_nonces(self._journal.seed))
+        rows = self._arriving.rows(seeded_nonces(self._journal.seed))
         with ExitStack() as views:
-            while some := list(islice(records, _TOGETHER)):
+            while some := list(islice(rows, _TOGETHER)):
                 for name, part in self._routed(some).items():
                     self._plan_of(name, views).take(part, self._arriving.endings)
                 self._arriving.endings.clear()
@@ -309,22 +308,22 @@ class _Work:
         except UnknownBankError:
             return []
 
-    def _routed(self, records: Sequence[Sealed]) -> dict[str, list[Sealed]]:
+    def _routed(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """Return records by the name of the bank that they go into."""
         if self._wanted is not None:
-            return {self._wanted: list(records)}
-        found = dict[str, list[Sealed]]()
-        for number, record in enumerate(records, sum(one.done.read for one in self.banks.values())):
-            found.setdefault(self._owner_of(record, number), []).append(record)
+            return {self._wanted: list(rows)}
+        found = dict[str, list[Row]]()
+        for number, row in enumerate(rows, sum(one.done.read for one in self.banks.values())):
+            found.setdefault(self._owner_of(row, number), []).append(row)
         return found
 
-    def _owner_of(self, record: Sealed, number: int) -> str:
-        sort, name = owner_of(_decode(record.body).scope)
+    def _owner_of(self, row: Row, number: int) -> str:
+        sort, name = owner_of(row)
         if sort in ("user", "agent") and name.strip():
             return name
         what = "belongs to a run only" if sort == "run" else "says not whose it is"
         raise MalformedError(
-            f"this {record.type} memory {what}",
+            f"this {row.type} memory {what}",
             file=self._arriving.name,
             field=str(number),
             hint="Say which bank everything goes into: --bank NAME.",
@@ -376,13 +375,6 @@ class _Work:
             self.banks[name].bank, self.banks[name].made = made, True
             self._open[name] = open_bank_in(self._settings, self._store, made, writes=True)
         return self._open[name]
-
-
-class _Scoped(msgspec.Struct, gc=False):
-    scope: Scope | None = None
-
-
-_decode = msgspec.json.Decoder(_Scoped).decode
 
 
 @contextmanager

@@ -2,19 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from satchel.errors import ChangedError, MalformedError, SatchelError, UsageError
 from satchel.ledger.authority import starts_epoch
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.logged import Unchanged
+from satchel.memory.parts import Component
 from satchel.memory.records import Model, Status
+from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.batches import open_many
-from satchel.seal.records import Sealed
+from satchel.seal.records import Sealed, open_record
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
-Logging = tuple[Sealed, Model]
-"""A record on its way into the log, and its typed value."""
+_ENTRIES = frozenset(map(str, Component))
+
+
+class Logging(NamedTuple):
+    """A record on its way into the log."""
+
+    row: Row
+    """Without its place and its moment, which the commit gives it."""
+
+    record: Sealed | None
+    model: Model | None
+    """Its typed value. None, like the record, only for an entry: its row says all that counts."""
 
 
 @dataclass(slots=True)
@@ -62,7 +75,7 @@ def require_given(found: TrustedHead, waiting: Sequence[Ticket]) -> None:
         given = ticket.given
         if given is not None and not found.fold.is_same(given, found.head.size, changing):
             raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
-        models = [model for _, model in ticket.records]
+        models = [one.model for one in ticket.records]
         changing.update(model.target for model in models if isinstance(model, Status))
 
 
@@ -77,9 +90,26 @@ def looked_at(records: Sequence[Sealed]) -> list[Logging]:
     for (found, _), record in zip(opened, records, strict=True):
         if found.id != record.id or found.type != record.type:
             raise MalformedError("the bytes are those of another record", field="id")
-    return opened
+    return [_logging(*one) for one in opened]
+
+
+def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
+    """Return records whose rows this process derived from what it sealed or opened.
+
+    Raises:
+        UsageError: If one may not be appended.
+    """
+    others = {place: row for place, row in enumerate(rows) if row.type not in _ENTRIES}
+    opened = {place: open_record(row.body or b"") for place, row in others.items()}
+    require_appendable([record for record, _ in opened.values()], None)
+    nothing = (None, None)
+    return [Logging(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
+
+
+def _logging(record: Sealed, model: Model) -> Logging:
+    return Logging(unplaced_row(model, record.id, record.body), record, model)
 
 
 def with_models(records: Sequence[Sealed]) -> list[Logging]:
     """Return records that were just made, with their values."""
-    return [(record, record.model) for record in records]
+    return [_logging(record, record.model) for record in records]

@@ -67,10 +67,10 @@ def emptied_by(
     """
     if fold.has_erasures:
         _require_unerased(fold, records)
-    wanted = {model.entry: None for _, model in records if isinstance(model, Erasure)}
+    wanted = {one.model.entry: None for one in records if isinstance(one.model, Erasure)}
     if not wanted:
         return Emptied([], {})
-    if found := wanted.keys() & {record.id for record, _ in records}:
+    if found := wanted.keys() & {one.row.id for one in records}:
         raise ErasureRefusedError("a record is not erased as it is logged", field=found.pop())
     rows = [] if tree is None else writing.get(bank, list(wanted))
     if tree is not None:
@@ -97,10 +97,10 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
 
 def _require_unerased(fold: Fold, records: Sequence[Logging]) -> None:
     before = fold.size - len(records)
-    for record, _ in records:
-        if fold.is_erased(record.id, before):
+    for one in records:
+        if fold.is_erased(one.row.id, before):
             raise ErasureRefusedError(
-                "the record was erased, so it is not taken again", field=record.id
+                "the record was erased, so it is not taken again", field=one.row.id
             )
 
 

@@ -190,17 +190,18 @@ class View(Statements):
         Args:
             number: Of the bank.
             row: The row.
-            before: The words of rows that came just before it, by session or run; they are not
+            before: The terms of rows that came just before it, by session or run; they are not
                 looked up then. The row's own are put in.
         """
-        words, thread = row.text or "", thread_of(row)
-        if thread is not None:
-            last = before.get(thread)
-            if last is None:
-                last = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
-            before[thread] = words
-            words = f"{last}\n{words}"
-        return _terms.index_text(words)
+        terms, thread = _terms.index_text(row.text or ""), thread_of(row)
+        if thread is None:
+            return terms
+        last = before.get(thread)
+        if last is None:
+            words = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
+            last = _terms.index_text(words)
+        before[thread] = terms
+        return f"{last} {terms}"  # no term reaches over the end of a line, so none is cut here
 
     def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
         column, value = thread

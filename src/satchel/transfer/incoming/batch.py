@@ -90,7 +90,7 @@ class Batch:
             self._begin(source)
         done = self.resumed
         for group in stage.groups(after=done):
-            self._ledger.append(group, batch=self.source)
+            self._ledger.append_rows(group, batch=self.source)
             done += len(group)
             if told is not None:
                 told(done, total)
@@ -154,8 +154,8 @@ def logged_part(ledger: Ledger, plan: Plan, source: str) -> int | None:
     with ledger.reading() as view:
         planned = chain.from_iterable(plan.stage.groups())
         for there in view.pending(source):
-            record = next(planned, None)
-            if record is None or there.record.id != record.id:
+            row = next(planned, None)
+            if row is None or there.record.id != row.id:
                 return None
             count += 1
     return count

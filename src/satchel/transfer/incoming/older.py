@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from satchel.memory.records import State
+from satchel.ports.rows import Row
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.known import Known
 from satchel.transfer.incoming.stage import Stage
@@ -27,7 +28,7 @@ class Ended(NamedTuple):
 class Version(NamedTuple):
     """An older version that waits."""
 
-    record: Sealed
+    row: Row
     key: bytes
     """What it says, as it is recognised again."""
 
@@ -90,14 +91,14 @@ class Older:
         floor = plan.current(slot) if waiting and there is not None else None
         for version in waiting:
             plan.seen.add(version.key)
-            if version.key in plan.known or (floor and not _is_newer(version.record, floor)):
+            if version.key in plan.known or (floor and not _is_newer(version.row, floor)):
                 plan.done.known += 1
                 continue
             if last is not None:
-                plan.say(last, "superseded", version.record.id, at)
+                plan.say(last, "superseded", version.row.id, at)
             plan.done.past += 1
-            plan.stage.add(version.record)
-            last, at = version.record.id, version.ended.at
+            plan.stage.add(version.row)
+            last, at = version.row.id, version.ended.at
         if last is not None and then is not None:
             plan.say(last, "superseded", then, at)
 
@@ -121,7 +122,7 @@ class Older:
         plan, last = self._plan, self._waiting[slot][-1]
         if current is None and last.key not in plan.known:
             self.bring(slot, None, then=None)
-            plan.say(last.record.id, "deleted", None, last.ended.at)
+            plan.say(last.row.id, "deleted", None, last.ended.at)
             return
         if current is not None and overwrite:
             plan.done.vanished += 1
@@ -129,7 +130,7 @@ class Older:
         self.leave(slot, known=current is None)
 
 
-def _is_newer(record: Sealed, than: Sealed) -> bool:
+def _is_newer(row: Row, than: Sealed) -> bool:
     """Tell whether a version was made after another."""
-    one, other = _times(record.body), _times(than.body)
+    one, other = _times(row.body or b""), _times(than.body)
     return (one.updated_at or one.created_at) > (other.updated_at or other.created_at)

@@ -13,7 +13,7 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import State
-from satchel.ports.rows import Filter, Row, origin_slot
+from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.known import Known, key_of, packed, repeated
@@ -143,36 +143,36 @@ class Plan:
         counts = view.head.counts if view is not None else {}
         self._empty = not any(counts.get(name) for name in _ENTRIES)
 
-    def take(self, records: Sequence[Sealed], endings: Endings = NONE) -> None:
+    def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
         """Decide what becomes of some records.
 
         Args:
-            records: Some of what arrives, in its order.
+            rows: From ``unplaced_row``.
             endings: Which of them are not current at the source. Older versions of a memory are
                 followed by the next one, or end with one that was deleted.
 
         Raises:
             ConflictError: If the bank has another version of one, and that was not to be.
         """
-        here = self._here([record.id for record in records])
-        for record in records:
+        here = self._here([row.id for row in rows])
+        for row in rows:
             self.done.read += 1
-            if record.id in here:
-                self._know(record, here[record.id])
-            elif record.id in self._pending:
+            if row.id in here:
+                self._know(row, here[row.id])
+            elif row.id in self._pending:
                 raise ConflictError(
-                    f"{record.id} came with an import that is not complete",
+                    f"{row.id} came with an import that is not complete",
                     hint="Go on with that one (import its file again), or: satchel undo",
                 )
-            elif record.id in endings:
-                self._take_past(record, endings[record.id])
-            elif record.type in _ENTRIES:
-                self._take_entry(record)
-            elif record.type in _CARRIED:
+            elif row.id in endings:
+                self._take_past(row, endings[row.id])
+            elif row.type in _ENTRIES:
+                self._take_entry(row)
+            elif row.type in _CARRIED:
                 self.done.others += 1
-                self.stage.add(record)
+                self.stage.add(row)
             else:
-                self.done.left[record.type] = self.done.left.get(record.type, 0) + 1
+                self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
 
     def finish(self) -> None:
         """Decide what becomes of the memories that did not arrive."""
@@ -191,13 +191,12 @@ class Plan:
         """Whether nothing is going to change."""
         return self.stage.records + self.stage.statuses == 0
 
-    def _know(self, record: Sealed, there: Row) -> None:
+    def _know(self, row: Row, there: Row) -> None:
         """Leave a record that is here, or let it be current again."""
-        said = _decode(record.body)
-        slot = _slot(said) if record.type in _ENTRIES else None
-        self._remember_owner(said)
+        slot = _raw(row.slot) if row.type in _ENTRIES else None
+        self._remember_owner(row)
         if slot is not None:
-            self._slots.setdefault(slot, self._last(record))
+            self._slots.setdefault(slot, self._last(row))
         gone = there.retired is not None and (
             self._mode is OnConflict.OVERWRITE or there.batch in self._undone
         )
@@ -210,39 +209,37 @@ class Plan:
             return
         if current is not None:
             self.done.overwritten += 1
-            self.say(current.id, "superseded", record.id)
+            self.say(current.id, "superseded", row.id)
         self.done.restored += 1
-        self.say(record.id, "restored", None)
+        self.say(row.id, "restored", None)
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
         """Plan a status of a record, of now when no moment is given."""
         self.stage.say(target, state, by=by, at=at or self._at, nonces=self._nonces)
 
-    def _take_past(self, record: Sealed, ended: Ended) -> None:
+    def _take_past(self, row: Row, ended: Ended) -> None:
         """Let an older version wait for the current one, or bring what was deleted."""
-        said = _decode(record.body)
-        key, slot = key_of(record.id, record.body), _slot(said)
-        self._remember_owner(said)
+        key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
+        self._remember_owner(row)
         if slot is None:
-            self.done.left[record.type] = self.done.left.get(record.type, 0) + 1
+            self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
             return
-        self._older.wait(slot, Version(record, key, ended))
+        self._older.wait(slot, Version(row, key, ended))
         if ended.state == "deleted":
             self._slots[slot] = None
             self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
 
-    def _take_entry(self, record: Sealed) -> None:
-        said = _decode(record.body)
-        key, slot = key_of(record.id, record.body), _slot(said)
-        self._remember_owner(said)
+    def _take_entry(self, row: Row) -> None:
+        key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
+        self._remember_owner(row)
         if slot is None:
             times = self._times[key] = self._times.get(key, -1) + 1
             key = repeated(key, times)
         elif slot in self._slots:
-            self._take_again(record, said, slot, key)
+            self._take_again(row, slot, key)
             return
         else:
-            self._slots[slot] = self._last(record)
+            self._slots[slot] = self._last(row)
         self.seen.add(key)
         if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
             self.done.known += 1
@@ -250,28 +247,28 @@ class Plan:
             return
         current = self.current(slot)
         if current is None:
-            self._older.bring(slot, None, then=record.id)
-            self._add(record)
+            self._older.bring(slot, None, then=row.id)
+            self._add(row)
         elif key_of(current.id, current.body) == key:
             self.done.known += 1
             self._older.leave(slot, known=True)
         else:
-            self._settle(record, said, slot, current.id)
+            self._settle(row, slot, current.id)
 
-    def _take_again(self, record: Sealed, said: _Spoken, slot: bytes, key: bytes) -> None:
+    def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
         """Take a record of something that the file spoke of before."""
         if key in self.seen:
             self.done.twice += 1
             return
         self.seen.add(key)
-        self._settle(record, said, slot, self._slots[slot] or "")
+        self._settle(row, slot, self._slots[slot] or "")
 
-    def _settle(self, record: Sealed, said: _Spoken, slot: bytes | None, there: str) -> None:
+    def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
         match self._mode:
             case OnConflict.ERROR:
                 raise ConflictError(
-                    f"there is another version of {_named(said)}",
+                    f"there is another version of {_named(_decode(row.body or b''))}",
                     hint="Say what to do: --on-conflict skip, overwrite or rename.",
                 )
             case OnConflict.SKIP:
@@ -280,20 +277,20 @@ class Plan:
             case OnConflict.RENAME:
                 self.done.renamed += 1
                 self._older.leave(slot)
-                self._add(self._renamed(record, said))
+                self._add(self._renamed(row))
             case OnConflict.OVERWRITE:
                 self.done.overwritten += 1
-                self._older.bring(slot, there, then=record.id)
-                self._add(record)
+                self._older.bring(slot, there, then=row.id)
+                self._add(row)
                 if slot is not None:
-                    self._slots[slot] = record.id
+                    self._slots[slot] = row.id
 
-    def _last(self, record: Sealed) -> str | None:
-        return record.id if self._mode is OnConflict.OVERWRITE else None
+    def _last(self, row: Row) -> str | None:
+        return row.id if self._mode is OnConflict.OVERWRITE else None
 
-    def _add(self, record: Sealed) -> None:
+    def _add(self, row: Row) -> None:
         self.done.added += 1
-        self.stage.add(record)
+        self.stage.add(row)
 
     def current(self, slot: bytes | None) -> Sealed | None:
         """Return the record of the bank that a slot has now."""
@@ -302,15 +299,16 @@ class Plan:
         found = self._view.current(slot.hex())
         return None if found is None else found.record
 
-    def _renamed(self, record: Sealed, said: _Spoken) -> Sealed:
+    def _renamed(self, row: Row) -> Row:
         """Return a record under the first id of its kind that nobody has."""
-        name, slot = self._free_name(said)
+        record = Sealed(row.id, row.type, row.body or b"")
+        name, slot = self._free_name(_decode(record.body))
         value = msgspec.to_builtins(record.model)
         value["origin"]["id"] = name
         del value["id"], value["nonce"]
         again = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
         self._slots[slot] = None
-        return again
+        return unplaced_row(again.model, again.id, again.body)
 
     def _free_name(self, said: _Spoken) -> tuple[str, bytes]:
         origin, number = said.origin or Origin(), 1
@@ -328,10 +326,10 @@ class Plan:
             return {}
         return {name: logged.row for name, logged in self._view.get(ids).items()}
 
-    def _remember_owner(self, said: _Spoken) -> None:
+    def _remember_owner(self, row: Row) -> None:
         if self._mirror:
-            self._owners.add(owner_of(said.scope))
-            self._accounts.add(_account(said.origin))
+            self._owners.add(owner_of(row))
+            self._accounts.add(_account(_decode(row.body or b"").origin))
 
     def _vanished(self) -> Iterator[Logged]:
         """Yield what the bank has of the same owners and accounts, and the file has not."""
@@ -344,7 +342,7 @@ class Plan:
                 slot is not None
                 and bytes.fromhex(slot) not in self._slots
                 and _account(origin) in self._accounts
-                and owner_of(getattr(logged.model, "scope", None)) in self._owners
+                and owner_of(logged.row) in self._owners
             ):
                 yield logged
 
@@ -353,14 +351,14 @@ Owner = tuple[Literal["user", "agent", "run", ""], str]
 """Whose memory something is: the most lasting id in its scope, and which sort it is."""
 
 
-def owner_of(scope: Scope | None) -> Owner:
+def owner_of(row: Row) -> Owner:
     """Return whose memory something is."""
-    if scope is not None and scope.user is not None:
-        return "user", scope.user
-    if scope is not None and scope.agent is not None:
-        return "agent", scope.agent
-    if scope is not None and scope.run is not None:
-        return "run", scope.run
+    if row.user is not None:
+        return "user", row.user
+    if row.agent is not None:
+        return "agent", row.agent
+    if row.run is not None:
+        return "run", row.run
     return "", ""
 
 
@@ -375,6 +373,10 @@ def _slot(said: _Spoken) -> bytes | None:
     if said.origin is None or said.origin.id is None:
         return None
     return bytes.fromhex(origin_slot(said.kind, said.scope, said.origin))
+
+
+def _raw(slot: str | None) -> bytes | None:
+    return None if slot is None else bytes.fromhex(slot)
 
 
 def _named(said: _Spoken) -> str:

@@ -1,53 +1,73 @@
 """What an import is going to log, held on disk until all of it was looked at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from satchel.disk.spool import Strands
+import msgspec
+
+from satchel.disk.spool import Strand, Strands
 from satchel.memory.records import State, Status
-from satchel.seal.records import Sealed
+from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.sealing import Nonces, seal
 
 GROUP = 2048
 """Records that are logged together: one transaction, one head."""
 
+_PACK = 128
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[Row]).decode
+
 
 class Stage:
-    """Records in their order, then the statuses that go with them.
+    """Records in their order, then the statuses that go with them; each as the row it will be.
 
     Args:
         strands: Where they are held.
     """
 
     def __init__(self, strands: Strands) -> None:
-        self._records = strands.strand()
-        self._statuses = strands.strand()
+        self._records = _Rows(strands.strand())
+        self._statuses = _Rows(strands.strand())
         self.records = 0
         self.statuses = 0
 
-    def add(self, record: Sealed) -> None:
+    def add(self, row: Row) -> None:
         """Hold a record."""
-        self._records.write(_line(record))
+        self._records.add(row)
         self.records += 1
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
         """Hold a status of a record that is in the bank, or in here."""
         status = Status(target=target, state=state, by=by, reason="import", at=at)
-        self._statuses.write(_line(seal(status, nonces=nonces)))
+        record = seal(status, nonces=nonces)
+        self._statuses.add(unplaced_row(status, record.id, record.body))
         self.statuses += 1
 
-    def groups(self, after: int = 0) -> Iterator[list[Sealed]]:
+    def groups(self, after: int = 0) -> Iterator[Sequence[Row]]:
         """Yield everything in groups, without the first ``after``."""
         found = islice(self._all(), after, None)
         while group := list(islice(found, GROUP)):
             yield group
 
-    def _all(self) -> Iterator[Sealed]:
-        for strand in (self._records, self._statuses):
-            for line in strand.lines():
-                record_type, identity, body = line.split(b" ", 2)
-                yield Sealed(identity.decode(), record_type.decode(), body)
+    def _all(self) -> Iterator[Row]:
+        yield from self._records
+        yield from self._statuses
 
 
-def _line(record: Sealed) -> bytes:
-    return b"%b %b %b\n" % (record.type.encode(), record.id.encode(), record.body)
+class _Rows:
+    """Rows in packs of some."""
+
+    def __init__(self, strand: Strand) -> None:
+        self._strand = strand
+        self._waiting: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        self._waiting.append(row)
+        if len(self._waiting) == _PACK:
+            self._strand.write_pack(_pack(self._waiting))
+            self._waiting.clear()
+
+    def __iter__(self) -> Iterator[Row]:
+        for pack in self._strand.packs():
+            yield from _unpack(pack)
+        yield from self._waiting
