@@ -13,7 +13,8 @@ from import_kit import bring
 from benchmarks import data, peers
 from satchel import Satchel
 from satchel.actions.config import load_settings
-from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 from satchel.memory.entries import Procedural
 

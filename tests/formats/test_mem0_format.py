@@ -251,7 +251,7 @@ _ROW = st.fixed_dictionaries(
     optional={
         "memory": _TEXT | _ANY,
         "id": _TEXT | _ANY,
-        "hash": st.sampled_from([_mem0._hash("likes tea")]) | _ANY,
+        "hash": st.sampled_from([_mem0.hash_of("likes tea")]) | _ANY,
         "metadata": st.sampled_from(
             [None, {}, {"a": {"b": 1}}, {"memory_type": "procedural_memory"}, {"$absent": True}]
         )

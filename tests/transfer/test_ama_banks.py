@@ -11,7 +11,8 @@ from satchel import Satchel
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
 from satchel.actions.moving.comparing import compare
-from satchel.actions.moving.exporting import Export, ExportOptions, export, selection
+from satchel.actions.moving.exported import Export, ExportOptions, selection
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working

@@ -10,7 +10,8 @@ from transfer_kit import append, import_into, new_bank
 
 from satchel.actions.config import load_settings
 from satchel.actions.moving.comparing import compare
-from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 from satchel.errors import (
     EmptyInputError,

@@ -130,7 +130,8 @@ def same(one: Machine, other: Machine) -> bool:
     with opened_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
-    from satchel.actions.moving.exporting import ExportOptions, export
+    from satchel.actions.moving.exported import ExportOptions
+    from satchel.actions.moving.exporting import export
 
     with opened_bank(other.settings, other.bank) as bank:
         export(bank, copy, ExportOptions(overwrite=True))

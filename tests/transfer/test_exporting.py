@@ -12,7 +12,8 @@ from ledger_kit import memories
 from transfer_kit import append, document, import_into, new_bank
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.exporting import Export, ExportOptions, export, selection
+from satchel.actions.moving.exported import Export, ExportOptions, selection
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.errors import (
@@ -326,7 +327,8 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
 _PROGRAM = """
 from pathlib import Path
 from transfer_kit import *
-from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 with opened_bank(load_settings()) as found:
     for name in ("out.pam.jsonl", "out.mem0.json"):

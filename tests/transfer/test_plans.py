@@ -10,7 +10,8 @@ from msgspec import to_builtins
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
 from satchel.memory.entries import Semantic
 from satchel.recall.tokens import estimated_tokens
 from satchel.seal.sealing import seal

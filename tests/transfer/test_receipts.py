@@ -12,7 +12,8 @@ from msgspec import to_builtins
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.exporting import ExportOptions, export
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
 from satchel.actions.receipts.finding import find_receipts, list_receipts
 from satchel.disk.outlet import Outlet
 from satchel.errors import (

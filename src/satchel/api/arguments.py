@@ -256,7 +256,7 @@ class ExportArguments(TypedDict, total=False):
     """Whether an AMA archive has the entities of memories; yes when not given."""
 
     embeddings: bool
-    """Whether it has the embeddings that memories came with; no when not given."""
+    """Whether embeddings that came with memories go along, where there is a place for them."""
 
     dry_run: bool
     """Write nothing, and say what would be written and lost: ``Export.plan``."""
@@ -271,6 +271,12 @@ class ImportArguments(TypedDict, total=False):
     on_conflict: Literal["skip", "overwrite", "rename", "error"]
     mirror: bool
     """Overwrite, and delete what the source has no longer."""
+
+    include_deleted: bool
+    """Bring what was deleted at a live source, as deleted memories."""
+
+    embeddings: bool
+    """Keep the vectors of a live source with its memories."""
 
     dry_run: bool
     """Change nothing, and say what would be done: ``Imported.plan``."""

@@ -6,11 +6,18 @@ from typing import Any
 
 from satchel.actions.config import Settings
 from satchel.actions.memories.drafting import moment
-from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
+from satchel.actions.moving.connecting import connector_for
+from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
+from satchel.actions.moving.exporting import export
 from satchel.actions.moving.imported import Imported, ImportOptions, Owners
 from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank
-from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
+from satchel.actions.paths.permission import (
+    Permission,
+    file_to_read,
+    file_to_write,
+    require_uncontained,
+)
 from satchel.actions.recalling import trust_from
 from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath
@@ -70,8 +77,16 @@ def export_as_asked(bank: OpenBank, path: FilePath | Outlet, wanted: Options) ->
             options[name] = options.pop(f"include_{name}")
     permission = permission_of(options)
     _judge_receipt(bank.settings, options, permission)
+    if _is_live(path, options.get("format")):
+        require_uncontained(bank.settings, str(path), permission)
+        return _export(bank, Path(str(path)), options)
     with file_to_write(bank.settings, path, permission) as output:
         return _export(bank, output, options)
+
+
+def _is_live(path: FilePath | Outlet | OpenFile, name: str | None) -> bool:
+    is_open = isinstance(path, Outlet | OpenFile)
+    return not is_open and connector_for(str(path), name) is not None
 
 
 def _judge_receipt(settings: Settings, options: dict[str, Any], permission: Permission) -> None:
@@ -81,7 +96,7 @@ def _judge_receipt(settings: Settings, options: dict[str, Any], permission: Perm
             pass
 
 
-def _export(bank: OpenBank, output: Outlet, options: dict[str, Any]) -> Export:
+def _export(bank: OpenBank, output: Outlet | Path, options: dict[str, Any]) -> Export:
     key_name, passphrase = options.pop("key_name", None), options.pop("passphrase", None)
     sign = options.pop("sign", True) and not options.get("dry_run", False)
     names = ("since", "until", "owner", "as_of")
@@ -90,9 +105,8 @@ def _export(bank: OpenBank, output: Outlet, options: dict[str, Any]) -> Export:
         tags=tuple(options.pop("tags", ())),
         **{name: options.pop(name, None) for name in names},
     )
-    _, writer = export_format(output.path, options.get("format"))
     key = None
-    if sign and writer.info.traits.sealed:
+    if is_signed(Path(str(output)), options.get("format")) and sign:
         key, _ = signing_key(bank.settings, key_name, passphrase=passphrase)
     tell = teller(options.pop("progress", None))
     options["accept_loss"] = tuple(options.pop("accept_loss", ()))
@@ -125,6 +139,9 @@ def import_as_asked(
     options = dict(wanted)
     permission = permission_of(options)
     _judge_receipt(settings, options, permission)
+    if _is_live(path, options.get("from_")):
+        require_uncontained(settings, str(path), permission)
+        return import_file(settings, str(path), *into, _import_options(options))
     with file_to_read(settings, path, permission) as source:
         return import_file(settings, source, *into, _import_options(options))
 

@@ -10,7 +10,7 @@ from satchel.actions.memories.counting import Stats
 from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
-from satchel.actions.moving.exporting import Export
+from satchel.actions.moving.exported import Export
 from satchel.actions.moving.imported import Imported
 from satchel.actions.moving.undoing import Undone, undo_in
 from satchel.actions.opened import OpenBank

@@ -10,7 +10,7 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.moving import jobs
-from satchel.actions.moving.exporting import Export
+from satchel.actions.moving.exported import Export
 from satchel.actions.moving.imported import Imported
 from satchel.actions.moving.jobs import Cancelled
 from satchel.actions.opened import named_banks, open_bank_in

@@ -21,6 +21,15 @@ NAME = "mem0"
 RELATION = "relation"
 """The kind of an entry that was a relation of the graph memory."""
 
+HISTORY = "history.db"
+"""The member of ``origin.as_written`` with what the update history says of a version."""
+
+VECTOR = "qdrant.vector"
+"""The one with the vector of a memory, and the hash of the text that it was made for."""
+
+_OF_THE_STORE = frozenset({HISTORY, VECTOR})
+"""What is kept for Mem0's own store, and is in no export."""
+
 _PROCEDURAL = "procedural_memory"
 _TYPE = "memory_type"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -30,6 +39,7 @@ _MIDNIGHT = "T00:00:00.000000Z"
 _FIELDS = {
     "memory": "text",
     "hash": "text",
+    "text_lemmatized": "text",
     "metadata": "metadata",
     "categories": "tags",
     "created_at": "created_at",
@@ -108,7 +118,7 @@ def _usual_entry(row: Row) -> Entry | None:
         or not _UNUSUAL.isdisjoint(kept)
     ):
         return None
-    if kept.setdefault("hash", ABSENT) == _hash(said["memory"]):
+    if kept.setdefault("hash", ABSENT) == hash_of(said["memory"]):
         del kept["hash"]
     return Semantic(
         text=said["memory"],
@@ -252,7 +262,8 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    row = reproduce(written, origin.as_written)
+    kept = {name: part for name, part in origin.as_written.items() if name not in _OF_THE_STORE}
+    row = reproduce(written, kept)
     try:
         again = read(row)
     except MalformedError:
@@ -261,8 +272,8 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     stale = {field for field, part in now.items() if part != then[field]}
     if not stale:
         return row
-    kept = origin.as_written.items()
-    return reproduce(written, {k: v for k, v in kept if _FIELDS.get(_SNAKE.get(k, k)) not in stale})
+    fresh = {k: v for k, v in kept.items() if _FIELDS.get(_SNAKE.get(k, k)) not in stale}
+    return reproduce(written, fresh)
 
 
 def _said(entry: Entry) -> Row:
@@ -289,7 +300,7 @@ def _written_members(said: Row, *, procedural: bool) -> Row:
     row: Row = {
         "id": said["id"],
         "memory": text,
-        "hash": _hash(text or ""),
+        "hash": hash_of(text or ""),
         "created_at": _written_time(said["created_at"]),
         "updated_at": _written_time(said["updated_at"]),
         "user_id": scope.user,
@@ -304,7 +315,8 @@ def _written_members(said: Row, *, procedural: bool) -> Row:
     return row
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return the hash that Mem0 keeps of a text."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 

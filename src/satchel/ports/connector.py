@@ -1,13 +1,25 @@
 """What a connector is: a live source or target, listed page by page and written in batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from satchel.memory.records import Model
 from satchel.ports.format import Info
 from satchel.ports.report import Report
 from satchel.seal.records import Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A memory that is not current at the source any more."""
+
+    item: Model | Sealed
+    state: Literal["superseded", "deleted"]
+    """Superseded by the next one of the same origin id; or deleted, then no other follows."""
+
+    at: str | None = None
+    """When that happened, where the source says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +29,9 @@ class Page:
     items: Sequence[Model | Sealed]
     cursor: str | None
     """Hand this back for the next page; None when this was the last."""
+
+    past: Sequence[Past] = ()
+    """What came before ``items``: all older versions of a memory together, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,8 @@ class Taken:
     """Its id there, when it was accepted."""
 
     problem: str | None = None
+    known: bool = False
+    """Whether it was there already, saying the same; nothing was written then."""
 
 
 class Connector(Protocol):
@@ -47,4 +64,24 @@ class Connector(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class Historian(Protocol):
+    """A connector whose product also keeps what its memories said before."""
+
+    def take_versions(
+        self,
+        batch: Sequence[Sealed],
+        older: Mapping[str, Sequence[Sealed]],
+        report: Report,
+    ) -> Sequence[Taken]:
+        """Write records as ``Connector.take`` does, each with its history.
+
+        Args:
+            batch: The current records.
+            older: By our id of a current record: what it said before, oldest first.
+            report: Where losses go.
+        """
         ...

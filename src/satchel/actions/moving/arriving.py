@@ -9,6 +9,7 @@ from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
+from satchel.actions.moving.connecting import Listed
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.disk.reading import OpenFile
@@ -16,7 +17,7 @@ from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageE
 from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
 from satchel.memory.times import now
-from satchel.ports.format import Reading
+from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.records import opened_records
 from satchel.ports.registry import formats
@@ -24,8 +25,10 @@ from satchel.ports.report import Report
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.taking import drawn
 from satchel.seal.artifact.body import Progress
+from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.incoming.older import Ended
 from satchel.transfer.screening import Screening
 from satchel.transfer.writing import NEVER, digest_of
 
@@ -37,7 +40,7 @@ class Arriving:
 
     Args:
         settings: Whose keys count, and the limits.
-        file: The file.
+        file: The file, or what a live source listed.
         name: What to call it.
         format_: The name of its format; None to recognise it.
         on_progress: Called with bytes done and bytes there are.
@@ -52,7 +55,7 @@ class Arriving:
     def __init__(
         self,
         settings: Settings,
-        file: OpenFile,
+        file: OpenFile | Listed,
         name: str,
         format_: str | None,
         on_progress: Progress | None,
@@ -61,7 +64,9 @@ class Arriving:
     ) -> None:
         self.name = name
         self.began = now()
-        self.digest, self.size = digest_of(file)
+        self._listed = file if isinstance(file, Listed) else None
+        held = None if isinstance(file, Listed) else file
+        self.digest, self.size = digest_of(file.path if held is None else held)
         if self.size == 0:
             raise EmptyInputError("the file is empty", file=name)
         self.skip_bad = False
@@ -73,9 +78,13 @@ class Arriving:
         self.verdict: Verification | None = None
         """The verdict on a sealed input."""
 
-        self._place = Place(file.path, on_progress, file)
+        self._place = Place(file.path, on_progress, held)
         self.format = format_ or formats.recognise(self._place)
-        self.is_sealed = formats[self.format].info.traits.sealed
+        self._adapter: Format = formats[self.format] if self._listed is None else self._listed
+        self.endings = dict[str, Ended]()
+        """Of the records that were given out: which are not current at the source, by id."""
+
+        self.is_sealed = self._adapter.info.traits.sealed
         if scrub and self.is_sealed:
             raise UsageError(
                 "what was sealed cannot be changed on its way in",
@@ -128,9 +137,10 @@ class Arriving:
                     self.screening(record.model)
                     yield unplaced_row(record.model, record.id, record.body)
         else:
-            adapter, through = formats[self.format], self.screening.many
+            adapter, through = self._adapter, self.screening.many
             pairs = drawn(adapter, self._place, self.reading, nonces=nonces, through=through)
             for record, draft in pairs:
+                self._note_ending(record)
                 yield unplaced_row(draft, record.id, record.body)
 
     @property
@@ -142,6 +152,11 @@ class Arriving:
         path = str(self._place.path.absolute())
         is_text = path == path.encode("utf-8", "replace").decode()
         return path if self.name == str(self._place.path) and is_text else None
+
+    def _note_ending(self, record: Sealed) -> None:
+        ended = None if self._listed is None else self._listed.endings.popleft()
+        if ended is not None:
+            self.endings[record.id] = ended
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.

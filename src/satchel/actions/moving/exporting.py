@@ -1,12 +1,15 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from satchel.actions.moving.connecting import Asked, connector_for
+from satchel.actions.moving.delivering import Delivered, Product, deliver
+from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.opened import OpenBank
-from satchel.actions.paths.permission import file_to_write
+from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
 from satchel.actions.receipts.of_outputs import (
     Errand,
@@ -20,23 +23,17 @@ from satchel.disk.outlet import Outlet
 from satchel.errors import EmptyInputError, UsageError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.view import View
-from satchel.memory.parts import Component
-from satchel.memory.times import now, read_time
-from satchel.ports.format import Format, Writing
+from satchel.memory.times import now
+from satchel.ports.format import Writing
 from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
-from satchel.ports.report import Loss, Report
-from satchel.seal.artifact.statement import SourceAgent
+from satchel.ports.report import Report
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.seal.signing.key import SigningKey
-from satchel.transfer.exporting import Outgoing, Progress, Taken, head_members, scope_of, take_out
-from satchel.transfer.receipts.account import Account, End, told, unaccepted
+from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
+from satchel.transfer.receipts.account import End, told, unaccepted
 from satchel.transfer.receipts.census import Census
-from satchel.transfer.receipts.plans import TransferPlan
 from satchel.transfer.screening import Screening
-from satchel.transfer.selecting import WHOLE, Selection
 from satchel.transfer.writing import (
-    chosen_format,
     digest_of,
     read_back,
     refuse_existing,
@@ -44,158 +41,9 @@ from satchel.transfer.writing import (
     write,
 )
 
-OTHERWISE = "pam"
-"""The format of a file whose name does not say it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
-    """What an export is asked to do."""
-
-    format: str | None = None
-    """From the output's name when not given, or else ``OTHERWISE``."""
-
-    selection: Selection = WHOLE
-    key: SigningKey | None = None
-    """Signs an artifact; None writes it unsigned."""
-
-    overwrite: bool = False
-    fail_on_loss: bool = False
-    scrub_secrets: bool = False
-    """Replace secrets by tokens; otherwise they are only counted."""
-
-    entities: bool = True
-    """Whether entities go along, in formats that can do without them."""
-
-    embeddings: bool = False
-    """Whether embeddings that came with memories go along, in such formats."""
-
-    accept_loss: tuple[str, ...] = ()
-    """Fields that may be lost; ``all`` for whatever there is."""
-
-    receipt: Path | None = None
-    """Where a copy of the receipt goes; it must not be there yet."""
-
-    dry_run: bool = False
-    """Say what would be written and lost, and write nothing."""
-
-    source_agent: SourceAgent | None = None
-    progress: Progress | None = None
-
-
-class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an export did: read, written, read back, lost."""
-
-    bank: str
-    name: str | None = None
-    epoch: int
-    size: int
-    """Records in the bank's log when it was read."""
-
-    root: str
-    selection: Selection
-    output: str
-    format: str
-    records: dict[str, int]
-    """Objects in each section, as read from the bank."""
-
-    entries: int
-    losses: list[Loss]
-    notes: list[str]
-    secrets: dict[str, int] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
-
-    secrets_kept: int = 0
-    """How many of them went out as they are."""
-
-    dry_run: bool = False
-    output_digest: str | None = None
-    output_bytes: int | None = None
-    signed_by: str | None = None
-    read_back: str | None = None
-    """The verdict on a sealed output, read again from the disk."""
-
-    plan: TransferPlan | None = None
-    """What would be done, of a dry run."""
-
-    receipt: str | None = None
-    """Id of the receipt; ``satchel receipt show`` prints it."""
-
-    account: Account | None = None
-    """What the receipt says."""
-
-    unaccepted: int = 0
-    """How much was lost, or would be, that nobody said may be lost."""
-
-    @property
-    def lost(self) -> int:
-        """How many things did not make it."""
-        return sum(loss.count for loss in self.losses)
-
-
-def export_format(output: Path, name: str | None) -> tuple[str, Format]:
-    """Return the format that an export writes: by name, else by suffix, else an artifact.
-
-    Raises:
-        UsageError: If it cannot be written.
-    """
-    return chosen_format(output, name, otherwise=OTHERWISE)
-
-
-def selection(
-    *,
-    components: tuple[str, ...] = (),
-    tags: tuple[str, ...] = (),
-    since: str | None = None,
-    until: str | None = None,
-    owner: str | None = None,
-    as_of: int | None = None,
-) -> Selection:
-    """Return which memory is meant, from what a person says.
-
-    Args:
-        components: Names of components.
-        tags: Tags; one of them is enough.
-        since: First moment, as a date or time.
-        until: Last moment, not included.
-        owner: A user, or an agent.
-        as_of: A size of the log.
-
-    Raises:
-        UsageError: If a component or a moment is none.
-    """
-    unknown = sorted(set(components) - set(Component))
-    if unknown:
-        raise UsageError(
-            f"there is no component {unknown[0]!r}",
-            field="component",
-            hint=f"Known: {', '.join(Component)}.",
-        )
-    if as_of is not None and as_of < 1:
-        raise UsageError("a log has at least one record", field="as_of")
-    return Selection(
-        components=tuple(sorted(set(components))),
-        tags=tuple(sorted(set(tags))),
-        since=_moment(since, "since"),
-        until=_moment(until, "until"),
-        owner=owner,
-        as_of=as_of,
-    )
-
-
-def _moment(text: str | None, field: str) -> str | None:
-    if text is None:
-        return None
-    found = read_time(text)
-    if found is None:
-        raise UsageError(
-            f"{text!r} is not a date or time", field=field, hint="Write it as 2026-01-31."
-        )
-    return found
-
 
 def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None = None) -> Export:
-    """Write a bank's current memory to a file.
+    """Write a bank's current memory to a file, or hand it to a live product.
 
     The bank is not changed. What is past its expiry goes along, with its expiry; what is in
     quarantine does not. The output is there whole or not at all, and is read back.
@@ -213,8 +61,13 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         TargetError: If the output cannot be written.
         UsageError: If its format cannot be told or written.
     """
+    asked = options or ExportOptions()
+    live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
+    if live is not None:
+        require_uncontained(bank.settings, str(output))
+        return _hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
-        return _exported(bank, outlet, options or ExportOptions())
+        return _exported(bank, outlet, asked)
 
 
 def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
@@ -237,8 +90,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             found = take_out(view, asked.selection, outgoing, asked.progress)
             head, header = view.head, _header(view, asked)
             _note(view, found, report)
-        if not found.entries + found.others:
-            raise _nothing(bank, asked.selection)
+        _require_some(bank, found, asked)
         limits = bank.settings.options.limits
         records = RecordSet(*builder.finish(limits))
         writing = Writing(
@@ -325,12 +177,71 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
     )
 
 
-def _nothing(bank: OpenBank, wanted: Selection) -> EmptyInputError:
-    more = "" if wanted.is_whole else " Ask for more: fewer options leave less out."
-    return EmptyInputError(
+def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+    """Hand a bank's current memory, and what it said before, to a live product."""
+    report, screening = Report(), Screening(scrub=asked.scrub_secrets)
+    limits = bank.settings.options.limits
+    product = Product(
+        name=name,
+        address=str(output),
+        how=Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings),
+    )
+    with ArtifactBuilder() as builder, bank.ledger.reading() as view:
+        outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
+        found = take_out(view, asked.selection, outgoing, asked.progress)
+        _note(view, found, report)
+        _require_some(bank, found, asked)
+        records = RecordSet(*builder.finish(limits))
+        # What was replaced by tokens is said in older versions as it was.
+        past = None if asked.scrub_secrets else view
+        if past is None:
+            report.note("what memories said before is kept back: secrets in it would go along")
+        done = Delivered()
+        if asked.dry_run or asked.fail_on_loss:
+            trial = Report(dict(report.losses), list(report.notes))
+            how = replace(product.how, dry_run=True)
+            done = deliver(bank.settings, replace(product, how=how), records, past, trial)
+            if asked.fail_on_loss:
+                require_no_loss(trial, output, asked.accept_loss)
+            report = trial if asked.dry_run else report
+        if not asked.dry_run:
+            done = deliver(bank.settings, product, records, past, report)
+        head = view.head
+        told = Export(
+            bank=bank.id,
+            name=bank.name,
+            epoch=head.epoch,
+            size=head.size,
+            root=head.root,
+            selection=asked.selection,
+            output=str(output),
+            format=name,
+            records=records.counts,
+            entries=found.entries,
+            losses=[],
+            notes=[],
+            secrets=screening.found,
+            secrets_kept=screening.kept,
+            dry_run=asked.dry_run,
+            written=done.written,
+            known=done.known,
+        )
+    return msgspec.structs.replace(
+        told,
+        losses=list(report.losses.values()),
+        notes=report.notes,
+        unaccepted=unaccepted(report, asked.accept_loss),
+    )
+
+
+def _require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
+    if found.entries + found.others:
+        return
+    more = "" if asked.selection.is_whole else " Ask for more: fewer options leave less out."
+    raise EmptyInputError(
         "there is no memory to export",
         file=bank.name or bank.id,
-        hint="Nothing was written." + more,
+        hint=f"Nothing was written.{more}",
     )
 
 

@@ -24,6 +24,12 @@ class ImportOptions:
     source_format: str | None = None
     """Recognised when not given."""
 
+    include_deleted: bool = False
+    """Bring what was deleted at a live source, as deleted memories."""
+
+    embeddings: bool = False
+    """Keep the vectors of a live source with its memories."""
+
     on_conflict: OnConflict = OnConflict.SKIP
     mirror: bool = False
     """Delete what the source has no longer; other versions overwrite then."""
@@ -66,6 +72,8 @@ class ImportOptions:
         said = {
             "from": self.source_format,
             "on_conflict": None if self.on_conflict is OnConflict.SKIP else str(self.on_conflict),
+            "include_deleted": self.include_deleted,
+            "embeddings": self.embeddings,
             "mirror": self.mirror,
             "scrub_secrets": self.scrub_secrets,
             "skip_bad": self.skip_bad,

@@ -13,9 +13,11 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.moving.arriving import Arriving, arrived
+from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
 from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
+from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
@@ -47,7 +49,7 @@ _GO_ON = (
 
 def import_file(
     settings: Settings,
-    source: Path | OpenFile | None,
+    source: Path | OpenFile | str | None,
     bank: str | None,
     owner: Owners,
     options: ImportOptions | None = None,
@@ -59,7 +61,7 @@ def import_file(
 
     Args:
         settings: Where the store and the keys are.
-        source: The file; None for the standard input.
+        source: The file, or the address or folder of a live product; None for the standard input.
         bank: The bank that everything goes into, made if it is not there; None for the one that
             is configured, or else one for each user, or agent where no user is named.
         owner: Gives the key that owns banks that are made.
@@ -79,11 +81,7 @@ def import_file(
     asked = options or ImportOptions()
     refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
     with ExitStack() as stack:
-        file = stack.enter_context(arrived(settings, source))
-        name = "standard input" if source is None else str(source)
-        scrub, tell = asked.scrub_secrets, asked.on_reading
-        arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
-        arriving.skip_bad = asked.skip_bad
+        arriving = _arriving(settings, source, asked, stack)
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -101,7 +99,7 @@ def import_file(
     accounts, receipts = work.accounted()
     ids, notes = keep(settings, receipts, asked.receipt)
     return Imported(
-        input=name,
+        input=arriving.name,
         source_format=arriving.format,
         input_digest=arriving.digest,
         input_bytes=arriving.size,
@@ -120,8 +118,36 @@ def import_file(
     )
 
 
-def _path_of(source: Path | OpenFile) -> Path:
-    return source.path if isinstance(source, OpenFile) else source
+def _path_of(source: Path | OpenFile | str) -> Path:
+    return source.path if isinstance(source, OpenFile) else Path(source)
+
+
+def _arriving(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    asked: ImportOptions,
+    stack: ExitStack,
+) -> Arriving:
+    """Return what arrives: a file, or what a live source lists."""
+    name = "standard input" if source is None else str(source)
+    scrub, tell = asked.scrub_secrets, asked.on_reading
+    is_open = source is None or isinstance(source, OpenFile)
+    live = None if is_open else connector_for(name, asked.source_format)
+    if live is not None:
+        require_uncontained(settings, name)
+        how = Asked(include_deleted=asked.include_deleted, embeddings=asked.embeddings)
+        found = stack.enter_context(listed(live, name, settings, how))
+        return Arriving(settings, found, name, live, tell, scrub=scrub)
+    if asked.include_deleted or asked.embeddings:
+        raise UsageError(
+            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
+            field="include_deleted" if asked.include_deleted else "embeddings",
+        )
+    given = Path(source) if isinstance(source, str) else source
+    file = stack.enter_context(arrived(settings, given))
+    arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
+    arriving.skip_bad = asked.skip_bad
+    return arriving
 
 
 class _Work:
@@ -200,7 +226,8 @@ class _Work:
                 for name, part in self.tenants.routed(some, self.arriving.name).items():
                     plan = self._plan_of(name, views)
                     self._read_here[name].update(row.type for row in part)
-                    plan.take(part)
+                    plan.take(part, self.arriving.endings)
+                self.arriving.endings.clear()
             for plan in self.plans.values():
                 plan.finish()
 

@@ -80,6 +80,8 @@ def resume_job(
     options = ImportOptions(
         source_format=said.get("from"),
         on_conflict=OnConflict(said.get("on_conflict", "skip")),
+        include_deleted=bool(said.get("include_deleted")),
+        embeddings=bool(said.get("embeddings")),
         mirror=bool(said.get("mirror")),
         scrub_secrets=bool(said.get("scrub_secrets")),
         skip_bad=bool(said.get("skip_bad")),

@@ -72,6 +72,22 @@ def file_to_write(
         yield outlet
 
 
+def require_uncontained(settings: Settings, place: str, permission: Permission = OWN) -> None:
+    """Refuse the place of a live product where it would have to be in some folders.
+
+    What a product opens there, it opens by name.
+
+    Raises:
+        ContainmentError: If nothing says where it may be, or roots are set.
+    """
+    if _roots(settings, place, permission) is not None:
+        raise ContainmentError(
+            "a live product is not kept to folders, so it is not opened where some are set",
+            file=repr(place),
+            hint="Let it write an export there, or do this without roots.",
+        )
+
+
 def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | None:
     """Return the folders that a path may be in; None for any."""
     lists: list[Iterable[Said]] = []

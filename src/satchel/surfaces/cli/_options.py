@@ -51,6 +51,13 @@ Accept = Annotated[
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out bad records, and name them; exit status 1.")
 ]
+IncludeEmbeddings = Annotated[
+    bool,
+    typer.Option(
+        "--include-embeddings/--no-include-embeddings",
+        help="Whether vectors go along that memories came with, where both sides have them.",
+    ),
+]
 SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]
 Unsigned = Annotated[bool, typer.Option("--unsafe-unsigned", help="Do not sign a new artifact.")]
 AgentName = Annotated[

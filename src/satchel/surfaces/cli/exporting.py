@@ -6,13 +6,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from satchel.actions.moving.exporting import (
-    Export,
-    ExportOptions,
-    export,
-    export_format,
-    selection,
-)
+from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
+from satchel.actions.moving.exporting import export
 from satchel.actions.opened import opened_bank
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.surfaces.cli._console import (
@@ -32,6 +27,7 @@ from satchel.surfaces.cli._options import (
     FailOnLoss,
     Force,
     InBank,
+    IncludeEmbeddings,
     Json,
     ReceiptFile,
     Scrub,
@@ -55,7 +51,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def export_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="File to write, or the address of a live product."),
+    ],
     bank: InBank = None,
     format_: Annotated[
         str | None,
@@ -94,13 +93,7 @@ def export_command(
             help="Whether an AMA archive has the entities of memories.",
         ),
     ] = True,
-    embeddings: Annotated[
-        bool,
-        typer.Option(
-            "--include-embeddings/--no-include-embeddings",
-            help="Whether an AMA archive has the embeddings that memories came with.",
-        ),
-    ] = False,
+    embeddings: IncludeEmbeddings = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and lost, and stop.")
     ] = False,
@@ -123,8 +116,7 @@ def export_command(
         owner=owner,
         as_of=as_of,
     )
-    _, writer = export_format(output, format_)
-    signs = writer.info.traits.sealed and not unsigned and not dry_run
+    signs = is_signed(output, format_) and not unsigned and not dry_run
     with (
         opened_bank(state.settings, bank) as found,
         progress("exporting", True, records=True) as tell,
@@ -159,6 +151,10 @@ def _show_export(done: Export) -> None:
         ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
         ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
     ]
+    if done.written is not None:
+        rows.append(("written", f"{done.written:,} to {done.output}"))
+    if done.known:
+        rows.append(("", f"{done.known:,} were there already, saying the same"))
     if done.output_bytes is not None:
         written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
         rows.append(("written", written))

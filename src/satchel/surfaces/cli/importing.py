@@ -26,6 +26,7 @@ from satchel.surfaces.cli._options import (
     AcceptLoss,
     DryRun,
     InBank,
+    IncludeEmbeddings,
     Json,
     Owner,
     ReceiptFile,
@@ -48,6 +49,7 @@ _WORDS = {
     "renamed": "kept beside others, renamed",
     "restored": "current again",
     "vanished": "no longer at the source, deleted",
+    "past": "older versions and deleted ones, for the history",
     "others": "edges, nodes, sessions and sources",
 }
 
@@ -60,16 +62,26 @@ def add_to(app: typer.Typer) -> None:
 
 def import_command(
     file: Annotated[
-        Path, typer.Argument(metavar="[FILE]", help="What to read; - for the standard input.")
-    ] = Path("-"),
+        str,
+        typer.Argument(
+            metavar="[FILE]",
+            help="What to read: a file, - for the standard input, or a live source: its folder,"
+            " or its address.",
+        ),
+    ] = "-",
     bank: Annotated[
         str | None,
         typer.Option("--bank", help="Everything goes into it; it is made if it is not there."),
     ] = None,
-    given: Annotated[Path | None, typer.Option("--input", help="The file, as an option.")] = None,
+    given: Annotated[str | None, typer.Option("--input", help="The file, as an option.")] = None,
     from_: Annotated[
         str | None, typer.Option("--from", help="Format of the file; recognised otherwise.")
     ] = None,
+    include_deleted: Annotated[
+        bool,
+        typer.Option("--include-deleted", help="Bring what was deleted at a live source, too."),
+    ] = False,
+    embeddings: IncludeEmbeddings = False,
     on_conflict: Annotated[
         OnConflict, typer.Option(help="What to do with another version of what the bank has.")
     ] = OnConflict.SKIP,
@@ -101,9 +113,8 @@ def import_command(
 
     Example: `satchel import mem0.json --bank assistant`
     """
-    path = given or file
-    source = None if str(path) == "-" else path
-    size = 0 if source is None else bytes_in(source)
+    source = None if (given or file) == "-" else given or file
+    size = 0 if source is None else bytes_in(Path(source))
     with (
         progress("reading", is_long(4 * size)) as reading,
         progress("logging", is_long(4 * size), records=True) as logging,
@@ -115,6 +126,8 @@ def import_command(
             lambda: owner_key(key),
             ImportOptions(
                 source_format=from_,
+                include_deleted=include_deleted,
+                embeddings=embeddings,
                 on_conflict=on_conflict,
                 mirror=mirror,
                 scrub_secrets=scrub,

@@ -17,6 +17,7 @@ from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.known import Known, key_of, packed, repeated
+from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
 from satchel.transfer.incoming.stage import Stage
 
 _ENTRIES = frozenset(map(str, Component))
@@ -62,6 +63,9 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     vanished: int = 0
     """Memories that the source has no longer, deleted here too."""
+
+    past: int = 0
+    """Older versions, and what was deleted at the source: they come retired."""
 
     others: int = 0
     """Edges, nodes, sessions and the like."""
@@ -128,10 +132,13 @@ class Plan:
         self._mirror = rules.mirror
         self._nonces = nonces
         self._at = at
-        self._keys = set[bytes]()
+        self.seen = set[bytes]()
+        """Fingerprints of what arrived."""
+
         self._times = dict[bytes, int]()
         self._slots = dict[bytes, str | None]()
         """What the file spoke of, and where it may be replaced, the last record of it."""
+        self._older = Older(self)
         self._owners = set[Owner]()
         self._accounts = set[tuple[str | None, str | None]]()
         imports = view.imports() if view is not None else []
@@ -140,11 +147,13 @@ class Plan:
         counts = view.head.counts if view is not None else {}
         self._empty = not any(counts.get(name) for name in _ENTRIES)
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
         """Decide what becomes of some records.
 
         Args:
             rows: From ``unplaced_row``.
+            endings: Which of them are not current at the source. Older versions of a memory are
+                followed by the next one, or end with one that was deleted.
 
         Raises:
             ConflictError: If the bank has another version of one, and that was not to be.
@@ -159,6 +168,8 @@ class Plan:
                     f"{row.id} came with an import that is not complete",
                     hint="Go on with that one (import its file again), or: satchel undo",
                 )
+            elif row.id in endings:
+                self._take_past(row, endings[row.id])
             elif row.type in _ENTRIES:
                 self._take_entry(row)
             elif row.type in _CARRIED:
@@ -171,13 +182,13 @@ class Plan:
         """Decide what becomes of the memories that did not arrive."""
         if self._mirror:
             for logged in self._vanished():
-                self._say(logged.record.id, "deleted", None)
+                self.say(logged.record.id, "deleted", None)
                 self.done.vanished += 1
 
     @property
     def keys(self) -> bytes:
         """The fingerprints of what arrived, as they are kept."""
-        return packed(self._keys)
+        return packed(self.seen)
 
     @property
     def is_empty(self) -> bool:
@@ -196,18 +207,31 @@ class Plan:
         if not gone:
             self.done.known += 1
             return
-        current = self._current(slot)
+        current = self.current(slot)
         if current is not None and self._mode is not OnConflict.OVERWRITE:
             self.done.skipped += 1
             return
         if current is not None:
             self.done.overwritten += 1
-            self._say(current.id, "superseded", row.id)
+            self.say(current.id, "superseded", row.id)
         self.done.restored += 1
-        self._say(row.id, "restored", None)
+        self.say(row.id, "restored", None)
 
-    def _say(self, target: str, state: State, by: str | None) -> None:
-        self.stage.say(target, state, by=by, at=self._at, nonces=self._nonces)
+    def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
+        """Plan a status of a record, of now when no moment is given."""
+        self.stage.say(target, state, by=by, at=at or self._at, nonces=self._nonces)
+
+    def _take_past(self, row: Row, ended: Ended) -> None:
+        """Let an older version wait for the current one, or bring what was deleted."""
+        key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
+        self._remember_owner(row)
+        if slot is None:
+            self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
+            return
+        self._older.wait(slot, Version(row, key, ended))
+        if ended.state == "deleted":
+            self._slots[slot] = None
+            self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
 
     def _take_entry(self, row: Row) -> None:
         key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
@@ -220,24 +244,27 @@ class Plan:
             return
         else:
             self._slots[slot] = self._last(row)
-        self._keys.add(key)
+        self.seen.add(key)
         if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
             self.done.known += 1
+            self._older.leave(slot, known=True)
             return
-        current = self._current(slot)
+        current = self.current(slot)
         if current is None:
+            self._older.bring(slot, None, then=row.id)
             self._add(row)
         elif key_of(current.id, current.body) == key:
             self.done.known += 1
+            self._older.leave(slot, known=True)
         else:
             self._settle(row, slot, current.id)
 
     def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
         """Take a record of something that the file spoke of before."""
-        if key in self._keys:
+        if key in self.seen:
             self.done.twice += 1
             return
-        self._keys.add(key)
+        self.seen.add(key)
         self._settle(row, slot, self._slots[slot] or "")
 
     def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
@@ -252,12 +279,14 @@ class Plan:
                 )
             case OnConflict.SKIP:
                 self.done.skipped += 1
+                self._older.leave(slot)
             case OnConflict.RENAME:
                 self.done.renamed += 1
+                self._older.leave(slot)
                 self._add(self._renamed(row))
             case OnConflict.OVERWRITE:
                 self.done.overwritten += 1
-                self._say(there, "superseded", row.id)
+                self._older.bring(slot, there, then=row.id)
                 self._add(row)
                 if slot is not None:
                     self._slots[slot] = row.id
@@ -269,7 +298,7 @@ class Plan:
         self.done.added += 1
         self.stage.add(row)
 
-    def _current(self, slot: bytes | None) -> Sealed | None:
+    def current(self, slot: bytes | None) -> Sealed | None:
         """Return the record of the bank that a slot has now."""
         if slot is None or self._empty or self._view is None:
             return None
@@ -294,7 +323,7 @@ class Plan:
             name = f"{origin.id}~{number}"
             renamed = msgspec.structs.replace(origin, id=name)
             slot = _slot(_Spoken(kind=said.kind, scope=said.scope, origin=renamed))
-            if slot is not None and slot not in self._slots and self._current(slot) is None:
+            if slot is not None and slot not in self._slots and self.current(slot) is None:
                 return name, slot
 
     def _here(self, ids: list[str]) -> dict[str, Row]:

@@ -1,0 +1,219 @@
+"""Live products by name; the one place that names a connector's module.
+
+What a live source lists is kept on disk while it is imported, so that both passes over it see the
+same, whatever the product does meanwhile.
+"""
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.errors import EmptyInputError, TargetError, UsageError
+from satchel.memory.records import AnyRecord, Model, State
+from satchel.ports.connector import Connector, Page
+from satchel.ports.format import Info, Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.records import Sealed
+from satchel.transfer.incoming.older import Ended
+
+MEM0_LOCAL = "mem0-local"
+
+_Line = tuple[State | None, str | None, AnyRecord]
+"""A record on its way: the state it ended in at the source, if it did, and when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a live product is to be opened."""
+
+    include_deleted: bool = False
+    """Whether what was deleted there is read too."""
+
+    embeddings: bool = False
+    """Whether vectors are read, or written, as well."""
+
+    writes: bool = False
+    overwrite: bool = False
+    """Whether other versions there are replaced."""
+
+    dry_run: bool = False
+    """Whether nothing is written after all, and nothing made."""
+
+
+def connector_for(text: str, name: str | None) -> str | None:
+    """Return the connector that an address and a format's name mean; None for a file.
+
+    Args:
+        text: A path, or an address such as ``mem0:///folder``.
+        name: The format that a person named.
+
+    Raises:
+        UsageError: If the address is that of another product.
+    """
+    by_address = next((one for scheme, one in _SCHEMES.items() if text.startswith(scheme)), None)
+    if by_address is not None and name not in (None, by_address):
+        raise UsageError(
+            f"this is the address of {by_address}, not of {name}",
+            field="format",
+            hint=f"Leave the format out, or say {by_address}.",
+        )
+    if by_address is None and name in _OPENERS:
+        return name
+    if by_address is None and name is None and _is_qdrants(text):
+        return MEM0_LOCAL
+    return by_address
+
+
+def _is_qdrants(text: str) -> bool:
+    with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
+        return any((Path(text) / part).is_file() for part in ("meta.json", "qdrant/meta.json"))
+    return False
+
+
+def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> Connector:
+    """Open a live product; the caller closes it.
+
+    Raises:
+        UnreadableError: If it is not there.
+        LockedError: If another process has it.
+        TargetError: If it cannot be written.
+        UsageError: If its address is none.
+    """
+    return _OPENERS[name](text, settings, asked)
+
+
+def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.mem0_address import Address
+    from satchel.connectors.mem0_local import Mem0Local
+
+    return Mem0Local(
+        Address.read(text),
+        limits=settings.options.limits,
+        include_deleted=asked.include_deleted,
+        embeddings=asked.embeddings,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+    )
+
+
+_OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {MEM0_LOCAL: _mem0_local}
+_SCHEMES = {"mem0:": MEM0_LOCAL}
+
+
+class Listed:
+    """What a live source listed, as a format whose file is the list.
+
+    Args:
+        path: Of the list.
+        info: Of the connector.
+        report: What the connector had to tell.
+    """
+
+    info: ClassVar[Info]
+
+    def __init__(self, path: Path, info: Info, report: Report) -> None:
+        self.path = path
+        # Each product has its own; the protocol knows them by class.
+        self.info = info  # type: ignore[misc]
+        self._report = report
+        self.endings = deque[Ended | None]()
+        """Of the records that were read and not yet handed on: how each ended at the source."""
+
+    def recognises(self, place: Place) -> bool:
+        """Tell that no file is one: nobody writes them but us."""
+        del place
+        return False
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        """Yield the records in the order of the list."""
+        for note in self._report.notes:
+            reading.report.note(note)
+        reading.report.losses.update(self._report.losses)
+        self.endings.clear()
+        with place.open() as stream:
+            while line := stream.readline():
+                state, at, record = _decode(line)
+                self.endings.append(Ended(state, at) if state is not None else None)
+                yield record
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        """Refuse: a list is read, and never written."""
+        del records, target, writing
+        raise UsageError("a list of a live source is not written")
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+@contextmanager
+def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[Listed]:
+    """Give everything that a live source has, in a private file.
+
+    Raises:
+        TargetError: If the temporary folder is full.
+        EmptyInputError: If there is nothing.
+        InputError: If it cannot be read.
+        LockedError: If another process has it.
+    """
+    report = Report()
+    with (
+        tempfile.NamedTemporaryFile() as kept,
+        closing(opened_connector(name, text, settings, asked)) as connector,
+    ):
+        count = 0
+        for page in _pages(connector, report):
+            count += len(page.items) + len(page.past)
+            _keep(page, kept)
+        if count == 0:
+            raise EmptyInputError("there is no memory in it", file=text)
+        _flushed(kept)
+        yield Listed(Path(kept.name), connector.info, report)
+
+
+def _pages(connector: Connector, report: Report) -> Iterator[Page]:
+    cursor: str | None = None
+    while True:
+        page = connector.page(cursor, report)
+        yield page
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _keep(page: Page, kept: Any) -> None:
+    lines = [_line(one.item, one.state, one.at) for one in page.past]
+    lines += [_line(item, None, None) for item in page.items]
+    try:
+        kept.writelines(lines)
+    except OSError as error:
+        raise _full(error) from error
+
+
+def _line(item: Model | Sealed, state: str | None, at: str | None) -> bytes:
+    model = item.model if isinstance(item, Sealed) else item
+    return msgspec.json.encode((state, at, model)) + b"\n"
+
+
+def _flushed(kept: Any) -> None:
+    try:
+        kept.flush()
+    except OSError as error:
+        raise _full(error) from error
+
+
+def _full(error: OSError) -> TargetError:
+    return TargetError(
+        f"cannot keep what the source lists: {error.strerror or error}",
+        file=tempfile.gettempdir(),
+        hint="Free some space there, or set TMPDIR to a larger folder.",
+    )

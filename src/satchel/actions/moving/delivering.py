@@ -1,0 +1,98 @@
+"""Handing memory to a live product, in batches, each with what it said before."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+
+from satchel.actions.config import Settings
+from satchel.actions.memories.naming import versions_of
+from satchel.actions.moving.connecting import Asked, opened_connector
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry
+from satchel.ports.connector import Connector, Historian, Taken
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.seal.records import Sealed
+
+_TOGETHER = 256
+_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A live product that memory is handed to."""
+
+    name: str
+    """Of the connector."""
+
+    address: str
+    how: Asked
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What became of it."""
+
+    written: int = 0
+    known: int = 0
+    """There already, saying the same."""
+
+
+def deliver(
+    settings: Settings, product: Product, records: RecordSet, view: View | None, report: Report
+) -> Delivered:
+    """Hand records to a live product; what it did not take is counted in the report.
+
+    A batch is durable there before the next one begins; what is there already is left as it is,
+    so whoever was stopped runs it again.
+
+    Args:
+        settings: The limits.
+        product: Where to.
+        records: What to hand on.
+        view: Of the bank, for what memories said before; None to keep that back.
+        report: Where losses and refusals go.
+
+    Raises:
+        TargetError: If it cannot be written; the batches before are there.
+        LockedError: If another process has it.
+    """
+    done = Delivered()
+    opened = opened_connector(product.name, product.address, settings, product.how)
+    with closing(opened) as connector:
+        found = _worth_handing(records, report)
+        while batch := list(islice(found, _TOGETHER)):
+            for record, result in zip(batch, _taken(connector, batch, view, report), strict=True):
+                if result.problem is not None:
+                    report.lost(record.type, result.problem, example=record.id)
+                elif result.known:
+                    done.known += 1
+                else:
+                    done.written += 1
+    return done
+
+
+def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
+    """Yield everything but what is about the transfer itself."""
+    for section, count in records.counts.items():
+        kind = TYPED_SECTIONS.get(section)
+        if kind is None:
+            report.lost(section, "a live product has no such section", count=count)
+        elif kind not in _OF_THE_TRANSFER:
+            yield from records.of(kind)
+
+
+def _taken(
+    connector: Connector, batch: list[Sealed], view: View | None, report: Report
+) -> list[Taken]:
+    if view is None or not isinstance(connector, Historian):
+        return list(connector.take(batch, report))
+    there = view.get([record.id for record in batch])
+    older = dict[str, list[Sealed]]()
+    for name, logged in there.items():
+        if isinstance(logged.model, Entry):
+            versions = [one for one in versions_of(view, logged) if one.seq < logged.seq]
+            older[name] = [one.record for one in versions if isinstance(one.model, Entry)]
+    return list(connector.take_versions(batch, older, report))

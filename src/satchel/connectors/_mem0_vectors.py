@@ -1,0 +1,52 @@
+"""Vectors of a local Mem0's memories: kept when asked for, given back where they belong.
+
+Mem0 does not write down which model made them; whoever asks for them vouches that the Mem0 they
+go into uses the same one. They are of a text, so they go with that text only.
+"""
+
+from typing import Any
+
+from satchel.formats._mem0 import VECTOR, hash_of
+from satchel.memory.entries import Entry
+from satchel.ports.report import Report
+
+_DEFAULT = ""
+"""The name that Qdrant has for the one vector of a point that has no others."""
+
+
+def default_vector(vectors: Any) -> list[float] | None:
+    """Return the vector of a point that Mem0 compares, or None where there is none of numbers."""
+    found = vectors.get(_DEFAULT) if isinstance(vectors, dict) else vectors
+    if not isinstance(found, list) or not found:
+        return None
+    return found if all(type(number) in (int, float) for number in found) else None
+
+
+def kept_vector(vector: list[float], text: str) -> dict[str, Any]:
+    """Return what an entry keeps of a vector."""
+    return {VECTOR: {"hash": hash_of(text), "numbers": vector}}
+
+
+def vector_of(entry: Entry) -> list[float] | None:
+    """Return the vector that came with a memory, as long as it says what it said then."""
+    kept = None if entry.origin is None else entry.origin.as_written.get(VECTOR)
+    if not isinstance(kept, dict) or kept.get("hash") != hash_of(entry.text or ""):
+        return None
+    vector = default_vector(kept.get("numbers"))
+    return None if vector is None else [float(number) for number in vector]
+
+
+def written(vector: list[float], size: int | None, report: Report, example: str) -> dict[str, Any]:
+    """Return the vectors of a point to write; one of another length is counted as lost.
+
+    Args:
+        vector: That came with the memory.
+        size: How many numbers the vectors of the collection have; None where they have names.
+        report: Where losses go.
+        example: The record's id.
+    """
+    if len(vector) == size:
+        return {_DEFAULT: vector}
+    has = "have names" if size is None else f"have {size} numbers"
+    report.lost("vector", f"the vectors of the collection {has}", example=example)
+    return {}

@@ -1,0 +1,304 @@
+"""The folder of Qdrant's local mode: ``meta.json``, a lock, one SQLite file a collection.
+
+Written as qdrant-client 1.20 writes it, and read as it is, with no library of Qdrant's: that one
+loads all points at once, and runs what is in them (see ``_unpickling``).
+"""
+
+import base64
+import binascii
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.connectors._databases import Database
+from satchel.connectors._pickling import key_of, pickled, point
+from satchel.connectors._unpickling import Model, unpickled
+from satchel.connectors._values import as_json
+from satchel.disk.private import make_folders
+from satchel.disk.reading import reading
+from satchel.disk.writing import writing
+from satchel.errors import (
+    LimitError,
+    LockedError,
+    MalformedError,
+    SatchelError,
+    TargetError,
+    UnreadableError,
+)
+
+_META = "meta.json"
+_LOCK = ".lock"
+_STORAGE = "storage.sqlite"
+_META_BYTES = 16 * 2**20
+_TABLE = "CREATE TABLE IF NOT EXISTS points (id TEXT PRIMARY KEY, point BLOB)"
+
+Identity = str | int
+
+
+class Point(NamedTuple):
+    """One point."""
+
+    place: int
+    """Of its row; a later one holds."""
+
+    id: Identity
+    vectors: Any
+    payload: dict[str, Any]
+
+
+class Folder:
+    """A folder that nobody else uses while this is open.
+
+    Args:
+        path: The folder.
+        writes: Whether it is written to, and made when it is not there.
+
+    Raises:
+        UnreadableError: If it is no such folder.
+        LockedError: If another process has it open.
+    """
+
+    def __init__(self, path: Path, *, writes: bool = False) -> None:
+        self.path = path
+        self._writes = writes
+        if writes:
+            _made(path)
+        elif not (path / _META).is_file():
+            raise UnreadableError(
+                "no folder of Qdrant's local mode: there is no meta.json in it",
+                file=str(path),
+                hint="Name the folder that Mem0 has under vector_store.config.path.",
+            )
+        self._lock = _locked(path / _LOCK, writes=writes)
+        try:
+            self._meta = _read_meta(path / _META)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def collections(self) -> dict[str, Any]:
+        """What is written down of each collection."""
+        return dict(self._meta["collections"])
+
+    def storage(self, collection: str) -> Path:
+        """Return the file with a collection's points, in a folder that is made for writing.
+
+        Raises:
+            MalformedError: If the name is no name.
+        """
+        if collection in ("", ".", "..") or "/" in collection or "\x00" in collection:
+            raise MalformedError("a collection with no proper name", file=str(self.path / _META))
+        folder = self.path / "collection" / collection
+        if self._writes:
+            _make_folders(folder)
+        return folder / _STORAGE
+
+    def dimensions(self, collection: str) -> int | None:
+        """Return how many numbers the vectors of a collection have; None where they have names."""
+        config = self.collections.get(collection)
+        vectors = config.get("vectors") if isinstance(config, dict) else None
+        size = vectors.get("size") if isinstance(vectors, dict) else None
+        return size if type(size) is int else None
+
+    def make(self, collection: str, dimensions: int) -> None:
+        """Make a collection as Mem0 2 makes its own: one vector compared by angle, one of words.
+
+        Raises:
+            TargetError: If it cannot be written.
+        """
+        vector = {"size": dimensions, "distance": "Cosine", "on_disk": False}
+        words = {"bm25": {"index": None, "modifier": "idf"}}
+        config = {"vectors": vector, "sparse_vectors": words}
+        meta = {**self._meta, "collections": {**self.collections, collection: config}}
+        self.storage(collection)  # whose folder Qdrant expects
+        with writing(self.path / _META) as stream:
+            stream.write(msgspec.json.encode(meta))
+        self._meta = meta
+
+    def close(self) -> None:
+        """Let others use it; a second time is no error."""
+        handle, self._lock = self._lock, None
+        if handle is not None:
+            os.close(handle)
+
+
+def _made(path: Path) -> None:
+    _make_folders(path)
+    if not (path / _META).exists():
+        with writing(path / _META, overwrite=False) as stream:
+            stream.write(b'{"collections": {}, "aliases": {}}')
+
+
+def _make_folders(path: Path) -> None:
+    try:
+        make_folders(path)
+    except OSError as error:
+        problem = f"cannot make the folder: {error.strerror or error}"
+        raise TargetError(problem, file=str(path)) from error
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    with reading(path) as stream:
+        data = stream.read(_META_BYTES + 1)
+    if len(data) > _META_BYTES:
+        raise LimitError("this is too large", file=str(path))
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(f"no JSON: {error}", file=str(path)) from error
+    if not isinstance(found, dict) or not isinstance(found.get("collections"), dict):
+        raise MalformedError("it names no collections", file=str(path), field="collections")
+    return found
+
+
+def _locked(path: Path, *, writes: bool) -> int | None:
+    """Return the descriptor that holds the lock; a copy of a folder may have none to hold."""
+    flags = os.O_RDWR | os.O_CREAT if writes else os.O_RDONLY
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        kind = TargetError if writes else UnreadableError
+        raise kind(f"cannot open the lock: {error.strerror}", file=str(path)) from error
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_EX if writes else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        who = _holder(os.fstat(handle).st_ino)
+        os.close(handle)
+        raise LockedError(
+            f"{who or 'another process'} has this store open",
+            file=str(path.parent),
+            hint="Close the program that uses Mem0, or read a copy of the folder.",
+        ) from error
+    return handle
+
+
+def _holder(inode: int) -> str:
+    """Return the process that holds a lock, where the system tells (Linux, proc(5))."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and int(words[5].rpartition(":")[2]) == inode:
+                pid = int(words[4])
+                name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+                shown = "".join(sign for sign in name if sign.isprintable())
+                return f"process {pid} ({shown})"
+    return ""
+
+
+class Points:
+    """The points of one collection.
+
+    Args:
+        path: Its file.
+        most_bytes: The largest point.
+        writes: Whether points are written, and the file is made when it is not there.
+
+    Raises:
+        MalformedError: If it holds no points.
+    """
+
+    def __init__(self, path: Path, *, most_bytes: int, writes: bool = False) -> None:
+        self._database = Database(path, most_bytes=most_bytes, writes=writes)
+        try:
+            if writes and not self._database.columns("points"):
+                with self._database.transaction():
+                    self._database.run(_TABLE, [()])
+            self._require_table()
+            self._outdated = frozenset(() if writes else self._replaced())
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _require_table(self) -> None:
+        if self._database.columns("points") != ["id", "point"]:
+            raise MalformedError("there is no table of points", file=str(self._database.path))
+
+    def page(self, after: int | None, limit: int) -> tuple[list[Point], int | None]:
+        """Return the points after a place, and the place after which there are more, if any.
+
+        Raises:
+            MalformedError: If one is damaged, or there never was one at that place.
+        """
+        if after is not None and not list(
+            self._database.rows("SELECT 1 FROM points WHERE rowid = ?", after)
+        ):
+            raise MalformedError("no page starts there", field="cursor")
+        statement = (
+            "SELECT rowid, point FROM points WHERE ? IS NULL OR rowid > ? ORDER BY rowid LIMIT ?"
+        )
+        found = list(self._database.rows(statement, after, after, limit + 1))
+        points = [self._point(*row) for row in found[:limit] if row[0] not in self._outdated]
+        return points, found[limit - 1][0] if len(found) > limit else None
+
+    def get(self, identity: Identity) -> Point | None:
+        """Return one point."""
+        found = list(
+            self._database.rows("SELECT rowid, point FROM points WHERE id = ?", _key(identity))
+        )
+        return self._point(*found[0]) if found else None
+
+    def put(self, points: Sequence[tuple[Identity, dict[str, Any], dict[str, Any]]]) -> None:
+        """Write points with their vectors and what they say; durable on return.
+
+        Raises:
+            TargetError: If they cannot be written; none is then.
+        """
+        rows = [(_key(name), pickled(point(name, *rest))) for name, *rest in points]
+        with self._database.transaction():
+            self._database.run("INSERT OR REPLACE INTO points VALUES (?, ?)", rows)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._database.close()
+
+    def _point(self, place: int, data: Any) -> Point:
+        try:
+            found = unpickled(data) if isinstance(data, bytes) else None
+            if not isinstance(found, Model) or found.cls.name != "PointStruct":
+                raise MalformedError("what is there is no point")
+            identity = as_json(found.members.get("id"))
+            if isinstance(identity, bool) or not isinstance(identity, str | int):
+                raise MalformedError("a point without an id")
+            payload = as_json(found.members.get("payload") or {})
+            if not isinstance(payload, dict):
+                raise MalformedError("a point that says nothing")
+        except SatchelError as error:
+            error.byte, error.field = None, f"points/{place}"
+            raise error.located(file=str(self._database.path)) from error.__cause__
+        return Point(place, identity, found.members.get("vector"), payload)
+
+    def _replaced(self) -> Iterator[int]:
+        """Yield the places of points that were written again under another key.
+
+        Other versions spelled the key of a row in other ways, and left both rows.
+        """
+        others = dict[Identity, list[int]]()
+        for place, key in self._database.rows("SELECT rowid, id FROM points"):
+            identity = _identity(key)
+            if identity is not None and _key(identity) != key:
+                others.setdefault(identity, []).append(place)
+        for identity, places in others.items():
+            usual = self._database.rows("SELECT rowid FROM points WHERE id = ?", _key(identity))
+            yield from sorted([*places, *(place for (place,) in usual)])[:-1]
+
+
+def _key(identity: Identity) -> str:
+    return base64.b64encode(key_of(identity)).decode()
+
+
+def _identity(key: Any) -> Identity | None:
+    try:
+        found = as_json(unpickled(base64.b64decode(key, validate=True)))
+    except (SatchelError, binascii.Error, TypeError, ValueError):
+        return None  # the point itself says what it is
+    if isinstance(found, str):
+        return found.lower()
+    return found if isinstance(found, int) else None

@@ -1,0 +1,326 @@
+"""Python's pickles, read as data, by a machine that calls nothing.
+
+Qdrant's local mode keeps each point as a pickle. Whoever loads a pickle runs what is in it; so
+here nothing is loaded. The machine knows the operations that build plain values, and few names of
+classes, each of which stands for data; everything else is refused. It takes time and memory in
+proportion to the bytes: what is named by number is kept in a dictionary, never in a list that a
+number could stretch. Source: CPython's Lib/pickletools.py, protocols 2 to 5.
+"""
+
+import struct
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
+
+from satchel.errors import MalformedError
+
+POINTS = "qdrant_client.http.models.models"
+"""The module of a point's class."""
+
+_FLOAT_STEP = 9
+
+
+class Global(NamedTuple):
+    """A class by its name; nothing is imported."""
+
+    module: str
+    name: str
+
+
+class Model:
+    """What was an object of a class: its name, and its members once they are built."""
+
+    def __init__(self, cls: Global) -> None:
+        self.cls = cls
+        self.members: dict[Any, Any] = {}
+
+
+UUID_CLASS = Global("uuid", "UUID")
+
+_MODELS = {
+    Global(POINTS, "PointStruct"),
+    Global(POINTS, "SparseVector"),
+    UUID_CLASS,
+}
+
+_MADE: dict[Global, Callable[..., Any]] = {
+    Global("datetime", "datetime"): datetime,
+    Global("datetime", "date"): date,
+    Global("datetime", "time"): time,
+    Global("datetime", "timedelta"): timedelta,
+    Global("datetime", "timezone"): timezone,
+    Global("decimal", "Decimal"): Decimal,
+    Global("collections", "OrderedDict"): dict,
+    Global("builtins", "set"): lambda items: _distinct(_of(list, items)),
+}
+"""What is made of plain arguments, and is data when it is made."""
+
+_MARK = object()
+
+
+def unpickled(data: bytes) -> Any:
+    """Return the value in a pickle, with objects of known classes as ``Model``.
+
+    Raises:
+        MalformedError: If it is damaged, or holds what is not data.
+    """
+    machine = _Machine(data)
+    try:
+        return machine.run()
+    except (LookupError, TypeError, ValueError, ArithmeticError, struct.error) as error:
+        raise MalformedError("a damaged pickle", byte=machine.at) from error
+
+
+class _Machine:
+    """A stack, and what was put aside under numbers.
+
+    Args:
+        data: The pickle.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def run(self) -> Any:
+        """Return what is left when it stops."""
+        data, operations = self.data, _OPERATIONS
+        while True:
+            operation = data[self.at]
+            self.at += 1
+            if operation == _STOP:
+                return self.stack.pop()
+            act = operations.get(operation)
+            if act is None:
+                problem = f"a pickle that does more than hold data (operation {operation:#04x})"
+                raise MalformedError(problem, byte=self.at - 1)
+            act(self)
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise IndexError
+        found = self.data[self.at : end]
+        self.at = end
+        return found
+
+    def number(self, size: int, *, signed: bool = False) -> int:
+        """Return the next whole number of ``size`` bytes, least significant byte first."""
+        return int.from_bytes(self.take(size), "little", signed=signed)
+
+    def since_mark(self) -> list[Any]:
+        """Take everything after the last mark, and the mark, off the stack."""
+        stack = self.stack
+        for place in range(len(stack) - 1, -1, -1):
+            if stack[place] is _MARK:
+                found = stack[place + 1 :]
+                del stack[place:]
+                return found
+        raise IndexError
+
+    def floats(self) -> None:
+        """Push a number, and those that follow it at once: a vector is hundreds of them."""
+        data, start = self.data, self.at - 1
+        count = 1
+        while data[start + count * _FLOAT_STEP : start + count * _FLOAT_STEP + 1] == b"G":
+            count += 1
+        end = start + count * _FLOAT_STEP
+        if end > len(data):
+            raise IndexError
+        self.stack.extend(struct.unpack(">" + "xd" * count, data[start:end]))
+        self.at = end
+
+
+def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
+    def act(machine: _Machine) -> None:
+        machine.stack.append(make(machine))
+
+    return act
+
+
+def _given(value: Any, _: _Machine) -> Any:
+    return value
+
+
+def _made(make: Callable[[], Any], _: _Machine) -> Any:
+    return make()
+
+
+def _put(size: int) -> Callable[[_Machine], None]:
+    def act(machine: _Machine) -> None:
+        place = machine.number(size) if size else len(machine.memo)
+        machine.memo[place] = machine.stack[-1]
+
+    return act
+
+
+def _tuple_of(count: int) -> Callable[[_Machine], None]:
+    def act(machine: _Machine) -> None:
+        stack = machine.stack
+        if len(stack) < count:
+            raise IndexError
+        stack[-count:] = [tuple(stack[-count:])]
+
+    return act
+
+
+def _text(size: int) -> Callable[[_Machine], None]:
+    # Half characters, which Python's pickles let through, have no place in a text.
+    return _push(lambda machine: machine.take(machine.number(size)).decode())
+
+
+def _bytes(size: int) -> Callable[[_Machine], None]:
+    return _push(lambda machine: machine.take(machine.number(size)))
+
+
+def _whole(size: int) -> Callable[[_Machine], None]:
+    return _push(lambda machine: machine.number(machine.number(size), signed=True))
+
+
+def _append(machine: _Machine) -> None:
+    value = machine.stack.pop()
+    _of(list, machine.stack[-1]).append(value)
+
+
+def _appends(machine: _Machine) -> None:
+    values = machine.since_mark()
+    _of(list, machine.stack[-1]).extend(values)
+
+
+def _set_item(machine: _Machine) -> None:
+    value, key = machine.stack.pop(), machine.stack.pop()
+    _of(dict, machine.stack[-1])[_name(key)] = value
+
+
+def _set_items(machine: _Machine) -> None:
+    values = machine.since_mark()
+    target = _of(dict, machine.stack[-1])
+    target.update(zip(map(_name, values[::2]), values[1::2], strict=True))
+
+
+def _add_items(machine: _Machine) -> None:
+    values = machine.since_mark()
+    _of(set, machine.stack[-1]).update(_distinct(values))
+
+
+def _name(value: Any) -> Any:
+    """Return what may name a member: the hash of a tuple of tuples of tuples has no bottom."""
+    if value is not None and type(value) not in (str, int, float, bool, bytes):
+        raise TypeError
+    return value
+
+
+def _distinct(values: list[Any]) -> set[Any]:
+    return set(map(_name, values))
+
+
+def _of(kind: type[Any], value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _frame(machine: _Machine) -> None:
+    machine.take(8)
+
+
+def _protocol(machine: _Machine) -> None:
+    if machine.number(1) > 5:  # noqa: PLR2004 - the newest there is
+        raise ValueError
+
+
+def _named_global(machine: _Machine) -> None:
+    end = machine.data.index(b"\n", machine.at)
+    last = machine.data.index(b"\n", end + 1)
+    module, name = machine.data[machine.at : end], machine.data[end + 1 : last]
+    machine.at = last + 1
+    machine.stack.append(_known(module.decode(), name.decode(), machine))
+
+
+def _stack_global(machine: _Machine) -> None:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    machine.stack.append(_known(_of(str, module), _of(str, name), machine))
+
+
+def _known(module: str, name: str, machine: _Machine) -> Global:
+    found = Global(module, name)
+    if found not in _MODELS and found not in _MADE:
+        raise MalformedError(
+            f"a pickle that holds a {module[:80]}.{name[:80]}, which is not data",
+            byte=machine.at - 1,
+            hint="Nothing of it was run.",
+        )
+    return found
+
+
+def _new(machine: _Machine) -> None:
+    given, cls = machine.stack.pop(), machine.stack.pop()
+    if given != () or _of(Global, cls) not in _MODELS:
+        raise TypeError
+    machine.stack.append(Model(cls))
+
+
+def _reduce(machine: _Machine) -> None:
+    given, cls = machine.stack.pop(), machine.stack.pop()
+    make = _MADE[_of(Global, cls)]
+    if make is dict and given:
+        raise TypeError
+    machine.stack.append(make(*_of(tuple, given)))
+
+
+def _build(machine: _Machine) -> None:
+    state = machine.stack.pop()
+    target = _of(Model, machine.stack[-1])
+    members = _of(dict, state)
+    target.members = _of(dict, members.get("__dict__", members))
+
+
+_STOP = ord(".")
+_PLAIN: dict[bytes, Any] = {b"N": None, b"\x88": True, b"\x89": False, b")": (), b"(": _MARK}
+_EMPTY: dict[bytes, type[Any]] = {b"}": dict, b"]": list, b"\x8f": set}
+_ACTS: dict[bytes, Callable[[_Machine], None]] = {
+    b"\x80": _protocol,
+    b"\x95": _frame,
+    b"K": _push(lambda machine: machine.number(1)),
+    b"M": _push(lambda machine: machine.number(2)),
+    b"J": _push(lambda machine: machine.number(4, signed=True)),
+    b"\x8a": _whole(1),
+    b"\x8b": _whole(4),
+    b"G": _Machine.floats,
+    b"\x8c": _text(1),
+    b"X": _text(4),
+    b"\x8d": _text(8),
+    b"C": _bytes(1),
+    b"B": _bytes(4),
+    b"\x8e": _bytes(8),
+    b"\x94": _put(0),
+    b"q": _put(1),
+    b"r": _put(4),
+    b"h": _push(lambda machine: machine.memo[machine.number(1)]),
+    b"j": _push(lambda machine: machine.memo[machine.number(4)]),
+    b"a": _append,
+    b"e": _appends,
+    b"s": _set_item,
+    b"u": _set_items,
+    b"\x90": _add_items,
+    b"\x91": _push(lambda machine: _distinct(machine.since_mark())),
+    b"t": _push(lambda machine: tuple(machine.since_mark())),
+    b"\x85": _tuple_of(1),
+    b"\x86": _tuple_of(2),
+    b"\x87": _tuple_of(3),
+    b"c": _named_global,
+    b"\x93": _stack_global,
+    b"\x81": _new,
+    b"R": _reduce,
+    b"b": _build,
+}
+_OPERATIONS: dict[int, Callable[[_Machine], None]] = {
+    **{sign[0]: _push(partial(_given, value)) for sign, value in _PLAIN.items()},
+    **{sign[0]: _push(partial(_made, make)) for sign, make in _EMPTY.items()},
+    **{sign[0]: act for sign, act in _ACTS.items()},
+}

@@ -1,0 +1,109 @@
+"""Where a local Mem0 is, as a person writes it."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
+
+from satchel.connectors._qdrant import Folder
+from satchel.errors import UnreadableError, UsageError
+
+SCHEME = "mem0:"
+
+USUAL = "mem0"
+"""The collection that Mem0 makes when it is not told another."""
+
+_MEMBERS = frozenset({"collection", "history", "dimensions"})
+_MOST_DIMENSIONS = 65_536
+_OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a local Mem0 is.
+
+    ``mem0:///path/to/folder?collection=NAME&history=FILE&dimensions=N``, or the path alone.
+    """
+
+    folder: Path
+    """With Qdrant's files in it, or in ``qdrant`` in it."""
+
+    collection: str | None = None
+    history: Path | None = None
+    dimensions: int | None = None
+    """Of the vectors of a collection that is made."""
+
+    @classmethod
+    def read(cls, text: str) -> "Address":
+        """Return the address that a person wrote.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        if not text.startswith(SCHEME):
+            return cls(folder=Path(text).expanduser())
+        # Written as a path somewhere, several slashes became one.
+        path, _, query = text.removeprefix(SCHEME).partition("?")
+        members = dict(parse_qsl(query, keep_blank_values=True))
+        unknown = sorted(members.keys() - _MEMBERS)
+        if not path or unknown:
+            problem = f"no such member: {unknown[0]}" if unknown else "it names no folder"
+            raise UsageError(
+                f"not the address of a Mem0 store: {problem}",
+                field="mem0",
+                hint="Write it as mem0:///path/to/folder?collection=NAME&history=FILE.",
+            )
+        cleaned = re.sub("^/+", "/", unquote(path))
+        return cls(
+            folder=Path(cleaned).expanduser(),
+            collection=members.get("collection"),
+            history=Path(members["history"]).expanduser() if members.get("history") else None,
+            dimensions=_dimensions(members.get("dimensions")),
+        )
+
+    @property
+    def qdrant(self) -> Path:
+        """The folder with Qdrant's files."""
+        if (self.folder / "meta.json").exists():
+            return self.folder
+        return self.folder / "qdrant"
+
+    def found_history(self) -> Path | None:
+        """Return the file with the history, where it is known or found."""
+        if self.history is not None:
+            return self.history
+        near = (self.folder / "history.db", self.qdrant.parent / "history.db")
+        return next((path for path in near if path.is_file()), None)
+
+
+def _dimensions(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_DIMENSIONS):
+        raise UsageError(
+            f"vectors have from 1 to {_MOST_DIMENSIONS} dimensions", field="dimensions"
+        )
+    return int(text)
+
+
+def chosen(folder: Folder, address: Address, *, writes: bool) -> str:
+    """Return the name of the collection that is meant."""
+    names = sorted(name for name in folder.collections if not _OTHERS.search(name))
+    wanted = address.collection
+    if wanted is not None:
+        if wanted not in folder.collections and not writes:
+            raise UnreadableError(
+                f"there is no collection {wanted!r}",
+                file=str(folder.path),
+                hint=f"There are: {', '.join(names)}." if names else "There is none.",
+            )
+        return wanted
+    if USUAL in names or not names:
+        return USUAL
+    if len(names) > 1:
+        raise UsageError(
+            f"there are several collections: {', '.join(names)}",
+            file=str(folder.path),
+            hint=f"Say which: mem0:///folder?collection={names[0]}",
+        )
+    return names[0]

@@ -1,0 +1,393 @@
+"""Mem0's own store on this machine: Qdrant's folder with the memories, ``history.db`` beside it.
+
+Each point is a memory and is mapped as a memory of an export is (``formats.vendor.mem0``). What
+the history tells of a memory becomes its older versions; deleted ones are read when asked for.
+Written is what Mem0 itself would have written, with the ids and times that the memories have:
+its library would give new ones, and would want a model. Compared with mem0ai 2.2.1 and
+qdrant-client 1.20.0.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from satchel.connectors._mem0_history import History, Version, Written, rows_of
+from satchel.connectors._mem0_vectors import default_vector, kept_vector, vector_of, written
+from satchel.connectors._payloads import Payload, payload_of_row, point_id, row_of_payload
+from satchel.connectors._qdrant import Folder, Identity, Point, Points
+from satchel.connectors.mem0_address import USUAL, Address, chosen
+from satchel.errors import MalformedError, UnreadableError
+from satchel.formats._mem0 import HISTORY, Row, entry_of, losses_of, row_of
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.times import read_time
+from satchel.ports.connector import Page, Past, Taken
+from satchel.ports.format import Info, Traits
+from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+
+_TOGETHER = 256
+_CURSOR = re.compile(r"(points|deleted)/([0-9]{0,18})", re.ASCII)
+_USUAL_DIMENSIONS = 1536
+_OWNERS = ("user_id", "agent_id", "run_id", "userId", "agentId", "runId")
+_OTHER_VERSION = "there is another version of it there; --force replaces it"
+_ONLY_TEXT = "Mem0 keeps text only"
+
+
+class Mem0Local:
+    """A local Mem0, which nobody else uses while this is open.
+
+    Args:
+        address: Where it is.
+        limits: Bounds on what is read.
+        include_deleted: Whether texts that were deleted are read too.
+        embeddings: Whether vectors are read, and written, as well.
+        writes: Whether it is written to, and made when it is not there.
+        overwrite: Whether other versions there are replaced.
+        dry_run: Whether nothing is written after all, only weighed.
+
+    Raises:
+        UnreadableError: If there is none.
+        LockedError: If another process has it open.
+        MalformedError: If it is damaged.
+        UsageError: If it is not clear which collection is meant.
+    """
+
+    info: ClassVar[Info] = Info(
+        title="Mem0 on this machine",
+        suffixes=(),
+        spec="mem0ai 2.2.1 with Qdrant's local mode (qdrant-client 1.20.0) and its history.db",
+        checked="2026-11-22",
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.PROCEDURAL}),
+            exact=True,
+            streams=True,
+        ),
+        lost_on_writing=(
+            "Episodic, working and identity memory, facts without a text, edges, provenance, tags,"
+            " salience and validity; times of day of an expiry."
+        ),
+    )
+
+    def __init__(  # noqa: PLR0913 - all but the address by name
+        self,
+        address: Address,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        include_deleted: bool = False,
+        embeddings: bool = False,
+        writes: bool = False,
+        overwrite: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        self.address = address
+        self._limits = limits
+        self._include_deleted = include_deleted
+        self._embeddings = embeddings
+        self._overwrite = overwrite
+        self._points: Points | None = None
+        self._history: History | None = None
+        self._written: Written | None = None
+        self._dimensions = address.dimensions
+        self._folder: Folder | None = None
+        self.collection = address.collection or USUAL
+        if dry_run and not (address.qdrant / "meta.json").exists():
+            return
+        self._folder = Folder(address.qdrant, writes=writes and not dry_run)
+        try:
+            self.collection = chosen(self._folder, address, writes=writes)
+            if writes and not dry_run:
+                self._open_for_writing(self._folder)
+            else:
+                self._open_for_reading(self._folder)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def page(self, cursor: str | None, report: Report) -> Page:
+        """List memories from ``cursor``, with their older versions, then deleted ones."""
+        part, after = ("points", None) if cursor is None else _read_cursor(cursor)
+        self._note(report)
+        if part == "deleted":
+            return self._deleted_page(after)
+        if self._points is None:
+            if cursor is not None:
+                raise MalformedError("no page starts there", field="cursor")
+            return Page([], self._first_deleted())
+        found, following = self._points.page(after, _TOGETHER)
+        items, past = list[Entry](), list[Past]()
+        for each in found:
+            entry, before = self._entry(each)
+            items.append(entry)
+            past += before
+        if following is not None:
+            return Page(items, f"points/{following}", past)
+        return Page(items, self._first_deleted(), past)
+
+    def _entry(self, point: Point) -> tuple[Entry, list[Past]]:
+        row = row_of_payload(point.id, point.payload)
+        history = self._read_history()
+        versions = list[Version]()
+        if history is not None:
+            owner = {name: row[name] for name in _OWNERS if name in row}
+            versions = history.of(row["id"], owner)
+        said: list[Row] = []
+        if versions and versions[-1].text == row.get("memory"):
+            said = versions.pop().rows
+        try:
+            entry = entry_of(row)
+            if self._embeddings:
+                entry = _with_vector(entry, point.vectors)
+        except MalformedError as error:
+            error.field = f"{row['id']}/{error.field}"
+            raise error.located(file=str(self.address.folder)) from None
+        if history is not None:
+            entry = _remembering(entry, said)
+        times = [*(_changed(one.row) for one in versions[1:]), _changed(row)]
+        past = [
+            Past(_past(version), "superseded", at)
+            for version, at in zip(versions, times, strict=False)
+        ]
+        return entry, past if versions else []
+
+    def _first_deleted(self) -> str | None:
+        """Return the cursor of the first deleted memories."""
+        if not self._include_deleted or self._read_history() is None:
+            return None
+        return "deleted/" if self._gone(None) else None
+
+    def _deleted_page(self, after: int | None) -> Page:
+        if not self._include_deleted or (after is not None and not self._was_there(after)):
+            raise MalformedError("no page starts there", field="cursor")
+        found = self._gone(after)
+        past = list[Past]()
+        for _, memory, at in found[:_TOGETHER]:
+            past += self._ended(memory, at)
+        more = len(found) > _TOGETHER
+        return Page([], f"deleted/{found[_TOGETHER - 1][0]}" if more else None, past)
+
+    def _gone(self, after: int | None) -> list[tuple[int, str, str | None]]:
+        history = self._read_history()
+        return [] if history is None else history.deleted(after, _TOGETHER + 1)
+
+    def _was_there(self, place: int) -> bool:
+        found = self._gone(place - 1)
+        return len(found) > 1 and found[0][0] == place
+
+    def _ended(self, memory: str, at: str | None) -> list[Past]:
+        """Return the versions of a memory that was deleted; none when it is there again."""
+        history = self._read_history()
+        if history is None or (self._points is not None and self._is_there(memory)):
+            return []
+        versions = history.of(memory, {})
+        if not versions:
+            return []
+        times = [_changed(one.row) for one in versions[1:]]
+        past = [
+            Past(_past(one), "superseded", when) for one, when in zip(versions, times, strict=False)
+        ]
+        return [*past, Past(_past(versions[-1]), "deleted", read_time(at) if at else None)]
+
+    def _is_there(self, memory: str) -> bool:
+        assert self._points is not None  # noqa: S101 - asked before
+        whole: Identity = int(memory) if memory.isascii() and memory.isdecimal() else memory
+        return self._points.get(whole) is not None
+
+    def _note(self, report: Report) -> None:
+        """Say what is not memory and stays behind, and what is not there."""
+        history = self._read_history()
+        if history is None:
+            report.note(
+                "there is no history.db: what the memories said before is not known"
+                " (name it: mem0:///folder?history=FILE)"
+            )
+            return
+        if history.messages:
+            report.note(
+                f"{history.messages} turns of conversations in history.db are no memories,"
+                " and were left there"
+            )
+        if history.gone and not self._include_deleted:
+            report.note(
+                f"history.db still has the texts of {history.gone} deleted memories;"
+                " they were left there (--include-deleted)"
+            )
+
+    def _read_history(self) -> History | None:
+        if self._history is None:
+            path = self.address.found_history()
+            if path is not None and path.exists():
+                self._history = History(path, most_bytes=self._limits.line_bytes)
+        return self._history
+
+    def _forget_history(self) -> None:
+        """Read it again when it is next asked for."""
+        history, self._history = self._history, None
+        if history is not None:
+            history.close()
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+        """Write memories; durable when this returns."""
+        return self.take_versions(batch, {}, report)
+
+    def take_versions(
+        self, batch: Sequence[Sealed], older: Mapping[str, Sequence[Sealed]], report: Report
+    ) -> Sequence[Taken]:
+        """Write memories, and what they said before; durable when this returns."""
+        taken, points, rows = list[Taken](), dict[Identity, tuple[Any, Any]](), list[Row]()
+        for record in batch:
+            versions = [*older.get(record.id, ()), record]
+            found = self._weighed(versions, points, report)
+            taken.append(found)
+            if found.there is None:
+                continue
+            memory = _entry_of(record)
+            name = point_id(memory, versions[0].id)[0]
+            rows += rows_of(str(name), [(one.id, _entry_of(one)) for one in versions])
+        if points:
+            self._make_collection()
+        if self._written is not None and rows:
+            # First, since a memory without its history would be taken for one that has none.
+            self._written.add(rows)
+            self._forget_history()
+        if self._written is not None and self._points is not None and points:
+            self._points.put([(name, *parts) for name, parts in points.items()])
+        return taken
+
+    def _weighed(
+        self,
+        versions: Sequence[Sealed],
+        points: dict[Identity, tuple[Any, Any]],
+        report: Report,
+    ) -> Taken:
+        """Decide about one memory, and add what is to be written."""
+        record = versions[-1]
+        entry = record.model
+        if record.type not in self.info.traits.components or not isinstance(entry, Entry):
+            return Taken(record.id, None, "Mem0 has no such records")
+        if entry.text is None:
+            return Taken(record.id, None, _ONLY_TEXT)
+        name, kept = point_id(entry, versions[0].id)
+        row = row_of(entry)
+        payload = payload_of_row(row, report, record.id)
+        there = None if self._points is None else self._points.get(name)
+        same = there is not None and _shown(there.payload) == _shown(payload)
+        if name in points or (there is not None and not same and not self._overwrite):
+            return Taken(record.id, None, _OTHER_VERSION)
+        vectors = self._vectors_for(record, entry, there, report)
+        if there is not None and same and vectors == there.vectors:
+            return self._counted(record, row, report, Taken(record.id, str(name), known=True))
+        points[name] = (vectors, payload)
+        if not kept:
+            report.lost("id", "the ids of Mem0's own store are UUIDs", example=record.id)
+        return self._counted(record, row, report, Taken(record.id, str(name)))
+
+    def _vectors_for(
+        self, record: Sealed, entry: Entry, there: Point | None, report: Report
+    ) -> Any:
+        """Return the vectors to write: what came with it, or what is there for the same text."""
+        same_text = there is not None and there.payload.get("data") == entry.text
+        kept = there.vectors if there is not None and same_text else {}
+        vector = vector_of(entry)
+        if vector is None:
+            return kept
+        if not self._embeddings:
+            report.note("vectors that came with memories are kept back (--include-embeddings)")
+            return kept
+        if default_vector(kept) is not None:
+            return kept
+        return written(vector, self._size(vector), report, record.id)
+
+    def _counted(self, record: Sealed, row: Row, report: Report, taken: Taken) -> Taken:
+        """Count what a memory loses, except what an export does not keep and this store does."""
+        for name, reason in losses_of(record.value, row).items():
+            report.lost(name, reason, example=record.id)
+        return taken
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for one in (self._points, self._history, self._written, self._folder):
+            if one is not None:
+                one.close()
+
+    def _open_for_reading(self, folder: Folder) -> None:
+        if self.address.history is not None and not self.address.history.is_file():
+            raise UnreadableError("there is no such file", file=str(self.address.history))
+        path = folder.storage(self.collection)
+        if path.exists():
+            self._points = Points(path, most_bytes=self._limits.line_bytes)
+
+    def _size(self, vector: list[float]) -> int | None:
+        """Return how long vectors there are; where there are none yet, they are as long as this."""
+        if self._folder is None or self.collection not in self._folder.collections:
+            self._dimensions = self._dimensions or len(vector)
+            return self._dimensions
+        return self._folder.dimensions(self.collection)
+
+    def _make_collection(self) -> None:
+        folder = self._folder
+        if folder is None or self._written is None or self.collection in folder.collections:
+            return
+        folder.make(self.collection, self._dimensions or _USUAL_DIMENSIONS)
+
+    def _open_for_writing(self, folder: Folder) -> None:
+        most = self._limits.line_bytes
+        path = folder.storage(self.collection)
+        self._points = Points(path, most_bytes=most, writes=True)
+        history = self.address.found_history() or folder.path.parent / "history.db"
+        self._written = Written(history, most_bytes=most)
+
+
+def _read_cursor(cursor: str) -> tuple[str, int | None]:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or (found[1] == "points" and not found[2]):
+        raise MalformedError("no page starts there", field="cursor")
+    return found[1], int(found[2]) if found[2] else None
+
+
+def _changed(row: Row) -> str | None:
+    """Return when a memory became what a row says."""
+    for name in ("updated_at", "updatedAt", "created_at", "createdAt"):
+        if isinstance(row.get(name), str):
+            return read_time(row[name])
+    return None
+
+
+def _shown(payload: Payload) -> str:
+    """Return what a point says in one way, in which nothing differs from itself."""
+    return json.dumps(payload, sort_keys=True, default=repr)
+
+
+def _with_vector(entry: Entry, vectors: Any) -> Entry:
+    vector = default_vector(vectors)
+    return entry if vector is None else _keeping(entry, kept_vector(vector, entry.text or ""))
+
+
+def _past(version: Version) -> Entry:
+    return _remembering(entry_of(version.row), version.rows)
+
+
+def _remembering(entry: Entry, rows: list[Row]) -> Entry:
+    """Return an entry that keeps what the history says of it."""
+    return _keeping(entry, {HISTORY: rows})
+
+
+def _keeping(entry: Entry, more: Row) -> Entry:
+    origin = entry.origin
+    assert origin is not None  # noqa: S101 - what is read has one
+    kept = {**origin.as_written, **carry(more)}
+    return msgspec.structs.replace(entry, origin=msgspec.structs.replace(origin, as_written=kept))
+
+
+def _entry_of(record: Sealed) -> Entry:
+    assert isinstance(record.model, Entry)  # noqa: S101 - others were refused
+    return record.model

@@ -1,0 +1,77 @@
+"""Local Mem0 stores of a test: copies of the sample, and points written as Qdrant writes them."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from satchel.connectors._pickling import pickled, point
+from satchel.connectors._qdrant import Folder, _key
+from satchel.connectors.mem0_address import Address
+from satchel.connectors.mem0_local import Mem0Local
+from satchel.memory.entries import Entry
+from satchel.ports.connector import Page, Past
+from satchel.ports.report import Report
+
+SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
+"""Made by mem0ai 2.2.1: 22 memories of three users, some changed, two deleted."""
+
+STORAGE = Path("qdrant/collection/mem0/storage.sqlite")
+
+
+def copy_of_sample(path: Path) -> Path:
+    """Return a copy that may be changed."""
+    return Path(shutil.copytree(SAMPLE, path))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return what is in a folder, and a hash of each file."""
+    return {
+        str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def with_points(folder: Path, *payloads: dict[str, Any], collection: str = "mem0") -> Path:
+    """Make a store with a point for each payload, numbered from 1 and with vectors of two."""
+    with closing(Folder(folder / "qdrant", writes=True)) as made:
+        made.make(collection, 2)
+    path = folder / "qdrant" / "collection" / collection / "storage.sqlite"
+    rows = [
+        (_key(number), pickled(point(number, {"": [0.5, 0.5]}, payload)))
+        for number, payload in enumerate(payloads, 1)
+    ]
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE IF NOT EXISTS points (id TEXT PRIMARY KEY, point BLOB)")
+        database.executemany("INSERT INTO points VALUES (?, ?)", rows)
+    return folder
+
+
+def opened(folder: Path | str, **how: Any) -> Mem0Local:
+    """Open a store."""
+    return Mem0Local(Address.read(str(folder)), **how)
+
+
+def read(
+    folder: Path | str, report: Report | None = None, **how: Any
+) -> tuple[list[Entry], list[Past]]:
+    """Return everything in a store: what is current, and what was."""
+    items, past = list[Entry](), list[Past]()
+    with closing(opened(folder, **how)) as connector:
+        cursor: str | None = None
+        while True:
+            page: Page = connector.page(cursor, report or Report())
+            items += [one for one in page.items if isinstance(one, Entry)]
+            past += page.past
+            cursor = page.cursor
+            if cursor is None:
+                return items, past
+
+
+def entry_of(past: Past) -> Entry:
+    """Return what a memory said before."""
+    assert isinstance(past.item, Entry)
+    return past.item

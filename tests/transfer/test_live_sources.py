@@ -1,0 +1,331 @@
+"""Importing from a live product and handing memory to one: a local Mem0, both ways."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from import_kit import bring, opened, owner, size, texts
+from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, read, with_points
+from secrets_kit import Maker
+
+from benchmarks import peers
+from satchel.actions.config import load_settings
+from satchel.actions.memories.showing import history
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.moving.exporting import export
+from satchel.actions.moving.imported import ImportOptions
+from satchel.actions.moving.importing import import_file
+from satchel.actions.moving.undoing import undo_import
+from satchel.connectors._qdrant import Points
+from satchel.errors import (
+    ConflictError,
+    EmptyInputError,
+    LossError,
+    MalformedError,
+    TargetError,
+    UsageError,
+)
+from satchel.ports.rows import Filter
+from satchel.transfer.incoming.batch import Batch
+from satchel.transfer.incoming.plan import OnConflict
+
+_PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"
+_USERS = ("ada", "bo", "cy")
+
+
+def _handed(bank: str, folder: Path | str, **options: Any) -> Export:
+    with opened(bank) as there:
+        return export(there, Path(folder), ExportOptions(format="mem0-local", **options))
+
+
+def _everything(folder: Path) -> tuple[Any, Any]:
+    """Return what a store holds, in no order: the points, and the history of what is there."""
+    with closing(sqlite3.connect(folder / "history.db")) as database:
+        rows = sorted(database.execute("SELECT * FROM history WHERE new_memory IS NOT NULL"))
+    items, _ = read(folder)
+    gone = {row[1] for row in rows} - {one.origin.id for one in items if one.origin}
+    shown = [json.dumps(msgspec.to_builtins(one), sort_keys=True) for one in items]
+    return sorted(shown), [row for row in rows if row[1] not in gone]
+
+
+def test_each_user_has_a_bank_with_his_memories_and_their_history(tmp_path: Path) -> None:
+    """Recognised by what is in the folder; the folder stays as it is."""
+    folder = copy_of_sample(tmp_path / "a")
+    before = digests(folder)
+    done = bring(folder, None)
+    assert digests(folder) == before
+    assert done.source_format == "mem0-local"
+    assert sorted(str(one.name) for one in done.banks) == [*_USERS]
+    assert sum(one.done.added for one in done.banks) == 20
+    assert sum(one.done.past for one in done.banks) == 6
+
+    with opened("ada") as there:
+        with there.ledger.reading() as view:
+            found = view.scan(Filter(user="ada"))
+            name = next(one.record.id for one in found if "Now" in str(one.record.value["text"]))
+        told = history(there, name)
+    assert [one.memory.text for one in told.versions] == [
+        "Fact 0 of ada.",
+        "Fact 0 of ada. At least it was so.",
+        "Fact 0 of ada. Now it is not.",
+    ]
+    assert [one.state for one in told.versions] == ["superseded", "superseded", "current"]
+    changed = [one.events[0].at for one in told.versions[:-1]]
+    assert changed == [str(one.memory.updated_at) for one in told.versions[1:]]
+
+
+def test_reading_it_again_changes_nothing_with_whatever_is_to_be_done() -> None:
+    """Known are the older versions too; also deleted ones, and where others overwrite."""
+    bring(SAMPLE, include_deleted=True)
+    before = size()
+    for mode in OnConflict:
+        done = bring(SAMPLE, include_deleted=True, on_conflict=mode).banks[0]
+        assert (done.done.known, done.done.past, done.source) == (done.done.read, 0, None)
+    assert bring(SAMPLE, include_deleted=True, mirror=True).banks[0].source is None
+    assert size() == before
+
+
+def test_deleted_texts_come_as_deleted_memories() -> None:
+    """In the history and in no list."""
+    done = bring(SAMPLE, include_deleted=True).banks[0]
+    assert done.done.past == 8
+    assert not any("Fact 9 " in str(text) for text in texts())
+    assert any("Fact 9 " in str(text) for text in texts(retired=True))
+
+
+def test_a_deleted_text_says_not_whose_it_is() -> None:
+    """So it goes where it is told to, and never to the first user."""
+    with pytest.raises(MalformedError, match="not whose"):
+        bring(SAMPLE, None, include_deleted=True)
+
+
+def test_a_file_does_not_tell_what_was_deleted(tmp_path: Path) -> None:
+    """Asked for it, the answer is no silence."""
+    path = tmp_path / "a.json"
+    path.write_text('[{"memory": "a", "user_id": "ada"}]')
+    with pytest.raises(UsageError):
+        bring(path, include_deleted=True)
+
+
+def test_an_undone_import_takes_its_history_along() -> None:
+    """Nothing of it is current, and it can be had again."""
+    bring(SAMPLE)
+    undo_import(load_settings(), "b", None)
+    assert texts() == []
+    assert bring(SAMPLE).banks[0].done.read == 26
+    assert len(texts()) == 20
+
+
+def test_an_empty_store_is_no_success(tmp_path: Path) -> None:
+    """Nothing read is said to be nothing."""
+    with pytest.raises(EmptyInputError):
+        bring(with_points(tmp_path / "a"))
+
+
+def _changed(folder: Path, *texts_: str) -> Path:
+    """Return the sample after changes to its first memory, as the library writes them."""
+    if not folder.exists():
+        copy_of_sample(folder)
+    ((entry, *_), _) = read(folder)
+    assert entry.origin is not None
+    name, before, at = entry.origin.id, entry.text, ""
+    with (
+        closing(sqlite3.connect(folder / "history.db")) as database,
+        database,
+    ):
+        statement = "SELECT min(created_at) FROM history WHERE memory_id = ?"
+        ((began,),) = database.execute(statement, [name])
+        for number, text in enumerate(texts_):
+            at = f"2027-01-0{number + 1}T00:00:00+00:00"
+            row = (f"n{at}{text}", name, before, text, "UPDATE", began, at, 0, None, None)
+            database.execute("INSERT INTO history VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+            before = text
+    with closing(Points(folder / STORAGE, most_bytes=10**6, writes=True)) as points:
+        point = points.page(None, 1)[0][0]
+        said = {**point.payload, "data": before, "updated_at": at}
+        points.put([(point.id, point.vectors, said)])
+    return folder
+
+
+def test_what_changed_there_since_is_left_or_followed_step_by_step(tmp_path: Path) -> None:
+    """Two changes later: both come when others overwrite, one after the other."""
+    bring(SAMPLE)
+    later = _changed(tmp_path / "later", "second", "third")
+    with pytest.raises(ConflictError):
+        bring(later, on_conflict="error")
+    skipped = bring(later).banks[0].done
+    assert (skipped.added, skipped.past) == (0, 0)
+    assert skipped.skipped >= 1
+    assert "third" not in texts()
+
+
+def test_what_changed_there_since_takes_over_with_each_step(tmp_path: Path) -> None:
+    """The bank's version is superseded by the next one there, and that by the last."""
+    bring(SAMPLE)
+    later = _changed(tmp_path / "later", "second", "third")
+    done = bring(later, on_conflict="overwrite").banks[0].done
+    assert (done.added, done.past, done.overwritten) == (1, 1, 1)
+    assert "third" in texts()
+    assert "second" not in texts()
+    before = size()
+    assert bring(later, on_conflict="overwrite").banks[0].source is None
+    assert size() == before
+
+
+def test_what_is_deleted_there_is_deleted_here_where_the_source_decides(tmp_path: Path) -> None:
+    """With ``mirror`` and the deletions asked for: once, not twice."""
+    bring(SAMPLE)
+    folder = copy_of_sample(tmp_path / "a")
+    ((entry, *_), _) = read(folder)
+    assert entry.origin is not None
+    with closing(sqlite3.connect(folder / STORAGE)) as database, database:
+        database.execute("DELETE FROM points WHERE rowid = (SELECT min(rowid) FROM points)")
+    with closing(sqlite3.connect(folder / "history.db")) as database, database:
+        row = (
+            "d",
+            entry.origin.id,
+            entry.text,
+            None,
+            "DELETE",
+            "2026",
+            "2027-01-01",
+            1,
+            None,
+            None,
+        )
+        database.execute("INSERT INTO history VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+    assert bring(folder, include_deleted=True).banks[0].done.vanished == 0
+    done = bring(folder, include_deleted=True, mirror=True).banks[0].done
+    assert done.vanished == 1
+    assert entry.text not in texts()
+    assert bring(folder, include_deleted=True, mirror=True).banks[0].source is None
+
+
+# -- out again -----------------------------------------------------------------------------
+
+
+def test_out_and_back_each_memory_and_its_history_are_equal(tmp_path: Path) -> None:
+    """From three banks into one store."""
+    bring(SAMPLE, None)
+    for user in _USERS:
+        done = _handed(user, tmp_path / "a")
+        assert (done.lost, done.known) == (0, 0)
+    assert _everything(tmp_path / "a") == _everything(SAMPLE)
+
+
+def test_vectors_go_out_and_back_when_asked_for_both_times(tmp_path: Path) -> None:
+    """By those who know that both sides use one model."""
+    bring(SAMPLE, embeddings=True)
+    kept = _handed("b", tmp_path / "a")
+    assert "vectors" in " ".join(kept.notes)
+    assert _handed("b", tmp_path / "b", embeddings=True).lost == 0
+    assert _handed("b", tmp_path / "b", embeddings=True).known == 20
+    assert _vectors(tmp_path / "b") == _vectors(SAMPLE)
+
+
+def _vectors(folder: Path) -> dict[Any, Any]:
+    with closing(Points(folder / STORAGE, most_bytes=10**6)) as points:
+        return {one.id: one.vectors for one in points.page(None, 100)[0]}
+
+
+def test_handing_it_over_again_writes_nothing(tmp_path: Path) -> None:
+    """So whoever was killed runs it again."""
+    bring(SAMPLE)
+    assert _handed("b", tmp_path / "a").written == 20
+    before = digests(tmp_path / "a")
+    again = _handed("b", tmp_path / "a")
+    assert (again.written, again.known) == (0, 20)
+    assert digests(tmp_path / "a") == before
+
+
+def test_what_a_dry_run_tells_is_what_is_done(tmp_path: Path) -> None:
+    """And it makes nothing."""
+    bring(SAMPLE)
+    planned = _handed("b", tmp_path / "a", dry_run=True)
+    assert not (tmp_path / "a").exists()
+    done = _handed("b", tmp_path / "a")
+    assert (planned.written, planned.losses) == (done.written, done.losses)
+
+
+def test_what_is_lost_is_named_and_can_forbid_it(tmp_path: Path) -> None:
+    """Tags have no place in Mem0's own store."""
+    path = tmp_path / "a.json"
+    path.write_text('[{"id": "1", "memory": "a", "user_id": "ada", "categories": ["x"]}]')
+    bring(path)
+    with pytest.raises(LossError, match="tags"):
+        _handed("b", tmp_path / "a", fail_on_loss=True)
+    assert not (tmp_path / "a").exists()
+    assert [loss.name for loss in _handed("b", tmp_path / "a").losses] == ["tags"]
+
+
+def test_a_store_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    """In place of the folder is a file."""
+    bring(SAMPLE)
+    (tmp_path / "a").write_text("")
+    with pytest.raises(TargetError):
+        _handed("b", tmp_path / "a")
+
+
+def test_scrubbed_memories_come_without_what_they_said_before(tmp_path: Path) -> None:
+    """The older texts would say it."""
+    text, secret = Maker().make("aws-access-key")
+    later = _changed(tmp_path / "later", text, "fine again")
+    bring(later)
+    done = _handed("b", tmp_path / "a", scrub_secrets=True)
+    assert "kept back" in " ".join(done.notes)
+    assert secret.encode() in (later / "history.db").read_bytes()
+    for found in (tmp_path / "a").rglob("*"):
+        assert found.is_dir() or secret.encode() not in found.read_bytes()
+
+
+def test_an_import_that_was_killed_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is listed again, and says the same: ids, history and all."""
+    with monkeypatch.context() as cut:
+        cut.setattr(Batch, "close", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            bring(SAMPLE, include_deleted=True)
+    assert texts() == []
+    done = bring(SAMPLE, include_deleted=True).banks[0]
+    assert done.resumed == 28 + 8
+    assert len(texts()) == 20
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: Path) -> None:
+    """mem0ai itself, offline: three users, changes and deletions; every field equal.
+
+    It reads what we wrote, says the same of each memory and of its history, and goes on with it.
+    """
+    python = peers.environment("mem0ai") / "python"
+
+    def library(*arguments: str | Path) -> None:
+        subprocess.run([python, _PEER, *arguments], check=True, timeout=500)
+
+    library("make", tmp_path / "a", "1000")
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    library("read", tmp_path / "copy", tmp_path / "a.json")
+
+    import_file(load_settings(), tmp_path / "a", None, owner, ImportOptions())
+    for user in _USERS:
+        assert _handed(user, f"mem0://{tmp_path / 'b'}?dimensions=8").lost == 0
+    library("read", tmp_path / "b", tmp_path / "b.json")
+
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    assert len(said) == 900
+    assert json.loads((tmp_path / "b.json").read_bytes()) == said
+
+    library("change", tmp_path / "b", said[0]["id"])
+    items, past = read(tmp_path / "b")
+    assert "changed by the library" in {entry.text for entry in items}
+    assert said[0]["memory"] in {entry_of(one).text for one in past}
