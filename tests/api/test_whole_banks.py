@@ -130,7 +130,7 @@ def test_a_function_is_told_how_far_it_got(
 
 
 def _require_sound(calls: Calls) -> None:
-    assert len(calls) > 2
+    assert len(calls) > 1
     done = [call[0] for call in calls]
     assert done == sorted(done)
     assert calls[-1][0] == calls[-1][1] > 0
@@ -164,7 +164,7 @@ def test_an_awaited_function_is_refused_inside_a_loop_that_nobody_turns(sample: 
     """Waiting for it would be for ever; the error says what to use."""
 
     async def run() -> None:
-        with satchel.Satchel.open() as here, pytest.raises(UsageError, match="running loop"):
+        with satchel.Satchel.open() as here, pytest.raises(UsageError, match="loop waits"):
             here.import_bank("b", sample, allow_uncontained=True, progress=_awaited([]))
 
     asyncio.run(run())

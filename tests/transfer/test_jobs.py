@@ -63,7 +63,7 @@ def test_a_job_over_several_banks_is_one(source: Path) -> None:
     """Its parts share an id; any of their source records names it, too."""
     name = killed(source, None, at=4, maps=("user:ada=x",))
     (job,) = _jobs()
-    assert [part.name for part in job.parts] == ["x", "bob"]
+    assert {part.name for part in job.parts} == {"x", "bob"}
     done = resume_job(load_settings(), job.parts[1].source, owner)
     assert [one.resumed for one in done.banks] == [20, 14]
     assert (job.id, len(texts("x")), len(texts("bob"))) == (name, 20, 20)
@@ -149,4 +149,4 @@ def test_progress_is_told_at_the_end_in_any_case(source: Path) -> None:
     assert told == [(40, 40)]
     told.clear()
     bring(source, on_logging=lambda done, total: told.append((done, total)))
-    assert told == [(0, 0)]
+    assert told == [(40, 40)]

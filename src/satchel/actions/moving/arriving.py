@@ -191,7 +191,7 @@ class Arriving:
     @property
     def keeps_ids(self) -> bool:
         """Whether its records may be in a bank already, under the ids they come with."""
-        traits = formats[self.format].info.traits
+        traits = self._adapter.info.traits
         return traits.sealed or traits.keeps_ids
 
     def _is_own(self, key: str) -> bool:

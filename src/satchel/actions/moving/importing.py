@@ -267,7 +267,8 @@ class _Work:
             batches[name] = Batch(opened.ledger, plan, journal, self._rules.mode)
             batches[name].log(source, step)
         if not batches:
-            step(0, 0, None)
+            number = sum(one.done.read for one in self.banks.values())
+            step(number, number, None)
 
     def _tell(self, done: int, total: int, record: str | None) -> None:
         if self.asked.on_logging is not None:

@@ -66,12 +66,7 @@ class _Named(msgspec.Struct, gc=False):
     origin: msgspec.Raw = msgspec.Raw()
 
 
-class _From(msgspec.Struct, gc=False):
-    provider: str | None = None
-
-
 _named = msgspec.json.Decoder(_Named).decode
-_provider = msgspec.json.Decoder(_From).decode
 
 
 class Written(NamedTuple):
@@ -149,14 +144,17 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     Raises:
         InputError: If it cannot be read.
     """
-    key, differences, tally = os.urandom(32), Differences(), Tally()
-    wanted = _planned(planned, written.name, key, differences)
-    total = 0
-    for record_type, print_ in _prints(written, origins=wanted.origins):
+    key, tally = os.urandom(32), Tally()
+    wanted = _planned(planned, key)
+    whole = bare = 0
+    for record_type, print_, without in _prints(written):
         tally.records[record_type] += 1
-        total += _weight(print_, key)
-    if total & _WRAP == wanted.total & _WRAP:
-        return Found(tally.records, differences)
+        whole += _weight(print_, key)
+        bare += _weight(without, key)
+    if (whole - wanted.whole) & _WRAP == 0:
+        return Found(tally.records, Differences())
+    if (bare - wanted.bare) & _WRAP == 0:
+        return Found(tally.records, wanted.origins)
     differences = Differences()
     with _Beside() as beside:
         beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
@@ -166,30 +164,29 @@ def read_again(written: Written, planned: RecordSet) -> Found:
 
 
 class _Wanted(NamedTuple):
-    """What the sum over an output has to be."""
+    """What the sums over an output have to be."""
 
-    total: int
-    origins: bool
-    """Whether origins are in it: not where none of them could be the format's own."""
+    whole: int
+    bare: int
+    """Without origins, which another provider's format replaces."""
+
+    origins: Differences
+    """What is lost when only the second is right."""
 
 
-def _planned(records: RecordSet, provider: str, key: bytes, differences: Differences) -> _Wanted:
-    """Add up what was planned, and count the origins that another provider's format replaces."""
-    whole = without = 0
-    own = False
+def _planned(records: RecordSet, key: bytes) -> _Wanted:
+    whole, bare, origins = 0, 0, Differences()
     for _, line in lines_of(records):
         said = _named(line)
-        print_ = fingerprint(said.id, line)
-        whole += _weight(print_, key)
+        weight = _weight(fingerprint(said.id, line), key)
+        whole += weight
         origin = bytes(said.origin)
         if origin:
-            own = own or _provider(origin).provider == provider
-            differences.add("origin", _ORIGIN_GONE, said.id)
-            print_ = fingerprint(said.id, line.replace(b'"origin":%b,' % origin, b"", 1))
-        without += _weight(print_, key)
-    if own:
-        differences.clear()
-    return _Wanted(whole if own else without, own)
+            origins.add("origin", _ORIGIN_GONE, said.id)
+            rest = line.replace(b'"origin":%b,' % origin, b"", 1)
+            weight = _weight(fingerprint(said.id, rest), key)
+        bare += weight
+    return _Wanted(whole, bare, origins)
 
 
 def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
@@ -201,32 +198,35 @@ def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
                 yield str(record_type), line
 
 
-def _prints(written: Written, *, origins: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield type and fingerprint of each record of an output, as far as it has plain bytes.
+def _prints(written: Written) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield type and fingerprints, with and without origin, of each record of an output.
 
-    Others get one that nothing has, so that they are looked at closely.
+    Those without plain bytes get ones that nothing has, so that they are looked at closely.
     """
     reading = Reading(limits=written.limits)
     for item in written.adapter.read(written.place, reading):
         if isinstance(item, Sealed):
             if item.type in CARRIED:
-                yield item.type, fingerprint(item.id, item.body)
+                print_ = fingerprint(item.id, item.body)
+                yield item.type, print_, print_
             continue
         record_type = str(item.__struct_config__.tag)
         if record_type in CARRIED:
-            yield record_type, _plain_print(item, origins=origins)
+            yield record_type, *_plain_prints(item)
 
 
-def _plain_print(draft: Model, *, origins: bool) -> bytes:
+def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
     if draft.id is not None or draft.nonce is not None:
         draft = msgspec.structs.replace(draft, id=None, nonce=None)
     origin = getattr(draft, "origin", None)
-    if origin is not None and (not origins or _is_ours(origin)):
-        draft = msgspec.structs.replace(draft, origin=None)
+    bare = draft if origin is None else msgspec.structs.replace(draft, origin=None)
     try:
-        return blake3(encode_sorted(draft)).digest()
+        without = blake3(encode_sorted(bare)).digest()
+        if origin is None or _is_ours(origin):
+            return without, without
+        return blake3(encode_sorted(draft)).digest(), without
     except (msgspec.MsgspecError, ValueError, TypeError):
-        return os.urandom(32)
+        return os.urandom(32), os.urandom(32)
 
 
 def _is_ours(origin: Origin) -> bool:
