@@ -51,12 +51,38 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Which bank is meant when none is named; empty for the only one there is."""
 
 
+class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[inference]``."""
+
+    embedder: str = "static-idf"
+    """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
+
+    base_url: str = ""
+    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
+
+    model: str = ""
+    """For ``openai``: the name of the model there."""
+
+    dimensions: int = 0
+    """For ``openai``: how many numbers its vectors have."""
+
+    shorten: bool = False
+    """For ``openai``: whether the server is asked to shorten them to that many."""
+
+    key_variable: str = ""
+    """For ``openai``: the environment variable that has the key; empty for none."""
+
+    timeout: float = 30.0
+    """For ``openai``: seconds for each step of a request."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
     keys: KeySettings = KeySettings()
     verify: VerifySettings = VerifySettings()
     store: StoreSettings = StoreSettings()
+    inference: InferenceSettings = InferenceSettings()
     limits: Limits = Limits()
 
 

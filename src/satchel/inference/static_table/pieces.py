@@ -7,6 +7,7 @@ the tokenizer that the table's authors ship: tests/inference/test_pieces.py.
 """
 
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 _FILE = Path(__file__).parent / "data" / "pieces.txt"
@@ -55,7 +56,7 @@ class Pieces:
         while len(parts) > 1:
             rank, at = min(
                 (self._numbers.get(one + other, _NEVER), place)
-                for place, (one, other) in enumerate(zip(parts, parts[1:], strict=False))
+                for place, (one, other) in enumerate(pairwise(parts))
             )
             if rank == _NEVER:
                 break
