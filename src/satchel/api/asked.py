@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.exporting import Export, ExportOptions, export, export_format, selection
 from satchel.actions.moving.importing import Imported, ImportOptions, import_file
@@ -81,9 +82,14 @@ def import_as_asked(bank: OpenBank, source: Path, wanted: Options) -> Imported:
     if mode not in set(OnConflict):
         hint = f"There are: {', '.join(OnConflict)}."
         raise UsageError(f"there is no way {mode!r}", field="on_conflict", hint=hint)
+    near = options.pop("near_duplicates", None)
+    if near is not None and near not in set(NearDuplicates):
+        hint = f"There are: {', '.join(NearDuplicates)}."
+        raise UsageError(f"there is no way {near!r}", field="near_duplicates", hint=hint)
     asked = ImportOptions(
         source_format=options.pop("from_", None),
         on_conflict=OnConflict(mode),
+        near_duplicates=None if near is None else NearDuplicates(near),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
         **options,

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
+from satchel.actions.inferring.entities import Extraction
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Source
+from satchel.memory.records import Model, Source
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.records import opened_records
@@ -78,6 +79,9 @@ class Arriving:
         self.screening = Screening(scrub=scrub)
         """What was found out about secrets in it."""
 
+        self.extraction: Extraction | None = None
+        """What gives its memories their entities; None to leave them as they are."""
+
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
@@ -112,14 +116,37 @@ class Arriving:
             InputError: If a record cannot be taken in, naming file, line and record.
         """
         self.screening = Screening(scrub=self._scrub)
+        self.report.losses.clear()  # each time it is read they are told anew
+        if self.extraction is not None:
+            self.extraction = Extraction()
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.path, self.reading.limits) as found:
                 for record in found:
                     self.screening(record.model)
                     yield record
         else:
-            adapter, through = formats[self.format], self.screening
-            yield from taken(adapter, self._place, self.reading, nonces=nonces, through=through)
+            adapter = formats[self.format]
+            yield from taken(
+                adapter, self._place, self.reading, nonces=nonces, through=self._through
+            )
+
+    def extract_entities(self) -> None:
+        """Have the entities of its memories found anew.
+
+        Raises:
+            UsageError: If it is sealed.
+        """
+        if self.is_sealed:
+            raise UsageError(
+                "what was sealed cannot be changed on its way in",
+                file=self.name,
+                hint="Import it as it is, without --re-extract-entities.",
+            )
+        self.extraction = Extraction()
+
+    def _through(self, draft: Model) -> Model:
+        screened = self.screening(draft)
+        return screened if self.extraction is None else self.extraction(screened)
 
     def require_unchanged(self) -> None:
         """Refuse what changed while it was read.
@@ -136,8 +163,10 @@ class Arriving:
 
     def source(self, at: str) -> Source:
         """Return the record of its import."""
+        extraction = self.extraction
         return Source(
             at=at,
+            metadata={} if extraction is None else {"entities": extraction.model},
             provider=self.format,
             format=self.format,
             digest=self.digest,

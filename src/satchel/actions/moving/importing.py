@@ -1,7 +1,7 @@
 """Importing a file into one bank, or into one for each owner in it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -10,18 +10,19 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
+from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates, NearPair
+from satchel.actions.inferring.embedding import Embedded, embed_bank
+from satchel.actions.moving.alone import alone
 from satchel.actions.moving.arriving import Arriving, spooled
+from satchel.actions.moving.owners import owner_named
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
-from satchel.actions.wiring import has_store, local_path, opened_store
-from satchel.disk.locks import ProcessLock
+from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.spool import Strands
 from satchel.errors import (
     EmptyInputError,
-    MalformedError,
     UnknownBankError,
     UsageError,
 )
-from satchel.memory.parts import Scope
 from satchel.ports.report import Loss
 from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
@@ -37,7 +38,8 @@ from satchel.transfer.incoming.batch import (
     new_journal,
     take_back,
 )
-from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules, owner_of
+from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules
+from satchel.transfer.near.finding import names_of
 
 _TOGETHER = 256
 _LEAST_DIGITS = 6
@@ -58,6 +60,15 @@ class ImportOptions:
     """Replace secrets by tokens; otherwise they are only counted."""
 
     dry_run: bool = False
+    re_embed: bool = False
+    """Make the vectors of what came, and whatever else has none."""
+
+    re_extract_entities: bool = False
+    """Find the entities of memories anew, in the place of those that the source gives."""
+
+    near_duplicates: NearDuplicates | None = None
+    """What to do with them; None lists them on a dry run where that costs little."""
+
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
     """Verdicts on a sealed input that are put up with."""
 
@@ -89,6 +100,9 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
     resumed: int = 0
     """Records that an earlier attempt had logged already."""
 
+    embedded: Embedded | None = None
+    """What became of its vectors, where that was asked for."""
+
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an import did, or would do."""
@@ -105,6 +119,12 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     secrets_kept: int = 0
     """How many of them went in as they are."""
+
+    near_found: int = 0
+    """Memories that say what another one says already."""
+
+    near: list[NearPair] = []
+    """The first thousand of them, each with the one that it is most like."""
 
     source_outcome: str | None = None
     """The verdict on a sealed input."""
@@ -154,16 +174,20 @@ def import_file(
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
-            stack.enter_context(_alone(settings))
+            stack.enter_context(alone(settings))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
         wanted = bank or settings.options.store.bank or None
+        if asked.re_extract_entities:
+            arriving.extract_entities()
         work = _Work(settings, store, arriving, wanted, asked)
         stack.callback(work.strands.close)
         work.plan()
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log(owner)
+            if asked.re_embed:
+                work.embed()
     return Imported(
         input=name,
         source_format=arriving.format,
@@ -171,7 +195,9 @@ def import_file(
         input_bytes=arriving.size,
         banks=list(work.banks.values()),
         losses=list(arriving.report.losses.values()),
-        notes=arriving.report.notes,
+        notes=[*arriving.report.notes, *work.notes],
+        near_found=work.near.found,
+        near=work.near.pairs,
         secrets=arriving.screening.found,
         secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
@@ -205,8 +231,11 @@ class _Work:
         )
         self._plans: dict[str, Plan] = {}
         self._open: dict[str, OpenBank] = {}
+        self.near = Arrivals(settings, asked.near_duplicates, dry_run=asked.dry_run)
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        self._words = " ".join(map(str, (*words, asked.scrub_secrets)))
+        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
+        changed += ["entities"] * asked.re_extract_entities
+        self._words = " ".join(map(str, (*words, asked.scrub_secrets, *changed)))
         self._journal = new_journal(self._words)
         self._begun: dict[str, Journal] = {}
 
@@ -229,13 +258,39 @@ class _Work:
     def _read(self) -> None:
         self._plans.clear()
         self.banks.clear()
-        records = self._arriving.records(seeded_nonces(self._journal.seed))
+        twins = self.near.find(self._parts, self._there)
+        if self.near.mode in TAKEN_UP:
+            merge = self.near.mode is NearDuplicates.MERGE
+            self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         with ExitStack() as views:
-            while some := list(islice(records, _TOGETHER)):
-                for name, part in self._routed(some).items():
-                    self._plan_of(name, views).take(part)
+            for part in self._parts():
+                for name, records in part.items():
+                    self._plan_of(name, views).take(records)
             for plan in self._plans.values():
                 plan.finish()
+
+    def _parts(self) -> Iterator[dict[str, Sequence[Sealed]]]:
+        """Yield what arrives, some at a time, by the name of the bank that it goes into."""
+        records = self._arriving.records(seeded_nonces(self._journal.seed))
+        while some := list(islice(records, _TOGETHER)):
+            yield self._routed(some)
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for whoever reads."""
+        found = self._arriving.extraction
+        told = (
+            []
+            if found is None
+            else [f"{found.model} found {found.entities:,} entities in {found.memories:,} memories"]
+        )
+        return [*told, *self.near.notes]
+
+    def embed(self) -> None:
+        """Make the vectors of what came."""
+        for name, bank in self._open.items():
+            if name in self.banks:
+                self.banks[name].embedded = embed_bank(bank)
 
     def _goes_on(self) -> bool:
         """Tell whether what an earlier attempt logged is the beginning of what is planned."""
@@ -284,26 +339,15 @@ class _Work:
         except UnknownBankError:
             return []
 
-    def _routed(self, records: Sequence[Sealed]) -> dict[str, list[Sealed]]:
+    def _routed(self, records: Sequence[Sealed]) -> dict[str, Sequence[Sealed]]:
         """Return records by the name of the bank that they go into."""
         if self._wanted is not None:
             return {self._wanted: list(records)}
         found = dict[str, list[Sealed]]()
         for number, record in enumerate(records, sum(one.done.read for one in self.banks.values())):
-            found.setdefault(self._owner_of(record, number), []).append(record)
-        return found
-
-    def _owner_of(self, record: Sealed, number: int) -> str:
-        sort, name = owner_of(_decode(record.body).scope)
-        if sort in ("user", "agent") and name.strip():
-            return name
-        what = "belongs to a run only" if sort == "run" else "says not whose it is"
-        raise MalformedError(
-            f"this {record.type} memory {what}",
-            file=self._arriving.name,
-            field=str(number),
-            hint="Say which bank everything goes into: --bank NAME.",
-        )
+            name = owner_named(record, number, self._arriving.name)
+            found.setdefault(name, []).append(record)
+        return dict(found)
 
     def _plan_of(self, name: str, views: ExitStack) -> Plan:
         plan = self._plans.get(name)
@@ -351,24 +395,3 @@ class _Work:
             self.banks[name].bank, self.banks[name].made = made, True
             self._open[name] = open_bank_in(self._settings, self._store, made, writes=True)
         return self._open[name]
-
-
-class _Scoped(msgspec.Struct, gc=False):
-    scope: Scope | None = None
-
-
-_decode = msgspec.json.Decoder(_Scoped).decode
-
-
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Keep other imports out of the store, so that two do not go on with the same one."""
-    path = local_path(settings.store)
-    if path is None:
-        yield
-        return
-    lock = ProcessLock(
-        path.with_name(f"{path.name}.import.lock"), purpose="import", own_folder=False
-    )
-    with lock.exclusive():
-        yield

@@ -115,16 +115,25 @@ class _Reading:
         """Yield what is named, in its order."""
         at = 0
         while at < len(self._tokens):
+            if self._only_opens(at):
+                at += 1
+                continue
             end, kind = self._named_at(at)
             if kind is not None:
                 first, last = self._tokens[at], self._tokens[end - 1]
                 yield Mention(self._text[first.start : last.end], kind, first.start, last.end)
             at = max(end, at + 1)
 
+    def _only_opens(self, at: int) -> bool:
+        """Tell whether a word is no part of the name that comes after it."""
+        token = self._tokens[at]
+        opens = token.begins and token.folded in cues.ORDINARY - cues.TITLES_BARE
+        return opens and self._run(at) > at + 1 and self._listed(at)[1] is None
+
     def _named_at(self, at: int) -> tuple[int, EntityType | None]:
         """Return what begins with a token, and the token after it."""
-        listed, kind = self._listed(at)
         token = self._tokens[at]
+        listed, kind = self._listed(at)
         if kind is None and not token.capital:
             return at + 1, None
         end = max(self._run(at), listed)
@@ -252,9 +261,7 @@ class _Reading:
             kind = "place"
         elif last in cues.USES or after in cues.THINGS:
             kind = "product"
-        elif last in cues.PEOPLE or after in cues.ACTS or token.owns or end - at > 1:
-            kind = "person"
-        elif last in cues.TOGETHER:
+        elif token.owns or end - at > 1 or after in cues.ACTS or last in cues.BESIDE_PEOPLE:
             kind = "person"
         return kind
 
@@ -264,9 +271,7 @@ def _is_model(word: str) -> bool:
     rest = word[1:]
     if word.startswith(("Mc", "Mac", "O'", "D'")) or "-" in word:
         return False
-    return any(c.isdigit() for c in rest) or (
-        any(c.isupper() for c in rest) and not word.isupper()
-    )
+    return any(c.isdigit() for c in rest) or (any(c.isupper() for c in rest) and not word.isupper())
 
 
 @cache

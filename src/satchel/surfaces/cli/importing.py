@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.importing import BankImported, Imported, ImportOptions, import_file
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
@@ -12,6 +13,7 @@ from satchel.surfaces.cli._console import (
     bytes_in,
     count,
     facts,
+    gist,
     is_long,
     line,
     message,
@@ -32,6 +34,8 @@ from satchel.surfaces.cli._options import (
 )
 from satchel.transfer.incoming.plan import OnConflict
 
+_PAIRS = 20
+
 _WORDS = {
     "added": "new",
     "known": "known already, left as they are",
@@ -40,6 +44,8 @@ _WORDS = {
     "overwritten": "took the place of others",
     "renamed": "kept beside others, renamed",
     "restored": "current again",
+    "near": "said already in other words, left out",
+    "merged": "took the place of others that say the same",
     "vanished": "no longer at the source, deleted",
     "others": "edges, nodes, sessions and sources",
 }
@@ -70,6 +76,22 @@ def import_command(
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
     scrub: Scrub = False,
+    near: Annotated[
+        NearDuplicates | None,
+        typer.Option(
+            "--near-duplicates",
+            help="What to do with memories that say what another one says in other words.",
+        ),
+    ] = None,
+    re_embed: Annotated[
+        bool, typer.Option("--re-embed", help="Make vectors afterwards, as satchel embed does.")
+    ] = False,
+    re_extract: Annotated[
+        bool,
+        typer.Option(
+            "--re-extract-entities", help="Find entities anew, in place of those in the file."
+        ),
+    ] = False,
     dry_run: DryRun = False,
     accept: Accept = None,
     trusted: Annotated[
@@ -103,6 +125,9 @@ def import_command(
                 on_conflict=on_conflict,
                 mirror=mirror,
                 scrub_secrets=scrub,
+                near_duplicates=near,
+                re_embed=re_embed,
+                re_extract_entities=re_extract,
                 dry_run=dry_run,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),
@@ -125,9 +150,19 @@ def _show(found: Imported) -> None:
         _show_bank(one)
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
+    _show_near(found)
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
+
+
+def _show_near(found: Imported) -> None:
+    if found.near_found:
+        message(f"said in other words already: {found.near_found:,}")
+    for pair in found.near[:_PAIRS]:
+        message(f"  {pair.similarity:.3f}  ", gist(pair.text), "  like  ", gist(pair.like_text))
+    if len(found.near) > _PAIRS:
+        message("  and more: --json has them")
 
 
 def _show_bank(one: BankImported) -> None:
@@ -141,6 +176,9 @@ def _show_bank(one: BankImported) -> None:
         rows.append(("", f"{number:,} {name} records stay with the log they come from"))
     if one.resumed:
         rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
+    if one.embedded is not None:
+        made = one.embedded
+        rows.append(("vectors", f"{made.made:,} made, {made.kept:,} there ({made.model})"))
     if one.source is not None:
         rows.append(("undo", f"satchel undo {one.source[:23]}"))
     facts(rows)

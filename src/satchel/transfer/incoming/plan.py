@@ -1,7 +1,7 @@
 """Deciding what becomes of each record that arrives, against what the bank has."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -59,6 +59,12 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     restored: int = 0
     """Memories that had been retired here and are current again."""
 
+    near: int = 0
+    """Memories that say what another one says, left out."""
+
+    merged: int = 0
+    """Memories that took the place of one that says the same."""
+
     vanished: int = 0
     """Memories that the source has no longer, deleted here too."""
 
@@ -92,6 +98,12 @@ class Rules:
     sealed: bool = False
     """Whether the records come with their ids, so that they may be here already."""
 
+    twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ids of what arrives and says the same as something else, with the ids of that."""
+
+    merge: bool = False
+    """Whether it takes the place of that; otherwise it is left out."""
+
     going_on: str = ""
     """Id of the source record of the import that is gone on with."""
 
@@ -119,6 +131,9 @@ class Plan:
         self.done = Planned()
         self.known = Known(view)
         self._view = view
+        self._rules = rules
+        self._gone = set[str]()
+        """What is not there, for all that something arrives that is like it."""
         self._sealed = rules.sealed
         self._mode = rules.mode
         self._mirror = rules.mirror
@@ -221,7 +236,7 @@ class Plan:
             return
         current = self._current(slot)
         if current is None:
-            self._add(record)
+            self._add_unlike(record)
         elif key_of(current.id, current.body) == key:
             self.done.known += 1
         else:
@@ -261,6 +276,19 @@ class Plan:
     def _add(self, record: Sealed) -> None:
         self.done.added += 1
         self.stage.add(record)
+
+    def _add_unlike(self, record: Sealed) -> None:
+        """Add a record, unless it says the same as one that stays."""
+        twins = [name for name in self._rules.twins.get(record.id, ()) if name not in self._gone]
+        if twins and not self._rules.merge:
+            self.done.near += 1
+            self._gone.add(record.id)
+            return
+        if twins:
+            self.done.merged += 1
+            self._gone.add(twins[0])
+            self._say(twins[0], "superseded", record.id)
+        self._add(record)
 
     def _current(self, slot: bytes | None) -> Sealed | None:
         """Return the record of the bank that a slot has now."""

@@ -2,7 +2,6 @@
 
 As they are folded: lower case, accents as they are written.
 """
-# ruff: noqa: RUF001 - Cyrillic it is
 
 _NEGATIONS = (
     "no not nor never none nobody nothing nowhere neither without cannot cant dont doesnt "
@@ -14,8 +13,7 @@ _NEGATIONS = (
     "никогда ничего никто без inte aldrig ingen inget inga utan ikke aldri uten ei"
 )
 NEGATIONS = frozenset(_NEGATIONS.split())
-"""Turn what is said into its opposite. That some of them mean something else in another language makes
-two texts differ that do not."""
+"""Turn what is said into its opposite, or mean something else in another of the languages."""
 
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "

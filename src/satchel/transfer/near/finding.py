@@ -8,7 +8,7 @@ exact; the bound takes 65 products for each pair instead of 256.
 
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -54,7 +54,7 @@ class Texts:
 
         self._np = np
         self._embedder = embedder
-        self._held: list[tuple[str, str]] = []
+        self._held: list[tuple[str, str, str]] = []
         self._names: list[str] = []
         self._places = array("Q")
         self._texts = Strands()
@@ -64,6 +64,7 @@ class Texts:
         self._groups: dict[bytes, array[int]] = {}
         self._same = dict[bytes, int]()
         self._equal = dict[int, int]()
+        self._at = dict[str, int]()
         self._first_fresh = 0
 
     def __enter__(self) -> Self:
@@ -79,10 +80,16 @@ class Texts:
         self._vectors.close()
         self._bounds.close()
 
-    def add(self, name: str, text: str) -> None:
-        """Add a text under a name; one that is blank is like no other."""
+    def add(self, name: str, text: str, group: str = "") -> None:
+        """Add a text under a name; one that is blank is like no other.
+
+        Args:
+            name: Another one for each text; a name that is there already stays with its first text.
+            text: The text.
+            group: Only texts of one group are compared.
+        """
         if text.strip():
-            self._held.append((name, text))
+            self._held.append((name, text, group))
             if len(self._held) == _TOGETHER:
                 self._take()
 
@@ -90,6 +97,11 @@ class Texts:
         """Only look for the twins of what is added from here on."""
         self._take()
         self._first_fresh = len(self._names)
+
+    @property
+    def count(self) -> int:
+        """How many texts there are."""
+        return len(self._names) + len(self._held)
 
     @property
     def pairs(self) -> int:
@@ -128,8 +140,11 @@ class Texts:
                     told(done, total)
         return {self._names[later]: found[later] for later in sorted(found)}
 
-    def text(self, place: int) -> str:
-        """Return the text that was added at a place."""
+    def text(self, name: str) -> str:
+        """Return the text that was added under a name."""
+        return self._text(self._at[name])
+
+    def _text(self, place: int) -> str:
         start, end = self._places[2 * place], self._places[2 * place + 1]
         return b"".join(self._texts.between(start, end)).decode()
 
@@ -144,20 +159,21 @@ class Texts:
         held, self._held = self._held, []
         if not held:
             return
-        vectors = self._embedder.embed([text for _, text in held])
+        vectors = self._embedder.embed([text for _, text, _ in held])
         self._bound(vectors)
-        for (name, text), vector in zip(held, vectors, strict=True):
+        for (name, text, group), vector in zip(held, vectors, strict=True):
             place = len(self._names)
             self._names.append(name)
+            self._at.setdefault(name, place)
             raw = text.encode()
             self._places.extend(self._texts.append(raw))
             self._vectors.write(vector)
-            same = blake3(raw).digest(length=16)
+            same = blake3(repr((group, text)).encode()).digest(length=16)
             first = self._same.setdefault(same, place)
             if first != place:
                 self._equal[place] = first
             elif any(vector):
-                key = blake3(repr(telling(text).key).encode()).digest(length=16)
+                key = blake3(repr((group, telling(text).key)).encode()).digest(length=16)
                 self._groups.setdefault(key, array("Q")).append(place)
 
     def _bound(self, vectors: list[bytes]) -> None:
@@ -224,12 +240,17 @@ class Texts:
     def _believed(self, place: int, near: list[tuple[float, int]]) -> list[Twin]:
         if not near:
             return []
-        own = telling(self.text(place))
+        own = telling(self._text(place))
         return [
             Twin(self._names[other], round(min(cosine, 1.0), 4))
             for cosine, other in near
-            if may_be_same(own, telling(self.text(other)))
+            if may_be_same(own, telling(self._text(other)))
         ][:_MOST]
+
+
+def names_of(twins: Mapping[str, Sequence[Twin]]) -> dict[str, list[str]]:
+    """Return what texts are like by name alone, the most alike first."""
+    return {name: [twin.name for twin in found] for name, found in twins.items()}
 
 
 def _best_first(pair: tuple[float, int]) -> tuple[float, int]:
