@@ -146,8 +146,8 @@ class OpenAIEmbedder:
         most = texts * self.dimensions * _BYTES_A_NUMBER + _BYTES_BESIDE
         try:
             connection.request("POST", f"{parts.path.rstrip('/')}/embeddings", body, head)
-            answer = connection.getresponse()
-            read = self._read(answer, most)
+            with connection.getresponse() as answer:
+                read = self._read(answer, most)
         except ssl.SSLCertVerificationError as error:
             raise self._failed(f"its certificate is not trusted: {error.verify_message}") from None
         except (OSError, HTTPException) as error:
@@ -169,6 +169,8 @@ class OpenAIEmbedder:
             read += chunk
             if time.monotonic() > end:
                 raise TimeoutError("it answers too slowly")
+        if len(read) <= most and answer.length:
+            raise ConnectionError("its answer broke off")
         return bytes(read)
 
     def _vectors(self, read: bytes, count: int) -> list[bytes]:

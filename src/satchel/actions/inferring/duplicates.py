@@ -19,8 +19,8 @@ from satchel.transfer.near.finding import LEAST, Progress, Texts, Twin
 MOST = 1_000
 """Pairs that are told of, when nothing else is said; all are counted."""
 
-_AT_ONCE = 20_000
-"""Texts that are compared without having been asked to: some seconds at most."""
+_AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
+"""Texts, and characters of them, that are compared unasked: some seconds at most."""
 
 _LOWEST = 0.5
 
@@ -159,8 +159,7 @@ class Arrivals:
         with Texts(embedder) as texts:
             if not self._filled(texts, parts, opened):
                 self.notes.append(
-                    f"more than {_AT_ONCE:,} texts: near-duplicates were not looked for; "
-                    "--near-duplicates list does"
+                    "this is much: near-duplicates were not looked for; --near-duplicates list does"
                 )
                 return {}
             twins = texts.twins()
@@ -174,30 +173,43 @@ class Arrivals:
     def _filled(self, texts: Texts, parts: Parts, opened: Opened) -> bool:
         """Add what the banks have, then what arrives; False where that is too much unasked."""
         names = dict.fromkeys(name for part in parts() for name in part)
-        most = _AT_ONCE if self._unasked else None
+        too_many = _is_much if self._unasked else _is_never
         for name in names:
             bank = opened(name)
             if bank is not None:
-                _add_all(texts, bank, name, most)
-            if most is not None and texts.count > most:
+                _add_all(texts, bank, name, too_many)
+            if too_many(texts):
                 return False
         texts.begin()
         for part in parts():
             for name, records in part.items():
                 for record in records:
                     texts.add(record.id, _words(record.model), name)
-            if most is not None and texts.count > most:
+            if too_many(texts):
                 return False
         return True
 
 
-def _add_all(texts: Texts, bank: OpenBank, group: str = "", most: int | None = None) -> int:
+def _is_much(texts: Texts) -> bool:
+    return texts.count > _AT_ONCE or texts.characters > _AT_ONCE_LONG
+
+
+def _is_never(_texts: Texts) -> bool:
+    return False
+
+
+def _add_all(
+    texts: Texts,
+    bank: OpenBank,
+    group: str = "",
+    too_many: Callable[[Texts], bool] = _is_never,
+) -> int:
     """Add the current memories of a bank, and return how many there are."""
     count = 0
     with bank.ledger.reading() as view:
         for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were
             texts.add(logged.record.id, _words(logged.model), group)
-            if most is not None and texts.count > most:
+            if too_many(texts):
                 break
     return count
 

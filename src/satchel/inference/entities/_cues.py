@@ -13,6 +13,10 @@ _TITLES = "mr. mrs. ms. dr. prof. st. sr. jr. rev. gen. col. capt. lt. sgt. hon.
 TITLES = frozenset(_TITLES.split())
 """Abbreviations whose full stop ends no sentence."""
 
+_SHORT_TITLES = "mr mrs ms dr prof"
+SHORT_TITLES = frozenset(_SHORT_TITLES.split())
+"""Titles that are no part of the name after them."""
+
 _TITLES_BARE = (
     "mr mrs ms dr prof professor doctor rev reverend captain colonel general president "
     "chancellor senator judge sir madam lady lord aunt uncle grandma grandpa coach herr frau "
@@ -105,7 +109,7 @@ _PEOPLE = (
     "named called friend brother sister mother father mom dad mum wife husband son daughter "
     "partner colleague boss manager neighbour neighbor roommate cousin nephew niece aunt "
     "uncle teacher doctor coach dog cat puppy kitten girlfriend boyfriend fiancé fiancée "
-    "therapist patient client customer user told asked met meet thanked emailed married hey "
+    "therapist patient client customer user told asked offered gave met meet thanked emailed married hey "
     "hi hello dear thanks"
 )
 PEOPLE = frozenset(_PEOPLE.split())

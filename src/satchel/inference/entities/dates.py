@@ -28,7 +28,7 @@ _PATTERNS = (
     r"(?:the\s)?day\s(?:before\syesterday|after\stomorrow)|yesterday|tomorrow|today|tonight",
     rf"(?:spring|summer|autumn|fall|winter|q[1-4])\s(?:of\s)?{_YEAR}",
     r"(?:the\s)?(?:1[5-9]|20)\d0s",
-    rf"(?<=\bin\s){_YEAR}|(?<=\bsince\s){_YEAR}|(?<=\buntil\s){_YEAR}|(?<=\bby\s){_YEAR}",
+    rf"(?<=\bin\s){_YEAR}|(?<=\bsince\s){_YEAR}|(?<=\buntil\s){_YEAR}|(?<=\bby\s){_YEAR}|(?<=\bseit\s){_YEAR}",
     rf"(?<=\bin\s){_MONTH}|(?<=\bsince\s){_MONTH}|(?<=\buntil\s){_MONTH}",
     r"(?:christmas|easter|thanksgiving|new year's)(?:\s(?:eve|day))?",
 )

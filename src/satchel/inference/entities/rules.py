@@ -89,7 +89,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         between, word = text[last:start], found.group()
         own = _POSSESSIVE.sub("", word)
         begins = last == 0 or (bool(_ENDS.search(between)) and not _is_short(text[:last]))
-        yield _Token(own, start, start + len(own), begins, between == " ", own != word)
+        joined = between == " " or (between == ". " and _is_short(text[: last + 1]))
+        yield _Token(own, start, start + len(own), begins, joined, own != word)
         last = end
 
 
@@ -118,11 +119,26 @@ class _Reading:
             if self._only_opens(at):
                 at += 1
                 continue
+            if self._is_title(at):
+                end = self._cut(at + 1, self._run(at + 1))
+                yield self._mention(at + 1, end, "person")
+                at = end
+                continue
             end, kind = self._named_at(at)
             if kind is not None:
-                first, last = self._tokens[at], self._tokens[end - 1]
-                yield Mention(self._text[first.start : last.end], kind, first.start, last.end)
+                yield self._mention(at, end, kind)
             at = max(end, at + 1)
+
+    def _mention(self, at: int, end: int, kind: EntityType) -> Mention:
+        first, last = self._tokens[at], self._tokens[end - 1]
+        return Mention(self._text[first.start : last.end], kind, first.start, last.end)
+
+    def _is_title(self, at: int) -> bool:
+        """Tell whether a short title stands before somebody's name."""
+        if self._tokens[at].folded not in cues.SHORT_TITLES or at + 1 == len(self._tokens):
+            return False
+        after = self._tokens[at + 1]
+        return after.capital and after.joined
 
     def _only_opens(self, at: int) -> bool:
         """Tell whether a word is no part of the name that comes after it."""
@@ -249,6 +265,8 @@ class _Reading:
         """Tell what a run is by what is said around it."""
         before = [one.folded for one in self._tokens[max(0, at - 5) : at]]
         after = self._tokens[end].folded if end < len(self._tokens) else ""
+        if before and before[-1] == "the":
+            before.pop()
         token, last = self._tokens[at], before[-1] if before else ""
         kind: EntityType | None = None
         if end - at == 1 and token.text.isupper() and len(token.text) > 1:

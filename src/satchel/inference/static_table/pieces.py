@@ -36,23 +36,23 @@ class Pieces:
         self._numbers = {
             piece: number for number, piece in enumerate(pieces) if number >= _FIRST_JOINED
         }
-        self._of_word = lru_cache(_REMEMBERED)(self._cut)
+        self._known = lru_cache(_REMEMBERED)(self._cut)
 
     def __call__(self, text: str, most: int) -> list[int]:
         """Return the numbers of the first pieces of a text, in its order."""
         found: list[int] = []
         for word in text.split():
-            found += self._of_word(word[:_LONGEST])
+            found += self._known(word[:_LONGEST], _START)
             for start in range(_LONGEST, len(word), _LONGEST):
                 if len(found) >= most:
                     break
-                found += self._cut(word[start : start + _LONGEST], first=False)
+                found += self._known(word[start : start + _LONGEST], "")
             if len(found) >= most:
                 break
         return found[:most]
 
-    def _cut(self, word: str, *, first: bool = True) -> list[int]:
-        parts = [*(_START if first else ""), *word]
+    def _cut(self, word: str, before: str) -> list[int]:
+        parts = [*before, *word]
         while len(parts) > 1:
             rank, at = min(
                 (self._numbers.get(one + other, _NEVER), place)

@@ -177,8 +177,8 @@ def _show_bank(one: BankImported) -> None:
     if one.resumed:
         rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
     if one.embedded is not None:
-        made = one.embedded
-        rows.append(("vectors", f"{made.made:,} made, {made.kept:,} there ({made.model})"))
+        told = one.embedded
+        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} there ({told.model})"))
     if one.source is not None:
         rows.append(("undo", f"satchel undo {one.source[:23]}"))
     facts(rows)

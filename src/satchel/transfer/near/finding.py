@@ -66,6 +66,8 @@ class Texts:
         self._equal = dict[int, int]()
         self._at = dict[str, int]()
         self._first_fresh = 0
+        self.characters = 0
+        """How many all texts have."""
 
     def __enter__(self) -> Self:
         return self
@@ -90,6 +92,7 @@ class Texts:
         """
         if text.strip():
             self._held.append((name, text, group))
+            self.characters += len(text)
             if len(self._held) == _TOGETHER:
                 self._take()
 
