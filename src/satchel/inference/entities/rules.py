@@ -7,6 +7,7 @@ it finds what is in its lists. How well: docs/guides/embeddings.md.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -73,30 +74,27 @@ class RuleExtractor:
 def _mentions(text: str) -> list[Mention]:
     taken = list(dates_in(text))
     found = [Mention(text[start:end], "date", start, end) for start, end in taken]
-    tokens = [one for one in _tokens(text) if not _within(one, taken)]
-    found += _Reading(text, tokens).mentions()
+    found += _Reading(text, list(_tokens(text, taken))).mentions()
     return sorted(found, key=lambda one: one.start)
 
 
-def _within(token: _Token, spans: list[tuple[int, int]]) -> bool:
-    return any(start < token.end and token.start < end for start, end in spans)
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    last = 0
+def _tokens(text: str, taken: list[tuple[int, int]]) -> Iterator[_Token]:
+    """Yield the words of a text that are in no date."""
+    dates, last, before, cut = deque(taken), 0, "", False
     for found in _TOKEN.finditer(text):
         start, end = found.span()
+        while dates and dates[0][1] <= start:
+            dates.popleft()
+        if dates and dates[0][0] < end:
+            last, before, cut = end, "", True
+            continue
         between, word = text[last:start], found.group()
+        short = between.startswith(".") and f"{before.casefold()}." in cues.TITLES
+        begins = last == 0 or (not short and _ENDS.search(between) is not None)
+        joined = not cut and (between == " " or (short and between == ". "))
         own = _POSSESSIVE.sub("", word)
-        begins = last == 0 or (bool(_ENDS.search(between)) and not _is_short(text[:last]))
-        joined = between == " " or (between == ". " and _is_short(text[: last + 1]))
         yield _Token(own, start, start + len(own), begins, joined, own != word)
-        last = end
-
-
-def _is_short(before: str) -> bool:
-    """Tell whether a text ends in an abbreviation, whose full stop ends nothing."""
-    return before[before.rfind(" ") + 1 :].casefold() in cues.TITLES
+        last, before, cut = end, word, False
 
 
 class _Reading:
