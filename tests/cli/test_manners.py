@@ -110,6 +110,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
+        "embed": ["--bank", "here"],
+        "duplicates": ["--bank", "here"],
         "remember": ["likes tea"],
         "update": [THERE, "likes coffee"],
         "correct": [THERE, "likes coffee"],

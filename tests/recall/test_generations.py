@@ -143,8 +143,7 @@ def test_damaged_notes_beside_the_log_are_made_anew(bank: Any) -> None:
 
 
 def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_path: Path) -> None:
-    """Later memories get vectors that can be compared with the first; a note says when it is time
-    to make them all again."""
+    """Later vectors can be compared with the first; a note says when to make all of them again."""
     first = embed_bank(bank, "static-idf")
     many = rows(*((f"x{n}", f"coffee number {n}") for n in range(40)))
     bring(write(tmp_path / "b.json", many))

@@ -109,8 +109,8 @@ _PEOPLE = (
     "named called friend brother sister mother father mom dad mum wife husband son daughter "
     "partner colleague boss manager neighbour neighbor roommate cousin nephew niece aunt "
     "uncle teacher doctor coach dog cat puppy kitten girlfriend boyfriend fiancé fiancée "
-    "therapist patient client customer user told asked offered gave met meet thanked emailed married hey "
-    "hi hello dear thanks"
+    "therapist patient client customer user told asked offered gave met meet thanked emailed "
+    "married hey hi hello dear thanks"
 )
 PEOPLE = frozenset(_PEOPLE.split())
 """Stand before a person's name."""

@@ -236,7 +236,7 @@ class Plan:
             return
         current = self._current(slot)
         if current is None:
-            self._add_unlike(record)
+            self._add_unlike(record, key)
         elif key_of(current.id, current.body) == key:
             self.done.known += 1
         else:
@@ -277,11 +277,12 @@ class Plan:
         self.done.added += 1
         self.stage.add(record)
 
-    def _add_unlike(self, record: Sealed) -> None:
-        """Add a record, unless it says the same as one that stays."""
+    def _add_unlike(self, record: Sealed, key: bytes) -> None:
+        """Add a record, unless it says the same as one that stays; it can come another time."""
         twins = [name for name in self._rules.twins.get(record.id, ()) if name not in self._gone]
         if twins and not self._rules.merge:
             self.done.near += 1
+            self._keys.discard(key)
             self._gone.add(record.id)
             return
         if twins:
