@@ -20,6 +20,7 @@ from satchel.errors import MissingExtraError, UsageError
 from satchel.inference.static_table import table
 from satchel.inference.static_table.table import StaticTable
 from satchel.memory.entries import Entry
+from satchel.transfer.incoming import stage
 from satchel.transfer.incoming.plan import OnConflict
 from satchel.transfer.near import finding
 from satchel.transfer.near.believing import may_be_same, telling
@@ -220,6 +221,34 @@ def test_merged_ones_take_the_place_and_undo_brings_the_others_back(tmp_path: Pa
     assert texts(retired=True) == [SEATS[0], SEATS[1]]
     undo_import(load_settings(), "b", None)
     assert texts() == [SEATS[0]]
+
+
+class _KilledError(BaseException):
+    """What no handler catches."""
+
+
+@pytest.mark.parametrize("mode", [SKIP, MERGE])
+def test_one_that_is_killed_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicates
+) -> None:
+    """The same memories are left out or replaced, and none comes twice."""
+    monkeypatch.setattr(stage, "GROUP", 2)
+    said = [*SEATS, *(f"room {n} is free" for n in range(6)), SEATS[0] + "!"]
+    path = file(tmp_path / "a.json", *said)
+
+    def killed(done: int, _total: int) -> None:
+        if done > 3:
+            raise _KilledError
+
+    with pytest.raises(_KilledError):
+        bring(path, near_duplicates=mode, on_logging=killed)
+    done = bring(path, near_duplicates=mode).banks[0]
+    whole = bring(path, "whole", near_duplicates=mode).banks[0]
+
+    assert done.resumed == 4
+    assert texts() == texts("whole")
+    assert done.done == whole.done
+    assert len(texts()) == 7
 
 
 def test_a_new_version_of_a_memory_is_no_near_duplicate_of_the_old_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Finding near-duplicates among many texts, in bounded memory.
+"""Finding near-duplicates among many texts, in little memory: some hundred bytes for each.
 
 Texts whose numbers or negations differ are never compared. For the rest every pair counts, but
 few are looked at whole: the first quarter of two vectors, with the lengths of what is left of
