@@ -34,6 +34,8 @@ COMMANDS = (
     ("correct",),
     ("forget",),
     ("restore",),
+    ("embed",),
+    ("duplicates",),
     ("convert",),
     ("inspect",),
     ("verify",),

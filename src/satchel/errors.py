@@ -101,6 +101,13 @@ class ConfigError(UsageError):
     code: ClassVar[str] = "config.invalid"
 
 
+class MissingExtraError(UsageError):
+    """It needs a package that is not installed; the hint says how to install it."""
+
+    code: ClassVar[str] = "extra.missing"
+    http_status: ClassVar[int] = 501
+
+
 class UnknownFormatError(UsageError):
     """No format of that name is installed, or none recognises the file."""
 
@@ -236,6 +243,14 @@ class TargetExistsError(TargetError):
 
     code: ClassVar[str] = "target.exists"
     http_status: ClassVar[int] = 409
+
+
+class InferenceError(SatchelError):
+    """A model does not answer, or not with what it was asked for."""
+
+    code: ClassVar[str] = "inference.failed"
+    exit_status: ClassVar[int] = 5
+    http_status: ClassVar[int] = 502
 
 
 class LockedError(SatchelError):

@@ -286,3 +286,19 @@ def test_the_doors_lead_to_the_same_room(monkeypatch: pytest.MonkeyPatch) -> Non
         wanted = said["all"][0]
         assert (wanted.types, wanted.tags, wanted.kind) == (("episodic",), ("t",), "k")
         assert (wanted.key, wanted.everything, wanted.as_of, wanted.after) == ("y", True, 3, 9)
+
+
+def test_vectors_and_near_duplicates_are_had_in_python_too() -> None:
+    """As on the command line."""
+    with Satchel.open() as store:
+        bank = store.bank()
+        for text in ("Ada prefers window seats on flights", "Ada prefers a window seat on flights"):
+            bank.remember(text)
+        made, found = bank.embed("static"), bank.duplicates()
+
+        assert (made.made, made.model) == (2, "wordllama-l2-256-int8")
+        assert [pair.like_text for pair in found.pairs] == ["Ada prefers window seats on flights"]
+        with pytest.raises(UsageError):
+            bank.embed("nope")
+        with pytest.raises(UsageError):
+            bank.import_("x.json", allow_uncontained=True, near_duplicates="nope")  # type: ignore[arg-type]

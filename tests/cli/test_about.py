@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from satchel.actions import diagnosing
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -192,3 +195,22 @@ def test_a_home_that_is_a_link_is_a_problem(satchel: Run, sealed: Path, own_home
     own_home.symlink_to(elsewhere)
     found, status = states(satchel)
     assert (found["home"], status) == ("problem", 1)
+
+
+def test_an_extra_that_is_missing_is_a_note_with_the_way_to_get_it(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is optional, so nothing is wrong."""
+    there = metadata.version
+
+    def version(package: str) -> str:
+        if package == "numpy":
+            raise metadata.PackageNotFoundError(package)
+        return there(package)
+
+    monkeypatch.setattr(diagnosing, "version", version)
+    ran = satchel("doctor", "--json")
+    found = {one["name"]: one for one in ran.json}
+    assert ran.status == 0
+    assert found["numpy"]["state"] == "note"
+    assert "satchel[recall]" in found["numpy"]["hint"]

@@ -115,6 +115,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "receipt verify": [sealed.with_name("a.receipt.json")],
         "jobs resume": [JOB],
         "jobs cancel": [JOB],
+        "embed": ["--bank", "here"],
+        "duplicates": ["--bank", "here"],
         "remember": ["likes tea"],
         "update": [THERE, "likes coffee"],
         "correct": [THERE, "likes coffee"],

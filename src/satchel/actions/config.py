@@ -62,6 +62,31 @@ class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     In the environment: joined by ``:``."""
 
 
+class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[inference]``."""
+
+    embedder: str = "static-idf"
+    """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
+
+    base_url: str = ""
+    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
+
+    model: str = ""
+    """For ``openai``: the name of the model there."""
+
+    dimensions: int = 0
+    """For ``openai``: how many numbers its vectors have."""
+
+    shorten: bool = False
+    """For ``openai``: whether the server is asked to shorten them to that many."""
+
+    key_variable: str = ""
+    """For ``openai``: the environment variable that has the key; empty for none."""
+
+    timeout: float = 30.0
+    """For ``openai``: seconds for each step of a request."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
@@ -69,6 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     verify: VerifySettings = VerifySettings()
     store: StoreSettings = StoreSettings()
     portability: PortabilitySettings = PortabilitySettings()
+    inference: InferenceSettings = InferenceSettings()
     limits: Limits = Limits()
 
 

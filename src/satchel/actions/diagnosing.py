@@ -17,6 +17,9 @@ from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import FORMAT
 
 _PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
+_EXTRAS = {"numpy": ("recall", "vectors and near-duplicates")}
+"""Packages that are optional: the extra that installs them, and what they are for."""
+
 _LOW_SPACE = 256 * 2**20
 
 State = Literal["ok", "note", "problem"]
@@ -35,6 +38,7 @@ def diagnose(settings: Settings) -> list[Check]:
     """Look at everything; nothing is changed."""
     return [
         *_installed(),
+        *_extras(),
         _folder("home", settings.home),
         _folder("witness", settings.state),
         _apart(settings),
@@ -63,6 +67,18 @@ def _installed() -> list[Check]:
             checks.append(
                 Check(name=package, state="problem", detail="missing", hint="Reinstall satchel.")
             )
+    return checks
+
+
+def _extras() -> list[Check]:
+    checks = []
+    for package, (extra, purpose) in _EXTRAS.items():
+        try:
+            checks.append(Check(name=package, state="ok", detail=version(package)))
+        except PackageNotFoundError:
+            hint = f'python -m pip install "satchel[{extra}]"'
+            missing = f"not installed: it is for {purpose}"
+            checks.append(Check(name=package, state="note", detail=missing, hint=hint))
     return checks
 
 

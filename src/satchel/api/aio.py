@@ -79,6 +79,8 @@ class Bank:
     raw = _awaited(plain_bank.Bank.raw)
     history = _awaited(plain_bank.Bank.history)
     stats = _awaited(plain_bank.Bank.stats)
+    embed = _awaited(plain_bank.Bank.embed)
+    duplicates = _awaited(plain_bank.Bank.duplicates)
     list = _awaited(plain_bank.Bank.list)
 
 

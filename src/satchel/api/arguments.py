@@ -293,6 +293,14 @@ class ImportArguments(TypedDict, total=False):
     scrub_secrets: bool
     skip_bad: bool
     """Leave out records that are malformed or too large, and count and name them."""
+    near_duplicates: Literal["off", "list", "skip", "merge"] | None
+    """What to do with memories that say what another one says in other words."""
+
+    re_embed: bool
+    """Make vectors afterwards, as ``Bank.embed`` does."""
+
+    re_extract_entities: bool
+    """Find entities anew, in place of those in the file."""
 
     unsafe_accept: Sequence[Literal["unsigned", "stranger", "entries-only", "incomplete"]]
     trusted_keys: Sequence[str]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
+from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
@@ -152,9 +153,14 @@ def _import_options(options: dict[str, Any]) -> ImportOptions:
     if mode not in set(OnConflict):
         hint = f"There are: {', '.join(OnConflict)}."
         raise UsageError(f"there is no way {mode!r}", field="on_conflict", hint=hint)
+    near = options.pop("near_duplicates", None)
+    if near is not None and near not in set(NearDuplicates):
+        hint = f"There are: {', '.join(NearDuplicates)}."
+        raise UsageError(f"there is no way {near!r}", field="near_duplicates", hint=hint)
     return ImportOptions(
         source_format=options.pop("from_", None),
         on_conflict=OnConflict(mode),
+        near_duplicates=None if near is None else NearDuplicates(near),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
         accept_loss=tuple(options.pop("accept_loss", ())),

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
+from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
+from satchel.actions.inferring.embedding import Embedded, embed_bank
 from satchel.actions.memories import changing, counting, remembering, showing
 from satchel.actions.memories import listing as lists
 from satchel.actions.memories.changing import Edit, Moved, Revised
@@ -29,6 +31,7 @@ from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, q
 from satchel.api.lifetime import Lifetime
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
+from satchel.transfer.near.finding import LEAST
 
 _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
@@ -275,6 +278,33 @@ class Bank:
         """Count what is in the bank; every memory is proved on the way."""
         with self._lifetime.use():
             return counting.stats(self._opened)
+
+    def embed(self, model: str | None = None, *, rebuild: bool = False) -> Embedded:
+        """Make the vectors that memories lack; see ``satchel embed``.
+
+        Args:
+            model: ``static-idf``, ``static`` or ``openai``; the configured one when None.
+            rebuild: Make all of them again, then drop the old ones.
+
+        Raises:
+            MissingExtraError: If what the model needs is not installed.
+            InferenceError: If it does not answer; what was made is kept, and gone on with.
+        """
+        with self._lifetime.use():
+            return embed_bank(self._opened, model, rebuild=rebuild)
+
+    def duplicates(self, *, similarity: float = LEAST, limit: int = MOST) -> Duplicates:
+        """List memories that say what an earlier one says; nothing is changed.
+
+        Args:
+            similarity: The lowest that counts, from 0.5 to 1.
+            limit: Pairs that are told of at most.
+
+        Raises:
+            MissingExtraError: If numpy is not installed.
+        """
+        with self._lifetime.use():
+            return duplicates(self._opened, least=similarity, most=limit)
 
     def list(self, **wanted: Unpack[ListArguments]) -> Listing:
         """Return a page of memories, the newest first; it can be gone through like a list.

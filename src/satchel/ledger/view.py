@@ -287,6 +287,14 @@ class View(ProvedRows):
         ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))
 
+    def generations(self) -> dict[Generation, int]:
+        """Return how many vectors each generation of the bank has."""
+        return self._reader.vectors.generations(self._bank)
+
+    def vectors(self, generation: Generation, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
+        """Return the vectors of records by id; nothing proves them."""
+        return self._reader.vectors.get(self._bank, generation, ids)
+
     def proofs(self, ids: Sequence[str]) -> dict[str, LeafProof]:
         """Return the proofs that records were logged, by id, also of those that nobody sees.
 

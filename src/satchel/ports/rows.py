@@ -339,6 +339,12 @@ _WORDS = {
 _words_of = {str(component): attrgetter(*names) for component, names in _WORDS.items()}
 
 
+def texts_of(entry: Entry) -> str:
+    """Return what an entry says in words, without its labels and entities; may be empty."""
+    *texts, _tags, _entities = _words_of[str(entry.__struct_config__.tag)](entry)
+    return "\n".join(part for part in texts if part)
+
+
 def _words(entry: Entry, tag: str) -> str | None:
     *texts, tags, entities = _words_of[tag](entry)
     if tags or entities:

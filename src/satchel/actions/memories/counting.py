@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.actions.inferring.embedding import Lacking, VectorStats
 from satchel.actions.memories.listing import Progress
 from satchel.actions.memories.values import CURRENT, notes_of, state_of
 from satchel.actions.opened import OpenBank
@@ -59,6 +60,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes: int | None
     """Of the store's files, with all its banks; None where it is no file here."""
 
+    vectors: VectorStats | None = None
+    """Those that it uses; None while it has none."""
+
     notes: list[str] = []
     """What this machine saw of the bank and was given up; whether it is a stranger's."""
 
@@ -75,6 +79,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         types, users, providers = Counter[str](), Counter[str](), Counter[str]()
         tags, states, notes = Counter[str](), Counter[str](), notes_of(view)
         held, size, oldest, newest = 0, 0, None, None
+        lacking = Lacking(view)
         wanted = Filter(types=frozenset(Component), retired=True, held=True)
         for logged in view.scan(wanted):
             row, entry = logged.row, logged.model
@@ -87,6 +92,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
             if state != CURRENT or row.hold or not isinstance(entry, Entry):
                 continue
             types[row.type] += 1
+            lacking.take(row.id)
             if row.user is not None:
                 users[row.user] += 1
             if entry.origin is not None and entry.origin.provider is not None:
@@ -95,6 +101,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
             if row.moment is not None:
                 oldest = row.moment if oldest is None else min(oldest, row.moment)
                 newest = row.moment if newest is None else max(newest, row.moment)
+        vectors = lacking.stats
     return Stats(
         id=bank.id,
         name=bank.name,
@@ -112,6 +119,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         newest=newest,
         bytes=size,
         store_bytes=_store_bytes(local_path(bank.settings.store)),
+        vectors=vectors,
         notes=notes,
     )
 

@@ -3,19 +3,20 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
+from satchel.actions.inferring.entities import Extraction
 from satchel.actions.moving.connecting import Listed
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
-from satchel.memory.records import Source
+from satchel.memory.records import Model, Source
 from satchel.memory.times import now
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
@@ -95,6 +96,9 @@ class Arriving:
         self.screening = Screening(scrub=scrub)
         """What was found out about secrets in it."""
 
+        self.extraction: Extraction | None = None
+        """What gives its memories their entities; None to leave them as they are."""
+
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
@@ -131,17 +135,33 @@ class Arriving:
         self.screening = Screening(scrub=self._scrub)
         limits = self._settings.options.limits
         self.reading = Reading(limits=limits, skip_bad=self.skip_bad)  # nothing is counted twice
+        if self.extraction is not None:
+            self.extraction = Extraction()
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.file, self.reading.limits) as found:
                 for record in found:
                     self.screening(record.model)
                     yield unplaced_row(record.model, record.id, record.body)
         else:
-            adapter, through = self._adapter, self.screening.many
-            pairs = drawn(adapter, self._place, self.reading, nonces=nonces, through=through)
+            adapter, place = self._adapter, self._place
+            pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
             for record, draft in pairs:
                 self._note_ending(record)
                 yield unplaced_row(draft, record.id, record.body)
+
+    def extract_entities(self) -> None:
+        """Have the entities of its memories found anew.
+
+        Raises:
+            UsageError: If it is sealed.
+        """
+        if self.is_sealed:
+            raise UsageError(
+                "what was sealed cannot be changed on its way in",
+                file=self.name,
+                hint="Import it as it is, without --re-extract-entities.",
+            )
+        self.extraction = Extraction()
 
     @property
     def kept_at(self) -> str | None:
@@ -152,6 +172,10 @@ class Arriving:
         path = str(self._place.path.absolute())
         is_text = path == path.encode("utf-8", "replace").decode()
         return path if self.name == str(self._place.path) and is_text else None
+
+    def _through(self, drafts: Sequence[Model]) -> Sequence[Model]:
+        found = self.screening.many(drafts)
+        return found if self.extraction is None else [self.extraction(one) for one in found]
 
     def _note_ending(self, record: Sealed) -> None:
         ended = None if self._listed is None else self._listed.endings.popleft()
@@ -173,8 +197,10 @@ class Arriving:
 
     def source(self, at: str) -> Source:
         """Return the record of its import."""
+        extraction = self.extraction
         return Source(
             at=at,
+            metadata={} if extraction is None else {"entities": extraction.model},
             provider=self.format,
             format=self.format,
             digest=self.digest,

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from satchel.actions.inferring.duplicates import NearDuplicates, NearPair
+from satchel.actions.inferring.embedding import Embedded
 from satchel.jobs.steps import OnStep
 from satchel.ports.report import Loss, Refused
 from satchel.seal.artifact.body import Progress
@@ -50,6 +52,15 @@ class ImportOptions:
     receipt: Path | None = None
     """Where a copy of the receipts goes, one a line; it must not be there yet."""
 
+    re_embed: bool = False
+    """Make the vectors of what came, and whatever else has none."""
+
+    re_extract_entities: bool = False
+    """Find the entities of memories anew, in the place of those that the source gives."""
+
+    near_duplicates: NearDuplicates | None = None
+    """What to do with them; None lists them on a dry run where that costs little."""
+
     unsafe_accept: frozenset[Outcome] = field(default_factory=frozenset)
     """Verdicts on a sealed input that are put up with."""
 
@@ -77,6 +88,9 @@ class ImportOptions:
             "mirror": self.mirror,
             "scrub_secrets": self.scrub_secrets,
             "skip_bad": self.skip_bad,
+            "re_embed": self.re_embed,
+            "re_extract_entities": self.re_extract_entities,
+            "near_duplicates": None if self.near_duplicates is None else str(self.near_duplicates),
             "map": list(self.maps),
             "accept_loss": list(self.accept_loss),
             "unsafe_accept": sorted(self.unsafe_accept),
@@ -105,6 +119,9 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
     resumed: int = 0
     """Records that an earlier attempt had logged already."""
 
+    embedded: Embedded | None = None
+    """What became of its vectors, where that was asked for."""
+
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an import did, or would do."""
@@ -124,6 +141,12 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     secrets_kept: int = 0
     """How many of them went in as they are."""
+
+    near_found: int = 0
+    """Memories that say what another one says already."""
+
+    near: list[NearPair] = []
+    """The first thousand of them, each with the one that it is most like."""
 
     source_outcome: str | None = None
     """The verdict on a sealed input."""

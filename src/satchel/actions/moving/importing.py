@@ -1,8 +1,8 @@
 """Importing a file into one bank, or into one for each owner in it."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -12,6 +12,9 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
+from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.moving.alone import import_lock
 from satchel.actions.moving.arriving import Arriving, arrived
 from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
@@ -19,8 +22,7 @@ from satchel.actions.moving.imported import BankImported, Imported, ImportOption
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
-from satchel.actions.wiring import has_store, local_path, opened_store
-from satchel.disk.locks import ProcessLock
+from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
@@ -28,6 +30,7 @@ from satchel.jobs.job import job_id
 from satchel.jobs.journal import Journal, journals, new_journal
 from satchel.jobs.steps import Step
 from satchel.ledger.folding import CLOSED
+from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
@@ -35,6 +38,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.transfer.incoming.batch import Batch, logged_part, take_back
 from satchel.transfer.incoming.plan import Plan, Planned, Rules
 from satchel.transfer.incoming.tenants import Tenants, maps_from
+from satchel.transfer.near.finding import names_of
 from satchel.transfer.receipts.account import Account, unaccepted
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.signed import receipt_of
@@ -90,12 +94,16 @@ def import_file(
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
         configured = None if asked.maps else settings.options.store.bank
+        if asked.re_extract_entities:
+            arriving.extract_entities()
         work = _Work(settings, store, arriving, bank or configured or None, asked)
         stack.callback(work.strands.close)
         work.plan()
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log(owner)
+            if asked.re_embed:
+                work.embed()
     accounts, receipts = work.accounted()
     ids, notes = keep(settings, receipts, asked.receipt)
     return Imported(
@@ -105,8 +113,10 @@ def import_file(
         input_bytes=arriving.size,
         banks=list(work.banks.values()),
         losses=list(arriving.report.losses.values()),
-        notes=[*arriving.report.notes, *notes],
+        notes=[*arriving.report.notes, *work.notes, *notes],
         refused=arriving.report.refused,
+        near_found=work.near.found,
+        near=work.near.pairs,
         secrets=arriving.screening.found,
         secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
@@ -179,9 +189,11 @@ class _Work:
         )
         self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
+        self.near = Arrivals(settings, asked.near_duplicates, dry_run=asked.dry_run)
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        self._words = " ".join(map(str, (*words, asked.scrub_secrets, *asked.maps)))
-        self._words += " skip bad" if asked.skip_bad else ""
+        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
+        changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
+        self._words = " ".join(map(str, (*words, asked.scrub_secrets, *asked.maps, *changed)))
         self._journal = self._new_journal()
         self._begun: dict[str, Journal] = {}
         self._accounts: dict[str, tuple[Account, Sealed]] = {}
@@ -217,19 +229,46 @@ class _Work:
     def _read(self) -> None:
         for one in (self.plans, self.banks, self._read_here):
             one.clear()
-        self.tenants.begin()
+        twins = self.near.find(self._parts, self._there)
+        if self.near.mode in TAKEN_UP:
+            merge = self.near.mode is NearDuplicates.MERGE
+            self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
-        rows = self.arriving.rows(seeded_nonces(self._journal.seed))
         with ExitStack() as views, self.census.timed():
-            while some := list(islice(rows, _TOGETHER)):
-                self.census.add((row.type, row.body or b"") for row in some)
-                for name, part in self.tenants.routed(some, self.arriving.name).items():
+            for part in self._parts():
+                for name, rows in part.items():
+                    self.census.add((row.type, row.body or b"") for row in rows)
                     plan = self._plan_of(name, views)
-                    self._read_here[name].update(row.type for row in part)
-                    plan.take(part, self.arriving.endings)
-                self.arriving.endings.clear()
+                    self._read_here[name].update(row.type for row in rows)
+                    plan.take(rows, self.arriving.endings)
             for plan in self.plans.values():
                 plan.finish()
+
+    def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
+        """Yield what arrives, some at a time, by the name of the bank that it goes into."""
+        self.tenants.begin()
+        self.arriving.endings.clear()
+        arriving = self.arriving.rows(seeded_nonces(self._journal.seed))
+        while some := list(islice(arriving, _TOGETHER)):
+            yield self.tenants.routed(some, self.arriving.name)
+            self.arriving.endings.clear()
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for whoever reads."""
+        found = self.arriving.extraction
+        told = (
+            []
+            if found is None
+            else [f"{found.model} found {found.entities:,} entities in {found.memories:,} memories"]
+        )
+        return [*told, *self.near.notes]
+
+    def embed(self) -> None:
+        """Make the vectors of what came."""
+        for name, bank in self._open.items():
+            if name in self.banks:
+                self.banks[name].embedded = embed_bank(bank)
 
     def _goes_on(self) -> bool:
         """Tell whether what an earlier attempt logged is the beginning of what is planned."""
@@ -377,21 +416,3 @@ class _Work:
             self.banks[name].bank, self.banks[name].made = made, True
             self._open[name] = open_bank_in(self._settings, self._store, made, writes=True)
         return self._open[name]
-
-
-@contextmanager
-def import_lock(settings: Settings) -> Iterator[None]:
-    """Keep other imports out of the store, so that two do not go on with the same one.
-
-    Raises:
-        LockedError: If another one is running.
-    """
-    path = local_path(settings.store)
-    if path is None:
-        yield
-        return
-    lock = ProcessLock(
-        path.with_name(f"{path.name}.import.lock"), purpose="import", own_folder=False
-    )
-    with lock.exclusive():
-        yield

@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.moving.alone import import_lock
 from satchel.actions.moving.imported import Imported, ImportOptions, Owners
-from satchel.actions.moving.importing import import_file, import_lock
+from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank, open_bank_in
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import LockedError, UnknownJobError, UsageError
@@ -85,6 +87,9 @@ def resume_job(
         mirror=bool(said.get("mirror")),
         scrub_secrets=bool(said.get("scrub_secrets")),
         skip_bad=bool(said.get("skip_bad")),
+        re_embed=bool(said.get("re_embed")),
+        re_extract_entities=bool(said.get("re_extract_entities")),
+        near_duplicates=_near(said.get("near_duplicates")),
         maps=tuple(said.get("map", ())),
         accept_loss=tuple(said.get("accept_loss", ())),
         unsafe_accept=frozenset(map(Outcome, said.get("unsafe_accept", ()))),
@@ -94,6 +99,10 @@ def resume_job(
         on_logging=on_logging,
     )
     return import_file(settings, Path(job.input), said.get("bank"), owner, options)
+
+
+def _near(said: str | None) -> NearDuplicates | None:
+    return None if said is None else NearDuplicates(said)
 
 
 def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> Cancelled:

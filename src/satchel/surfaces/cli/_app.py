@@ -16,6 +16,7 @@ MODULES = {
     "recalling": ("recall",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.changing": ("update", "correct", "forget", "restore"),
+    "memories.embedding": ("embed", "duplicates"),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.imported import BankImported, Imported, ImportOptions
 from satchel.actions.moving.importing import import_file
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
@@ -13,6 +14,7 @@ from satchel.surfaces.cli._console import (
     bytes_in,
     count,
     facts,
+    gist,
     is_long,
     line,
     message,
@@ -40,6 +42,8 @@ from satchel.surfaces.cli._options import (
 )
 from satchel.transfer.incoming.plan import OnConflict
 
+_PAIRS = 20
+
 _WORDS = {
     "added": "new",
     "known": "known already, left as they are",
@@ -48,6 +52,8 @@ _WORDS = {
     "overwritten": "took the place of others",
     "renamed": "kept beside others, renamed",
     "restored": "current again",
+    "near": "said already in other words, left out",
+    "merged": "took the place of others that say the same",
     "vanished": "no longer at the source, deleted",
     "past": "older versions and deleted ones, for the history",
     "others": "edges, nodes, sessions and sources",
@@ -94,6 +100,22 @@ def import_command(
     ] = None,
     scrub: Scrub = False,
     skip_bad: SkipBad = False,
+    near: Annotated[
+        NearDuplicates | None,
+        typer.Option(
+            "--near-duplicates",
+            help="What to do with memories that say what another one says in other words.",
+        ),
+    ] = None,
+    re_embed: Annotated[
+        bool, typer.Option("--re-embed", help="Make vectors afterwards, as satchel embed does.")
+    ] = False,
+    re_extract: Annotated[
+        bool,
+        typer.Option(
+            "--re-extract-entities", help="Find entities anew, in place of those in the file."
+        ),
+    ] = False,
     dry_run: DryRun = False,
     accept_loss: AcceptLoss = None,
     receipt: ReceiptFile = None,
@@ -133,6 +155,9 @@ def import_command(
                 scrub_secrets=scrub,
                 skip_bad=skip_bad,
                 maps=tuple(maps or ()),
+                near_duplicates=near,
+                re_embed=re_embed,
+                re_extract_entities=re_extract,
                 dry_run=dry_run,
                 accept_loss=tuple(accept_loss or ()),
                 receipt=receipt,
@@ -163,6 +188,7 @@ def _show(found: Imported) -> None:
     for loss in found.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
     tell_refused(found.refused)
+    _show_near(found)
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
@@ -170,6 +196,15 @@ def _show(found: Imported) -> None:
         show_plan(found.plan)
     elif not found.changed:
         line("nothing changed")
+
+
+def _show_near(found: Imported) -> None:
+    if found.near_found:
+        message(f"said in other words already: {found.near_found:,}")
+    for pair in found.near[:_PAIRS]:
+        message(f"  {pair.similarity:.3f}  ", gist(pair.text), "  like  ", gist(pair.like_text))
+    if len(found.near) > _PAIRS:
+        message("  and more: --json has them")
 
 
 def _show_bank(one: BankImported) -> None:
@@ -183,6 +218,9 @@ def _show_bank(one: BankImported) -> None:
         rows.append(("", f"{number:,} {name} records stay with the log they come from"))
     if one.resumed:
         rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
+    if one.embedded is not None:
+        told = one.embedded
+        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} there ({told.model})"))
     if one.source is not None:
         rows.append(("undo", f"satchel undo {one.source[:23]}"))
     facts(rows)

@@ -1,7 +1,7 @@
 """Deciding what becomes of each record that arrives, against what the bank has."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -61,6 +61,12 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     restored: int = 0
     """Memories that had been retired here and are current again."""
 
+    near: int = 0
+    """Memories that say what another one says, left out."""
+
+    merged: int = 0
+    """Memories that took the place of one that says the same."""
+
     vanished: int = 0
     """Memories that the source has no longer, deleted here too."""
 
@@ -97,6 +103,12 @@ class Rules:
     keeps_ids: bool = False
     """Whether the records come with their ids, so that they may be here already."""
 
+    twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ids of what arrives and says the same as something else, with the ids of that."""
+
+    merge: bool = False
+    """Whether it takes the place of that; otherwise it is left out."""
+
     going_on: str = ""
     """Id of the source record of the import that is gone on with."""
 
@@ -128,6 +140,9 @@ class Plan:
 
         self._view = view
         self._keeps_ids = rules.keeps_ids
+        self._rules = rules
+        self._gone = set[str]()
+        """What is not there, for all that something arrives that is like it."""
         self._mode = rules.mode
         self._mirror = rules.mirror
         self._nonces = nonces
@@ -251,8 +266,7 @@ class Plan:
             return
         current = self.current(slot)
         if current is None:
-            self._older.bring(slot, None, then=row.id)
-            self._add(row)
+            self._add_unlike(row, slot, key)
         elif key_of(current.id, current.body) == key:
             self.done.known += 1
             self._older.leave(slot, known=True)
@@ -297,6 +311,22 @@ class Plan:
     def _add(self, row: Row) -> None:
         self.done.added += 1
         self.stage.add(row)
+
+    def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
+        """Add a record, unless it says the same as one that stays; it can come another time."""
+        twins = [name for name in self._rules.twins.get(row.id, ()) if name not in self._gone]
+        if twins and not self._rules.merge:
+            self.done.near += 1
+            self.seen.discard(key)
+            self._gone.add(row.id)
+            self._older.leave(slot)
+            return
+        self._older.bring(slot, None, then=row.id)
+        if twins:
+            self.done.merged += 1
+            self._gone.add(twins[0])
+            self.say(twins[0], "superseded", row.id)
+        self._add(row)
 
     def current(self, slot: bytes | None) -> Sealed | None:
         """Return the record of the bank that a slot has now."""

@@ -87,7 +87,7 @@ class Tenants:
             return mapped
         return name if sort in ("user", "agent") and name.strip() else None
 
-    def routed(self, rows: Sequence[Row], file: str) -> dict[str, list[Row]]:
+    def routed(self, rows: Sequence[Row], file: str) -> dict[str, Sequence[Row]]:
         """Return records by the name of the bank that they go into.
 
         Raises:
@@ -106,7 +106,7 @@ class Tenants:
             self.owners[owner] += 1
             self._number += 1
             found.setdefault(bank, []).append(row)
-        return found
+        return dict(found)
 
     def require_said(self, file: str) -> None:
         """Refuse what nobody said: owners that are not there, and several owners in one bank.

@@ -253,6 +253,9 @@ def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
         yield "held back", found.held
     if found.oldest is not None and found.newest is not None:
         yield "dates", f"{found.oldest[:10]} to {found.newest[:10]}"
+    if found.vectors is not None:
+        made = found.vectors
+        yield "vectors", f"{made.model}: {made.count:,}, {made.missing:,} missing"
     yield "log", f"{count(found.records, 'record')}: {_most(found.logged)}"
     yield "imports", found.imports
     stored = "" if found.store_bytes is None else f", the store's files {size(found.store_bytes)}"

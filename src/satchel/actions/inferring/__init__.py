@@ -1,0 +1,1 @@
+"""What models are for: vectors of a bank's memories, near-duplicates, entities."""

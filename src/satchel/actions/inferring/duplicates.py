@@ -1,0 +1,223 @@
+"""Near-duplicates: in a bank, and between a bank and what is going to be imported into it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.inferring.models import STATIC, embedder_of
+from satchel.actions.opened import OpenBank
+from satchel.errors import MissingExtraError, UsageError
+from satchel.memory.entries import Entry
+from satchel.memory.records import Model
+from satchel.ports.rows import Row, texts_of
+from satchel.recall.generations import CURRENT
+from satchel.seal.records import Sealed
+from satchel.transfer.near.finding import LEAST, Progress, Texts, Twin
+
+MOST = 1_000
+"""Pairs that are told of, when nothing else is said; all are counted."""
+
+_AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
+"""Texts, and characters of them, that are compared unasked: some seconds at most."""
+
+_LOWEST = 0.5
+
+
+class NearDuplicates(StrEnum):
+    """What an import does with a memory that says what another one says already."""
+
+    OFF = "off"
+    LIST = "list"
+    SKIP = "skip"
+    MERGE = "merge"
+
+
+TAKEN_UP = (NearDuplicates.SKIP, NearDuplicates.MERGE)
+"""What changes the plan."""
+
+
+class NearPair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two memories that say the same."""
+
+    id: str
+    text: str
+    like: str
+    """Id of the earlier one, or of the one that is in the bank."""
+
+    like_text: str
+    similarity: float
+
+
+class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
+    """The near-duplicates of a bank."""
+
+    bank: str
+    name: str | None
+    memories: int
+    model: str
+    compared: int
+    """Pairs of vectors."""
+
+    found: int
+    """Memories that say what an earlier one says."""
+
+    pairs: list[NearPair]
+    """Each such memory with the earlier one that it is most like."""
+
+
+def duplicates(
+    bank: OpenBank, *, least: float = LEAST, most: int = MOST, progress: Progress | None = None
+) -> Duplicates:
+    """List the memories of a bank that say what an earlier one says.
+
+    Args:
+        bank: The bank.
+        least: The lowest similarity, from 0.5 to 1.
+        most: Pairs that are told of at most.
+        progress: Told how many pairs were compared, and of how many.
+
+    Raises:
+        UsageError: If a number is out of range.
+        MissingExtraError: If numpy is not installed.
+    """
+    if not _LOWEST <= least <= 1:
+        raise UsageError(f"a similarity is from {_LOWEST} to 1", field="similarity")
+    if most < 0:
+        raise UsageError("this must not be below 0", field="limit")
+    embedder = embedder_of(bank.settings, STATIC)
+    with Texts(embedder) as texts:
+        memories = _add_all(texts, bank)
+        twins, compared = texts.twins(least, progress), texts.pairs
+    told = [(name, found[0]) for name, found in list(twins.items())[:most]]
+    with bank.ledger.reading() as view:
+        models = dict[str, Model]()
+        ids = list(dict.fromkeys(each for name, twin in told for each in (name, twin.name)))
+        for start in range(0, len(ids), _TOGETHER):
+            there = view.get(ids[start : start + _TOGETHER])
+            models |= {name: logged.model for name, logged in there.items()}
+    pairs = [
+        _pair(name, _words(models[name]), twin, _words(models[twin.name]))
+        for name, twin in told
+        if name in models and twin.name in models  # erased meanwhile
+    ]
+    return Duplicates(
+        bank=bank.id,
+        name=bank.name,
+        memories=memories,
+        model=embedder.model,
+        compared=compared,
+        found=len(twins),
+        pairs=pairs,
+    )
+
+
+_TOGETHER = 256
+
+Parts = Callable[[], Iterator[dict[str, Sequence[Row]]]]
+"""Gives what arrives from its start, some at a time, by the name of the bank it goes into."""
+
+Opened = Callable[[str], OpenBank | None]
+"""Opens a bank that is there."""
+
+
+class Arrivals:
+    """The near-duplicates among what arrives.
+
+    Args:
+        settings: Of this machine.
+        asked: What is to be done with them; None to list them where that costs little.
+        dry_run: Whether nothing is going to be imported.
+    """
+
+    def __init__(self, settings: Settings, asked: NearDuplicates | None, *, dry_run: bool) -> None:
+        self._settings = settings
+        self._unasked = asked is None
+        self.mode = asked or (NearDuplicates.LIST if dry_run else NearDuplicates.OFF)
+        self.pairs: list[NearPair] = []
+        """Those that are told of."""
+
+        self.found = 0
+        self.notes: list[str] = []
+
+    def find(self, parts: Parts, opened: Opened) -> dict[str, list[Twin]]:
+        """Return what arrives and says what something else says, by id.
+
+        Raises:
+            MissingExtraError: If it was asked for, and numpy is not installed.
+        """
+        self.pairs, self.found, self.notes = [], 0, []
+        if self.mode is NearDuplicates.OFF:
+            return {}
+        try:
+            embedder = embedder_of(self._settings, STATIC)
+        except MissingExtraError:
+            if not self._unasked:
+                raise
+            return {}
+        with Texts(embedder) as texts:
+            if not self._filled(texts, parts, opened):
+                self.notes.append(
+                    "this is much: near-duplicates were not looked for; --near-duplicates list does"
+                )
+                return {}
+            twins = texts.twins()
+            self.found = len(twins)
+            for name, found in list(twins.items())[:MOST]:
+                self.pairs.append(
+                    _pair(name, texts.text(name), found[0], texts.text(found[0].name))
+                )
+        return twins
+
+    def _filled(self, texts: Texts, parts: Parts, opened: Opened) -> bool:
+        """Add what the banks have, then what arrives; False where that is too much unasked."""
+        names = dict.fromkeys(name for part in parts() for name in part)
+        too_many = _is_much if self._unasked else _is_never
+        for name in names:
+            bank = opened(name)
+            if bank is not None:
+                _add_all(texts, bank, name, too_many)
+            if too_many(texts):
+                return False
+        texts.begin()
+        for part in parts():
+            for name, rows in part.items():
+                for row in rows:
+                    record = Sealed(row.id, row.type, row.body or b"")
+                    texts.add(row.id, _words(record.model), name)
+            if too_many(texts):
+                return False
+        return True
+
+
+def _is_much(texts: Texts) -> bool:
+    return texts.count > _AT_ONCE or texts.characters > _AT_ONCE_LONG
+
+
+def _is_never(_texts: Texts) -> bool:
+    return False
+
+
+def _add_all(
+    texts: Texts,
+    bank: OpenBank,
+    group: str = "",
+    too_many: Callable[[Texts], bool] = _is_never,
+) -> int:
+    """Add the current memories of a bank, and return how many there are."""
+    count = 0
+    with bank.ledger.reading() as view:
+        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were
+            texts.add(logged.record.id, _words(logged.model), group)
+            if too_many(texts):
+                break
+    return count
+
+
+def _pair(name: str, text: str, twin: Twin, like: str) -> NearPair:
+    return NearPair(id=name, text=text, like=twin.name, like_text=like, similarity=twin.similarity)
+
+
+def _words(model: Model) -> str:
+    return texts_of(model) if isinstance(model, Entry) else ""

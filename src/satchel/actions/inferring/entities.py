@@ -1,0 +1,36 @@
+"""Finding entities in what arrives."""
+
+import msgspec
+
+from satchel.actions.inferring.models import extractor
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Entity
+from satchel.memory.records import Model
+from satchel.ports.rows import texts_of
+
+
+class Extraction:
+    """Gives memories the entities that are found in their words, in the place of those they had."""
+
+    def __init__(self) -> None:
+        self._extractor = extractor()
+        self.model = self._extractor.model
+        """What finds them."""
+
+        self.memories = 0
+        """How many memories have some."""
+
+        self.entities = 0
+
+    def __call__(self, draft: Model) -> Model:
+        """Return a memory with its entities; what is no memory as it is."""
+        if not isinstance(draft, Entry):
+            return draft
+        [mentions] = self._extractor.extract([texts_of(draft)])
+        found = dict[str, Entity]()
+        for one in mentions:
+            found.setdefault(one.name.casefold(), Entity(name=one.name, entity_type=one.type))
+        entities = tuple(found.values())
+        self.memories += bool(entities)
+        self.entities += len(entities)
+        return msgspec.structs.replace(draft, entities=entities)

@@ -1,0 +1,85 @@
+"""Which models the actions work with; the one place that names their modules."""
+
+import os
+from collections.abc import Callable
+
+from satchel.actions.config import InferenceSettings, Settings
+from satchel.errors import ConfigError, UsageError
+from satchel.ports.inference.embedder import Embedder
+from satchel.ports.inference.extractor import Extractor
+
+STATIC, WEIGHTED, SERVER = "static", "static-idf", "openai"
+
+
+def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
+    """Return what makes vectors.
+
+    Args:
+        settings: Says which one is meant when none is named, and how a server is reached.
+        name: ``static``, ``static-idf`` or ``openai``.
+
+    Raises:
+        UsageError: If there is none of that name.
+        ConfigError: If it is a server, and not configured.
+        MissingExtraError: If what it needs is not installed.
+    """
+    found = name or settings.options.inference.embedder
+    if found not in _EMBEDDERS:
+        problem = f"there is no embedder {found!r}"
+        hint = f"Known: {', '.join(_EMBEDDERS)}."
+        if name is None:
+            raise ConfigError(problem, field="inference.embedder", hint=hint)
+        raise UsageError(problem, hint=hint)
+    return _EMBEDDERS[found](settings.options.inference)
+
+
+def extractor() -> Extractor:
+    """Return what finds entities."""
+    from satchel.inference.entities.rules import RuleExtractor
+
+    return RuleExtractor()
+
+
+def _static(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.static_table.table import StaticTable
+
+    return StaticTable()
+
+
+def _weighted(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.static_table.table import WeightedTable
+
+    return WeightedTable()
+
+
+def _server(settings: InferenceSettings) -> Embedder:
+    from satchel.inference.openai import OpenAIEmbedder
+
+    for name in ("base_url", "model", "dimensions"):
+        if not getattr(settings, name):
+            raise ConfigError("the server is not configured", field=f"inference.{name}")
+    if settings.dimensions < 0 or settings.timeout <= 0:
+        raise ConfigError("this must be more than 0", field="inference.dimensions, timeout")
+    key = ""
+    if settings.key_variable:
+        key = os.environ.get(settings.key_variable, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the environment variable {settings.key_variable} is not set",
+                field="inference.key_variable",
+            )
+    return OpenAIEmbedder(
+        settings.base_url,
+        settings.model,
+        settings.dimensions,
+        key=key,
+        shorten=settings.shorten,
+        timeout=settings.timeout,
+    )
+
+
+_EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
+    WEIGHTED: _weighted,
+    STATIC: _static,
+    SERVER: _server,
+}

@@ -1,0 +1,1 @@
+"""The extractor that is carried along: rules, and short lists of names."""

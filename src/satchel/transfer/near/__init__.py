@@ -1,0 +1,1 @@
+"""Near-duplicates: memories that say the same in other words."""

@@ -1,0 +1,194 @@
+"""Vectors of a bank: made once, gone on with, and never of two generations."""
+
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring, opened, rows, texts, write
+
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.memories.changing import forget
+from satchel.actions.memories.counting import stats
+from satchel.errors import InferenceError
+from satchel.ledger.view import View
+from satchel.recall import generations
+from satchel.recall.generations import fill, in_use, under_way
+
+
+class Model:
+    """A model whose vectors say how long a text is, and how often it was asked."""
+
+    dimensions = 2
+
+    def __init__(self, revision: str = "1", model: str = "lengths", most: int = 10**6) -> None:
+        self.revision, self.model, self.left = revision, model, most
+
+    def embed(self, given: Sequence[str]) -> list[bytes]:
+        """Return vectors, until it may no more."""
+        self.left -= len(given)
+        if self.left < 0:
+            raise InferenceError("the server gave status 503")
+        return [struct.pack("<2f", float(len(text)), 1.0) for text in given]
+
+
+@pytest.fixture(autouse=True)
+def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at eight memories at a time."""
+    monkeypatch.setattr(generations, "_TOGETHER", 8)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Any]:
+    """Give a bank of 30 memories."""
+    bring(write(tmp_path / "a.json", rows(*((str(n), f"tea {n} " * (n + 1)) for n in range(30)))))
+    with opened() as there:
+        yield there
+
+
+def kept(view: View) -> dict[Any, dict[str, tuple[float, ...]]]:
+    """Return all vectors of a bank by generation."""
+    ids = [one.record.id for one in view.scan(generations.CURRENT)]
+    return {one: view.vectors(one, ids) for one in view.generations()}
+
+
+def test_each_current_memory_gets_a_vector_once(bank: Any) -> None:
+    """The second time there is nothing to do."""
+    first, second = (fill(bank.store, bank.ledger, Model()) for _ in range(2))
+
+    assert (first.new, first.kept) == (30, 0)
+    assert (second.new, second.kept, second.made) == (0, 30, first.made)
+    with bank.ledger.reading() as view:
+        assert in_use(view) == first.made
+        assert under_way(view) is None
+        assert [len(found) for found in kept(view).values()] == [30]
+
+
+def test_one_that_breaks_off_is_not_used_and_is_gone_on_with(bank: Any) -> None:
+    """What was paid for is not made again."""
+    with pytest.raises(InferenceError):
+        fill(bank.store, bank.ledger, Model(most=20))
+    with bank.ledger.reading() as view:
+        assert in_use(view) is None
+        assert under_way(view) is not None
+    done = fill(bank.store, bank.ledger, Model(most=14))
+
+    assert (done.new, done.kept) == (14, 16)
+
+
+def test_rebuilding_leaves_the_old_ones_until_the_new_ones_are_complete(bank: Any) -> None:
+    """Whoever asks meanwhile is answered from one generation."""
+    first = fill(bank.store, bank.ledger, Model())
+    with pytest.raises(InferenceError):
+        fill(bank.store, bank.ledger, Model(most=20), rebuild=True)
+    with bank.ledger.reading() as view:
+        assert in_use(view) == first.made
+        assert len(kept(view)[first.made.generation]) == 30
+    done = fill(bank.store, bank.ledger, Model(), rebuild=True)
+
+    assert (done.made.number, done.dropped) == (1, 30)
+    with bank.ledger.reading() as view:
+        assert {one.number for one in view.generations()} == {1}
+
+
+@pytest.mark.parametrize(
+    "other", [Model("2"), Model(model="other")], ids=["another make", "another model"]
+)
+def test_another_model_begins_a_generation_of_its_own(bank: Any, other: Model) -> None:
+    """Vectors of two models are never side by side, not even when one was given up."""
+    with pytest.raises(InferenceError):
+        fill(bank.store, bank.ledger, Model(most=20))
+    done = fill(bank.store, bank.ledger, other)
+
+    assert done.new == 30
+    with bank.ledger.reading() as view:
+        assert list(view.generations().values()) == [30]
+
+
+def test_what_was_forgotten_gets_none_and_what_came_does(bank: Any, tmp_path: Path) -> None:
+    """Only current memories have to have one; stats say how many have not."""
+    fill(bank.store, bank.ledger, Model())
+    with bank.ledger.reading() as view:
+        gone = next(iter(view.scan(generations.CURRENT))).record.id
+    forget(bank, [gone])
+    bring(write(tmp_path / "b.json", rows(("new", "something new"), ("too", "and this"))))
+
+    found = stats(bank).vectors
+    assert found is not None
+    assert (found.model, found.count, found.missing) == ("lengths", 30, 2)
+    assert fill(bank.store, bank.ledger, Model()).new == 2
+    found = stats(bank).vectors
+    assert found is not None
+    assert found.missing == 0
+
+
+def test_a_bank_without_vectors_says_so(bank: Any) -> None:
+    """Nothing is there until somebody asked for it."""
+    assert stats(bank).vectors is None
+
+
+def test_damaged_notes_beside_the_log_are_made_anew(bank: Any) -> None:
+    """Nothing proves them, so nothing hangs on them."""
+    fill(bank.store, bank.ledger, Model())
+    with bank.store.writing() as writing:
+        writing.put_side(bank.id, {"vectors/used": b"{", "vectors/making": b"[]"})
+
+    assert fill(bank.store, bank.ledger, Model()).new in (0, 30)
+    with bank.ledger.reading() as view:
+        assert in_use(view) is not None
+
+
+def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_path: Path) -> None:
+    """Later vectors can be compared with the first; a note says when to make all of them again."""
+    first = embed_bank(bank, "static-idf")
+    many = rows(*((f"x{n}", f"coffee number {n}") for n in range(40)))
+    bring(write(tmp_path / "b.json", many))
+    with bank.ledger.reading() as view:
+        before = in_use(view)
+    second = embed_bank(bank)
+    with bank.ledger.reading() as view:
+        assert in_use(view) == before
+
+    assert (first.made, second.made, second.kept) == (30, 40, 30)
+    assert first.notes == []
+    assert "--rebuild" in second.notes[0]
+    assert embed_bank(bank, rebuild=True).notes == []
+
+
+_EMBED = """
+import os, signal, sys
+from satchel.actions.config import load_settings
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.opened import opened_bank
+from satchel.recall import generations
+generations._TOGETHER = 8
+left = [int(sys.argv[1])]
+put = generations._put
+def counting(*given):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return put(*given)
+generations._put = counting
+with opened_bank(load_settings(), "b", writes=True) as bank:
+    embed_bank(bank, "static-idf")
+"""
+
+
+def test_one_that_is_killed_comes_to_the_same(bank: Any) -> None:
+    """Killed at each of its parts, and gone on with: the same vectors, bit for bit."""
+    for parts in (0, 1, 3):
+        done = subprocess.run([sys.executable, "-c", _EMBED, str(parts)], check=False)
+        assert done.returncode == -signal.SIGKILL
+    embed_bank(bank, "static-idf")
+    with bank.ledger.reading() as view:
+        pieced = list(kept(view).values())
+    embed_bank(bank, "static-idf", rebuild=True)
+
+    with bank.ledger.reading() as view:
+        assert list(kept(view).values()) == pieced
+    assert len(pieced[0]) == 30 == len(texts())
