@@ -77,13 +77,13 @@ def import_as_asked(bank: OpenBank, source: Path, wanted: Options) -> Imported:
     """Import a file as ``Bank.import_`` is asked to."""
     options = dict(wanted)
     accepted = frozenset(Outcome(text) for text in options.pop("unsafe_accept", ()))
-    mode = options.pop("on_conflict", "skip")
-    if mode not in set(OnConflict):
+    mode = options.pop("on_conflict", None)
+    if mode is not None and mode not in set(OnConflict):
         hint = f"There are: {', '.join(OnConflict)}."
         raise UsageError(f"there is no way {mode!r}", field="on_conflict", hint=hint)
     asked = ImportOptions(
         source_format=options.pop("from_", None),
-        on_conflict=OnConflict(mode),
+        on_conflict=None if mode is None else OnConflict(mode),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),
         **options,

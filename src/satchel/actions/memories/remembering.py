@@ -85,6 +85,13 @@ def remember(
     raise AssertionError("unreachable")
 
 
+def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
+    """Return records as they were logged, for hooks that asked for them."""
+    with bank.ledger.reading() as view:
+        found = view.get(ids)
+        return [found[each].record.value for each in ids if each in found]
+
+
 def _keyed(members: Members, key: str | None) -> dict[str, Any]:
     if key is None:
         return dict(members)
@@ -104,6 +111,8 @@ def _remember(
 ) -> Remembered:
     limits = bank.settings.options.limits
     with bank.ledger.reading() as view:
+        if bank.settled(view).scrub_secrets and not screening.scrub:
+            screening = Screening(scrub=True)
         said = {"created_at": now(), **members}
         if parents:
             said["parent_ids"] = parents_of(view, parents)
@@ -120,6 +129,7 @@ def _remember(
     if there is not None:
         records.append(superseding(there.record.id, made.id, actor=actor))
     place = bank.ledger.append(records, given=given)[0]
+    bank.tell("on_remember", [made.id], {"memories": 1}, lambda: contents(bank, [made.id]))
     return Remembered(
         id=made.id,
         bank=bank.id,

@@ -182,9 +182,9 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
             field="scrub_secrets",
             hint="Export to another format, or leave those memories out.",
         )
-    screening = Screening(scrub=asked.scrub_secrets)
     with ArtifactBuilder() as builder:
         with bank.ledger.reading() as view:
+            screening = _screening(bank, view, asked, sealed=sealed)
             found = take_out(
                 view,
                 asked.selection,
@@ -249,12 +249,20 @@ def export(bank: OpenBank, output: Path, options: ExportOptions | None = None) -
         policy_of(bank.settings, VerifyOptions()),
         request_of(bank.settings, VerifyOptions(deep=deep)),
     )
+    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
         _reported(done, report),
         output_digest=digest,
         output_bytes=size,
         signed_by=asked.key.did if asked.key and sealed else None,
         read_back=verdict,
+    )
+
+
+def _screening(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool) -> Screening:
+    """Return what goes out through: secrets are replaced where it is asked for, or settled."""
+    return Screening(
+        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.moving.arriving import Arriving, spooled
+from satchel.actions.moving.settling import settings_for, tell_imported
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.wiring import has_store, local_path, opened_store
 from satchel.disk.locks import ProcessLock
@@ -50,7 +51,9 @@ class ImportOptions:
     source_format: str | None = None
     """Recognised when not given."""
 
-    on_conflict: OnConflict = OnConflict.SKIP
+    on_conflict: OnConflict | None = None
+    """As the bank's settings say when not given, or else ``SKIP``."""
+
     mirror: bool = False
     """Delete what the source has no longer; other versions overwrite then."""
 
@@ -145,11 +148,17 @@ def import_file(
         StoreError: If the store cannot be written; the import can be gone on with.
     """
     asked = options or ImportOptions()
+    wanted = bank or settings.options.store.bank or None
+    says = settings_for(settings, wanted)
+    if asked.on_conflict is None:
+        asked = replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
     with ExitStack() as stack:
         path = stack.enter_context(spooled(source))
         name = "standard input" if source is None else str(source)
         scrub, tell = asked.scrub_secrets, asked.on_reading
         arriving = Arriving(settings, path, name, asked.source_format, tell, scrub=scrub)
+        if says.scrub_secrets:
+            arriving.scrub_if_it_can_be()
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -157,13 +166,13 @@ def import_file(
             stack.enter_context(_alone(settings))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
-        wanted = bank or settings.options.store.bank or None
         work = _Work(settings, store, arriving, wanted, asked)
         stack.callback(work.strands.close)
         work.plan()
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log(owner)
+            tell_imported(settings, work.banks.values())
     return Imported(
         input=name,
         source_format=arriving.format,
@@ -201,12 +210,14 @@ class _Work:
         self._wanted = wanted
         self._asked = asked
         self._rules = Rules(
-            on_conflict=asked.on_conflict, mirror=asked.mirror, sealed=arriving.is_sealed
+            on_conflict=asked.on_conflict or OnConflict.SKIP,
+            mirror=asked.mirror,
+            sealed=arriving.is_sealed,
         )
         self._plans: dict[str, Plan] = {}
         self._open: dict[str, OpenBank] = {}
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        self._words = " ".join(map(str, (*words, asked.scrub_secrets)))
+        self._words = " ".join(map(str, (*words, arriving.scrubs)))
         self._journal = new_journal(self._words)
         self._begun: dict[str, Journal] = {}
 

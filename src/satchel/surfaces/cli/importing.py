@@ -64,8 +64,12 @@ def import_command(
         str | None, typer.Option("--from", help="Format of the file; recognised otherwise.")
     ] = None,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="What to do with another version of what the bank has.")
-    ] = OnConflict.SKIP,
+        OnConflict | None,
+        typer.Option(
+            help="What to do with another version of what the bank has; skip, if its settings do"
+            " not say otherwise."
+        ),
+    ] = None,
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
