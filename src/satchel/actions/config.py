@@ -14,6 +14,7 @@ from satchel.actions.configured.files import (
     read_file,
     require_known,
 )
+from satchel.actions.configured.hooks import NO_HOOKS, Hooks
 from satchel.actions.configured.provider import Provider, engine_of
 from satchel.actions.configured.sections import Declared
 from satchel.actions.configured.values import (
@@ -25,7 +26,6 @@ from satchel.actions.configured.values import (
     shown,
     with_provider,
 )
-from satchel.actions.configured.hooks import NO_HOOKS, Hooks
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.limits import Limits
 

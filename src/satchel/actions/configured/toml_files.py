@@ -60,7 +60,8 @@ def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) ->
         inner = (*path, name)
         heading = ".".join(map(_name, inner))
         if _is_table(held):
-            lines += ["", f"[{heading}]"]
+            if not held or any(not (_is_table(one) or _are_tables(one)) for one in held.values()):
+                lines += ["", f"[{heading}]"]
             _write(held, inner, lines)
             continue
         for one in held:

@@ -20,6 +20,8 @@ MODULES = {
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),
     "copies": ("pull", "push"),
+    "operating.migrating": ("migrate",),
+    "operating.sinking": ("sink",),
     "erasing": ("prune", "everything"),
     "keys": ("keys",),
     "banks": ("banks",),

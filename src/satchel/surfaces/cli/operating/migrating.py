@@ -1,0 +1,143 @@
+"""``satchel migrate``."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.moving.migrating import Migrated, MigratedBank, MigrateOptions, migrate
+from satchel.errors import UsageError
+from satchel.surfaces.cli._console import count, line, message, print_json, state
+from satchel.surfaces.cli._options import DryRun, Json
+
+_OF_A_STORE = frozenset(
+    {
+        "SATCHEL_STORE",
+        "SATCHEL_BANK",
+        "SATCHEL_PROVIDER",
+        "SATCHEL_PROVIDER_TIER",
+        "SATCHEL_PROVIDER_CONFIG",
+    }
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("migrate")(migrate_command)
+
+
+def migrate_command(
+    from_config: Annotated[
+        Path | None, typer.Option("--from-config", help="The configuration to leave.")
+    ] = None,
+    to_config: Annotated[
+        Path | None, typer.Option("--to-config", help="The configuration to go to.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="The store to leave, as for --store.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="The store to go to; made if it is not there.")
+    ] = None,
+    banks: Annotated[
+        str | None, typer.Option("--banks", help="Only these, with commas between; else all.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="How many banks at a time.")] = 4,
+    no_switch: Annotated[
+        bool, typer.Option("--no-switch", help="Leave the active configuration as it is.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Bring all banks of one store to another, verified, and switch to it.
+
+    Each bank keeps its ids, its log and its head, and is read back whole. When all are done, the
+    active configuration becomes the new one, and what it was is kept beside it. Cut short, the
+    same command goes on. Exit status: 0 all done, 1 a copy differs, 5 one could not be written.
+
+    Example: `satchel migrate --from-config old.toml --to-config new.toml`
+    """
+    source, target = _ends(from_config, to_config, from_, to)
+    options = MigrateOptions(
+        banks=tuple(name.strip() for name in (banks or "").split(",") if name.strip()),
+        jobs=jobs,
+        new=None if no_switch else to_config,
+        active=_active(),
+        dry_run=dry_run,
+        told=_tell,
+    )
+    try:
+        found = migrate(source, target, options)
+    finally:
+        source.hooks.finish()
+    if as_json:
+        print_json(found)
+    else:
+        _show(found, wants_switch=bool(to_config) and not no_switch)
+    return found.exit_status
+
+
+def _ends(
+    from_config: Path | None, to_config: Path | None, from_: str | None, to: str | None
+) -> tuple[Settings, Settings]:
+    """Return both ends; what the environment says of the store is meant for neither."""
+    configs, stores = (from_config, to_config), (from_, to)
+    if state.store is not None:
+        raise UsageError("a migration has two stores", field="store", hint="Say --from and --to.")
+    env = {name: value for name, value in os.environ.items() if name not in _OF_A_STORE}
+    if all(configs) and not any(stores):
+        return _settings(from_config, None, env), _settings(to_config, None, env)
+    if all(stores) and not any(configs):
+        return _settings(state.config, from_, env), _settings(state.config, to, env)
+    raise UsageError(
+        "say what to leave and what to go to",
+        hint="Either --from-config and --to-config, or --from and --to.",
+    )
+
+
+def _settings(config: Path | None, store: str | None, env: Mapping[str, str]) -> Settings:
+    return load_settings(home=state.home, config=config, store=store, environment=env)
+
+
+def _active() -> Path:
+    """Return the file that is read when nobody names another."""
+    return state.settings.file
+
+
+def _tell(done: MigratedBank) -> None:
+    if done.problem is None:
+        message(f"{done.name or done.bank}: ", "verified" if done.verified else "looked at")
+
+
+def _show(found: Migrated, *, wants_switch: bool) -> None:
+    for one in found.banks:
+        name = one.name or one.bank
+        if one.problem is not None:
+            line(f"{name}: not done: ", one.problem)
+            continue
+        size, would = count(one.size, "record"), "would be " if found.dry_run else ""
+        now = f"{one.carried:,} {would}carried" if not found.dry_run else f"to do: {one.relation}"
+        line(f"{name}: {size}, {now}" + (", verified" if one.verified else ""))
+        for note in one.notes:
+            message(f"{name}: note: ", note)
+    done = len(found.banks) - len(found.failed)
+    line(
+        f"{done} of {count(len(found.banks), 'bank')} " + ("looked at" if found.dry_run else "done")
+    )
+    _show_switch(found, wants_switch=wants_switch)
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _show_switch(found: Migrated, *, wants_switch: bool) -> None:
+    if found.switched is not None:
+        line("switched: ", found.switched.file)
+        if found.switched.kept is not None:
+            message("what it was is kept in ", found.switched.kept)
+    elif found.failed and wants_switch:
+        message("the configuration was left as it is", style="yellow")
+    elif not found.dry_run:
+        message("to use it: ", f"satchel --store {found.target}")
