@@ -23,6 +23,7 @@ from satchel.actions.configured.values import (
     masked,
     misfit,
     require_profiles,
+    require_shapes,
     shown,
     with_provider,
 )
@@ -245,6 +246,7 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
 
 
 def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Options:
+    require_shapes(said, found)
     merged: dict[str, Any] = {one.name: one.value for one in said}
     for one in plain:
         section, _, name = one.name.partition(".")

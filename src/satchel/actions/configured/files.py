@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -160,17 +159,8 @@ def require_known(found: ConfigFile, model: type[msgspec.Struct]) -> None:
 
 def _require(found: ConfigFile, kind: Any, value: Any, path: str) -> None:
     inner = get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        if not isinstance(value, dict):
-            raise found.wrong("this must be a table", path)
-        members = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
-        for name, held in value.items():
-            where = f"{path}.{name}" if path else name
-            if name not in members:
-                is_section = not path and isinstance(held, dict)
-                what = "no such section" if is_section else "no such key"
-                raise found.wrong(what, where, nearest(name, members))
-            _require(found, members[name], held, where)
+    if _is_struct(kind):
+        _require_members(found, kind, value, path)
     elif get_origin(kind) is dict and inner[1] is not Any:
         if not isinstance(value, dict):
             raise found.wrong("this must be a table", path)
@@ -183,12 +173,26 @@ def _require(found: ConfigFile, kind: Any, value: Any, path: str) -> None:
             _require(found, inner[0], held, path)
 
 
+def _require_members(found: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
+    if not isinstance(value, dict):
+        raise found.wrong("this must be a table", path)
+    members = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
+    for name, held in value.items():
+        where = f"{path}.{name}" if path else name
+        if name not in members:
+            what = "no such section" if not path and isinstance(held, dict) else "no such key"
+            raise found.wrong(what, where, nearest(name, members))
+        _require(found, members[name], held, where)
+
+
 def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint: the name that was meant, or all there are."""
+    from difflib import get_close_matches
+
     names = list(known)
     close = get_close_matches(name, names, n=1)
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(names)}."

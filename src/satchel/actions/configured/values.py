@@ -8,7 +8,7 @@ import msgspec
 
 from satchel.actions.configured.files import ConfigFile, nearest, with_variables
 from satchel.actions.configured.provider import store_address
-from satchel.actions.configured.sections import Declared
+from satchel.actions.configured.sections import BankSettings, Declared, Profile
 from satchel.errors import ConfigError
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
@@ -106,12 +106,29 @@ def require_profiles(options: Declared, found: ConfigFile) -> None:
             raise found.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
 
 
-def misfit(error: msgspec.ValidationError, found: ConfigFile) -> ConfigError:
-    """Return the error for a value that is not what its key takes."""
+def require_shapes(said: list[Value], found: ConfigFile) -> None:
+    """Refuse a bank or profile with a value that is not what its key takes, naming which.
+
+    Raises:
+        ConfigError: Naming it.
+    """
+    for one in said:
+        kind = {"banks": BankSettings, "profiles": Profile}.get(one.name)
+        if kind is None or not isinstance(one.value, dict):
+            continue
+        for name, held in one.value.items():
+            try:
+                msgspec.convert(held, kind)
+            except msgspec.ValidationError as error:
+                raise misfit(error, found, f"{one.name}.{name}") from None
+
+
+def misfit(error: msgspec.ValidationError, found: ConfigFile, inside: str = "") -> ConfigError:
+    """Return the error for a value that is not what its key takes, in a table."""
     text = str(error)
     at = _AT.search(text)
     path = re.sub(r"\[(\d+|\.\.\.)\]", "", at[1]).strip(".") if at else ""
-    return found.wrong(text, path)
+    return found.wrong(text, ".".join(part for part in (inside, path) if part))
 
 
 def shown(said: list[Value]) -> list[Value]:

@@ -69,8 +69,8 @@ def open_sink(address: str) -> Sink:
     """
     scheme, _, rest = address.partition("://")
     kind, _, place = scheme.partition("+")
-    if not rest and not address.startswith("memory://"):
-        scheme = kind = ""
+    if not rest and not scheme.endswith("memory"):
+        kind = ""
     if kind not in SCHEMES or (place and (kind != _PARQUET or place not in SCHEMES)):
         raise UsageError(
             f"not the address of a sink: {address.partition('?')[0]}",

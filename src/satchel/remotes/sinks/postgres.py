@@ -52,12 +52,15 @@ class PostgresSink:
         end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
         values = [[_held(getattr(row, name)) for name in COLUMNS] for row in rows]
         gone = [(bank, row.target) for row in rows if row.type == "erasure"]
-        with self._explained(), self._connection.transaction():
-            with self._connection.cursor() as cursor:
-                cursor.executemany(sql.adding("%s"), values)
-                if gone:
-                    cursor.executemany(sql.emptying("%s"), gone)
-                cursor.execute(sql.moving("%s"), end)
+        with (
+            self._explained(),
+            self._connection.transaction(),
+            self._connection.cursor() as cursor,
+        ):
+            cursor.executemany(sql.adding("%s"), values)
+            if gone:
+                cursor.executemany(sql.emptying("%s"), gone)
+            cursor.execute(sql.moving("%s"), end)
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,7 +6,6 @@ that could disagree. A file is there whole or not at all, and is never changed.
 
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -108,7 +107,7 @@ class LocalFiles:
     def listed(self, folder: str) -> Iterator[str]:
         """Yield the names in a folder."""
         try:
-            yield from os.listdir(self._folder / folder)
+            yield from [found.name for found in (self._folder / folder).iterdir()]
         except FileNotFoundError:
             return
         except OSError as error:
