@@ -182,7 +182,7 @@ def test_what_is_wrong_is_told_with_its_line_and_the_nearest_name(
     ],
 )
 def test_yaml_that_is_more_than_plain_values_is_refused(tmp_path: Path, text: str) -> None:
-    """Attack: aliases that stand for billions of values, tags that run programs, no end of depth."""
+    """Attack: aliases that stand for billions of values, tags that run programs, endless depth."""
     path = tmp_path / "satchel.yaml"
     path.write_text(text)
 

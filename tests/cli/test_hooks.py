@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Run
 
+UNSET, VARIABLE = "NOT_SET_HERE", "THE_SIGNING_SECRET"
 HEARD = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read())"
 
 
@@ -138,7 +139,7 @@ def test_contents_go_along_only_where_they_are_asked_for(tmp_path: Path) -> None
         (HookSettings(function="os:nothing"), "no function"),
         (HookSettings(function="sys:exit"), "SystemExit"),
         (HookSettings(webhook="http://127.0.0.1:9/", retries=0), "refused"),
-        (HookSettings(webhook="http://127.0.0.1:9/", secret_env="NOT_SET_HERE"), "NOT_SET_HERE"),
+        (HookSettings(webhook="http://127.0.0.1:9/", secret_env=UNSET), UNSET),
     ],
     ids=str,
 )
@@ -166,7 +167,7 @@ def test_a_write_succeeds_while_its_hook_fails(satchel: Run, tmp_path: Path) -> 
 
 
 def test_a_function_that_never_ends_is_left_behind() -> None:
-    """It is not waited for, is not called again meanwhile, and is once it has ended."""
+    """Who ends waits no longer than he wants; what was not told is counted."""
     go, calls = threading.Event(), list[str]()
 
     def slow(event: Event) -> None:
@@ -197,9 +198,9 @@ def test_a_webhook_is_signed_over_its_time_and_body(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A receiver who has the secret knows who sent it, and when."""
-    monkeypatch.setenv("MY_SECRET", "s3cret")
+    monkeypatch.setenv(VARIABLE, "s3cret")
 
-    hooks = told(HookSettings(webhook=receiver.address, secret_env="MY_SECRET"))
+    hooks = told(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
 
     (headers, body), *rest = receiver.got
     at = headers["Satchel-Signature"].partition(",")[0].removeprefix("t=")

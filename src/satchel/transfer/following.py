@@ -10,9 +10,10 @@ from satchel.errors import VerificationError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Origin, Scope
+from satchel.memory.parts import Origin
 from satchel.memory.records import Edge, Erasure, Status
 from satchel.ports.sink import Sink, SinkRow
+from satchel.recall.showing import text_of
 
 TOGETHER = 1000
 """Rows that are written at a time."""
@@ -26,7 +27,7 @@ _TIMES = (
     *("created_at", "updated_at", "occurred_at"),
     *("valid_from", "valid_until", "expires_at"),
 )
-_SCOPE = ("user", "agent", "run", "app", "session")
+_OWNERS = ("user", "agent", "run", "app", "session")
 
 
 @dataclass(slots=True)
@@ -104,7 +105,8 @@ def row_of(bank: str, logged: Logged) -> SinkRow:
     members: dict[str, Any] = {}
     if isinstance(model, Entry):
         members = {name: getattr(model, name) for name in _TIMES}
-        members |= {"component": row.type, "text": row.text, "kind": model.kind}
+        members |= {"component": row.type, "kind": model.kind}
+        members["text"] = text_of(model) if model.text is None else model.text
         members["tags"] = _json(list(model.tags))
     elif isinstance(model, Status):
         names = ("target", "state", "by", "reason", "actor")
@@ -114,11 +116,10 @@ def row_of(bank: str, logged: Logged) -> SinkRow:
     elif isinstance(model, Erasure):
         members = {"target": model.entry, "reason": model.reason}
     else:
-        members["text"] = row.text
+        members["text"] = getattr(model, "text", None)
     members["metadata"] = _json(dict(model.metadata))
-    scope, origin = getattr(model, "scope", None), getattr(model, "origin", None)
-    if isinstance(scope, Scope):
-        members |= {name: getattr(scope, name) for name in _SCOPE}
+    members |= {name: getattr(row, name) for name in _OWNERS}
+    origin = getattr(model, "origin", None)
     if isinstance(origin, Origin):
         members |= {
             "origin_provider": origin.provider,
