@@ -14,8 +14,8 @@ from ledger_kit import memories
 from transfer_kit import append, new_bank
 
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving import migrating
-from satchel.actions.moving.migrating import MigrateOptions, migrate
+from satchel.actions.operating import migrating
+from satchel.actions.operating.migrating import MigrateOptions, migrate
 from satchel.actions.wiring import open_ledger, opened_store
 from satchel.memory.records import Source
 from satchel.ports.vectors import Generation

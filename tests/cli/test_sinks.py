@@ -20,7 +20,7 @@ from pyarrow import parquet
 from transfer_kit import append, new_bank
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.following import FollowOptions, follow, follow_once, open_sink
+from satchel.actions.operating.following import FollowOptions, follow, follow_once, open_sink
 from satchel.actions.wiring import open_ledger, opened_store
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.appending.batches import closing

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.moving.importing import BankImported, Imported, ImportOptions, import_file
+from satchel.actions.moving.importing import (
+    BankImported,
+    Imported,
+    ImportOptions,
+    Owners,
+    import_file,
+)
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import (
@@ -97,8 +103,7 @@ def import_command(
         progress("reading", is_long(4 * size)) as reading,
         progress("logging", is_long(4 * size), records=True) as logging,
     ):
-        found = import_file(
-            state.settings,
+        found = _imported(
             source,
             bank,
             lambda: owner_key(key),
@@ -119,6 +124,18 @@ def import_command(
     else:
         _show(found)
     return 1 if found.losses else 0
+
+
+def _imported(
+    source: Path | None, bank: str | None, owner: Owners, options: ImportOptions
+) -> Imported:
+    """Import into the store, or into the provider that is set, which may have no place for all."""
+    settings = state.settings
+    if settings.provider is None:
+        return import_file(settings, source, bank, owner, options)
+    from satchel.actions.operating.providing import import_live
+
+    return import_live(settings, settings.provider, source, owner, (bank, options))
 
 
 def _show(found: Imported) -> None:

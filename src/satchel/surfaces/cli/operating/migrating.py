@@ -1,5 +1,6 @@
 """``satchel migrate``."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Annotated
 import typer
 
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.migrating import Migrated, MigratedBank, MigrateOptions, migrate
+from satchel.actions.configured.provider import STORES
+from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
+from satchel.actions.operating.migrating import migrate
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
-from satchel.surfaces.cli._options import DryRun, Json
+from satchel.surfaces.cli._options import DryRun, Json, owner_key
 
 _OF_A_STORE = frozenset(
     {
@@ -67,6 +70,7 @@ def migrate_command(
         new=None if no_switch else to_config,
         active=_active(),
         dry_run=dry_run,
+        owner=lambda: owner_key(None),
         told=_tell,
     )
     try:
@@ -99,6 +103,12 @@ def _ends(
 
 
 def _settings(config: Path | None, store: str | None, env: Mapping[str, str]) -> Settings:
+    scheme, is_address, there = (store or "").partition("://")
+    if is_address and scheme not in STORES:
+        place = {"path": there.removeprefix("/")}
+        provider = {"PROVIDER": scheme, "PROVIDER_CONFIG": json.dumps(place)}
+        env = {**env, **{f"SATCHEL_{name}": value for name, value in provider.items()}}
+        store = None
     return load_settings(home=state.home, config=config, store=store, environment=env)
 
 
@@ -117,6 +127,8 @@ def _show(found: Migrated, *, wants_switch: bool) -> None:
         name = one.name or one.bank
         if one.problem is not None:
             line(f"{name}: not done: ", one.problem)
+            for loss in one.losses:
+                message(f"{name}: lost: {loss.name}, {loss.count:,}: {loss.reason}")
             continue
         size, would = count(one.size, "record"), "would be " if found.dry_run else ""
         now = f"{one.carried:,} {would}carried" if not found.dry_run else f"to do: {one.relation}"

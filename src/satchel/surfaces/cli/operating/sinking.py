@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.moving.following import (
+from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
     follow,

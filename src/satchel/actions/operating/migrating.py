@@ -2,15 +2,13 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.configured.activating import Activation, activate
+from satchel.actions.configured.activating import activate
 from satchel.actions.moving.copies import (
     Exchange,
     ExchangeOptions,
@@ -19,6 +17,8 @@ from satchel.actions.moving.copies import (
     require_other,
 )
 from satchel.actions.opened import find_bank, name_of
+from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
+from satchel.actions.operating.migrating_live import migrate_live
 from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store
 from satchel.errors import (
     EmptyInputError,
@@ -33,87 +33,8 @@ from satchel.transfer.along import carry_vectors, read_again, vectors_lacking
 from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
 
 MOST_JOBS = 64
-_FAILED, _DIFFERS = 5, 1
 _TRIES = 3
 _VARIABLES = ("SATCHEL_STORE", "SATCHEL_PROVIDER", "SATCHEL_PROVIDER_CONFIG")
-
-Told = Callable[["MigratedBank"], None]
-"""Is told of each bank when it is done, in no order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrateOptions:
-    """What a migration is asked to do."""
-
-    banks: tuple[str, ...] = ()
-    """Which, as ``find_bank`` takes them; all when empty."""
-
-    jobs: int = 4
-    """How many banks at a time."""
-
-    new: Path | None = None
-    """The configuration file that counts afterwards; None to leave the one that does."""
-
-    active: Path | None = None
-    """The file that is read when nobody names another."""
-
-    dry_run: bool = False
-    told: Told | None = None
-
-
-class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one bank."""
-
-    bank: str
-    name: str | None = None
-    relation: str | None = None
-    """How the copy that was read stood to the other one before."""
-
-    size: int = 0
-    """Records in its log."""
-
-    root: str | None = None
-    carried: int = 0
-    """Records that were carried now; fewer than ``size`` where an earlier run carried some."""
-
-    vectors: int = 0
-    blobs: int = 0
-    read_back: dict[str, int] = {}
-    """Records of each type, read again from where they went, each proved."""
-
-    verified: bool = False
-    """Whether it was read back whole, with the same head."""
-
-    notes: list[str] = []
-    problem: str | None = None
-    code: str | None = None
-    """Of the problem."""
-
-    exit_status: int = 0
-
-
-class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a migration did."""
-
-    source: str
-    target: str
-    banks: list[MigratedBank]
-    dry_run: bool = False
-    switched: Activation | None = None
-    """What became of the active configuration; None where it was left."""
-
-    notes: list[str] = []
-
-    @property
-    def failed(self) -> list[MigratedBank]:
-        """The banks that are not done."""
-        return [one for one in self.banks if one.problem is not None]
-
-    @property
-    def exit_status(self) -> int:
-        """0 when every bank is done, 5 when one cannot be written or read, 1 when one differs."""
-        statuses = {one.exit_status for one in self.failed}
-        return _FAILED if _FAILED in statuses else _DIFFERS if statuses else 0
 
 
 def migrate(source: Settings, target: Settings, options: MigrateOptions | None = None) -> Migrated:
@@ -137,16 +58,25 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
     asked = options or MigrateOptions()
     if not 1 <= asked.jobs <= MOST_JOBS:
         raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")
-    require_other(source, target.store)
-    banks = _wanted(source, asked.banks)
-    work = _Work(source, target, asked)
-    done = work.all(banks)
+    if source.provider is not None or target.provider is not None:
+        done = migrate_live(source, target, asked)
+    else:
+        require_other(source, target.store)
+        done = _Work(source, target, asked).all(_wanted(source, asked.banks))
     found = Migrated(
-        source=source.store, target=target.store, banks=done, dry_run=asked.dry_run, notes=_notes()
+        source=_place(source),
+        target=_place(target),
+        banks=done,
+        dry_run=asked.dry_run,
+        notes=_notes(),
     )
     if asked.new is not None and asked.active is not None and not (found.failed or asked.dry_run):
         found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
     return found
+
+
+def _place(settings: Settings) -> str:
+    return settings.provider.address if settings.provider is not None else settings.store
 
 
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
