@@ -250,3 +250,26 @@ def test_the_line_of_a_key_is_found_in_any_spelling() -> None:
     lines = {path: line_of(text, path) for path in ("a b.c", "t.u", "t.u.v.w", "z", "z.q", "none")}
 
     assert lines == {"a b.c": 2, "t.u": 3, "t.u.v.w": 4, "z": 5, "z.q": 6, "none": None}
+
+
+@pytest.mark.parametrize("verb", ["export", "import", "migrate"])
+def test_a_provider_that_is_not_installed_is_told_not_passed_over(
+    satchel: Run, tmp_path: Path, mem0: Path, verb: str
+) -> None:
+    """Nothing is read from, or written to, the local store in its stead."""
+    path = tmp_path / "satchel.toml"
+    path.write_text('provider = "nonesuch"\nprovider_config = {path = "there"}')
+    assert satchel("remember", "likes tea").status == 0
+    words: dict[str, list[str | Path]] = {
+        "export": ["--output", tmp_path / "out.pam"],
+        "import": [mem0],
+        "migrate": ["--from-config", path, "--to-config", tmp_path / "none.toml"],
+    }
+    (tmp_path / "none.toml").write_text("")
+
+    ran = satchel("--config", path, verb, *words[verb], "--json")
+
+    assert (ran.status, ran.error["code"], ran.error["field"]) == (2, "config.invalid", "provider")
+    assert "nonesuch" in ran.error["message"]
+    assert not (tmp_path / "out.pam").exists()
+    assert "likes tea" in satchel("list").out

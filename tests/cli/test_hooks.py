@@ -18,7 +18,7 @@ from satchel.actions.configured.hooks import MOST_WAITING, Hooks
 from satchel.actions.configured.sections import EVENTS, HookSettings
 from satchel.api.satchel import Satchel
 from satchel.errors import UsageError
-from satchel.ports.events import Event
+from satchel.ports.outward.events import Event
 from satchel.remotes.hooks.telling import signature
 
 if TYPE_CHECKING:

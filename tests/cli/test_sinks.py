@@ -26,10 +26,10 @@ from satchel.errors import UsageError, VerificationError
 from satchel.ledger.appending.batches import closing
 from satchel.memory.records import Erasure, Source
 from satchel.memory.times import now
-from satchel.ports.sink import COLUMNS, Sink
+from satchel.ports.outward.sink import COLUMNS, Sink
 from satchel.remotes.sinks.segments import ObjectFiles, SegmentSink, as_jsonl
 from satchel.seal.sealing import seal
-from satchel.transfer import following
+from satchel.transfer.whole_logs import following
 
 if TYPE_CHECKING:
     import subprocess

@@ -67,7 +67,7 @@ def test_the_published_files_are_what_the_model_says() -> None:
     )
 
     assert (made.returncode, made.stdout.decode(), made.stderr.decode()) == (0, "", "")
-    assert set(_NAMES) == {*RECORD_CLASSES, "statement", "pam"}
+    assert set(_NAMES) == {*RECORD_CLASSES, "statement", "pam", "bank_config", "configuration"}
 
 
 @pytest.mark.parametrize("name", _NAMES)

@@ -18,7 +18,7 @@ from satchel.actions.configured.sections import EVENTS, HookSettings, HookTable
 from satchel.disk.forks import in_child
 from satchel.errors import UsageError
 from satchel.memory.times import now
-from satchel.ports.events import MOST_IDS, Event
+from satchel.ports.outward.events import MOST_IDS, Event
 
 MOST_WAITING = 1000
 """Events that wait to be told; more are dropped, and counted."""

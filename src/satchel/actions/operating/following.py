@@ -12,9 +12,9 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, name_of, open_bank_in
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import UnknownBankError, UsageError
-from satchel.ports.sink import Sink
+from satchel.ports.outward.sink import Sink
 from satchel.ports.store import Store
-from satchel.transfer.following import Progress, drain
+from satchel.transfer.whole_logs.following import Progress, drain
 
 SCHEMES = ("sqlite", "postgresql", "parquet", "file", "s3", "gs", "az", "memory")
 """What the address of a sink may begin with; ``parquet+s3`` and the like, too."""

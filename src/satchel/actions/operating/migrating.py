@@ -29,8 +29,8 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ports.store import Reader, Store
-from satchel.transfer.along import carry_vectors, read_again, vectors_lacking
 from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
+from satchel.transfer.whole_logs.along import carry_vectors, read_again, vectors_lacking
 
 MOST_JOBS = 64
 _TRIES = 3

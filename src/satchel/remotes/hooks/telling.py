@@ -18,7 +18,7 @@ import msgspec
 
 from satchel.errors import ConfigError, TargetError
 from satchel.memory.times import now
-from satchel.ports.events import Event
+from satchel.ports.outward.events import Event
 from satchel.remotes.hooks.bounded import call
 
 _OURS = ("SATCHEL_PASSPHRASE", "SATCHEL_SIGNING_KEY")

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from satchel.errors import TargetError, UsageError
-from satchel.ports.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
+from satchel.ports.outward.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
 from satchel.remotes.sinks import sql
 from satchel.remotes.sinks.sqlite import position_of
 

@@ -16,7 +16,7 @@ import msgspec
 from satchel.disk.private import private_folder
 from satchel.disk.writing import PRIVATE_FILE, target_error, writing
 from satchel.errors import TargetError, UsageError
-from satchel.ports.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
+from satchel.ports.outward.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
 
 _DIGITS, _ID_DIGITS = 15, 16
 _PREFIX = "blake3:"

@@ -1,6 +1,6 @@
 """A table in an SQL database: what SQLite and PostgreSQL say the same."""
 
-from satchel.ports.sink import COLUMNS, WORDS
+from satchel.ports.outward.sink import COLUMNS, WORDS
 
 TABLE, POSITIONS = "satchel_log", "satchel_sink"
 

@@ -8,7 +8,7 @@ import apsw
 
 from satchel.disk.private import secure_database
 from satchel.errors import TargetError
-from satchel.ports.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
+from satchel.ports.outward.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
 from satchel.remotes.sinks import sql
 
 _BUSY_MS = 30_000

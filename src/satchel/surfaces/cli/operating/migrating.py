@@ -146,10 +146,11 @@ def _show(found: Migrated, *, wants_switch: bool) -> None:
 
 def _show_switch(found: Migrated, *, wants_switch: bool) -> None:
     if found.switched is not None:
-        line("switched: ", found.switched.file)
+        was = "" if found.switched.changed else ", which it was already"
+        line(f"switched: {found.switched.file}{was}")
         if found.switched.kept is not None:
             message("what it was is kept in ", found.switched.kept)
     elif found.failed and wants_switch:
         message("the configuration was left as it is", style="yellow")
-    elif not found.dry_run:
+    elif not found.dry_run and found.target.partition("://")[0] in STORES:
         message("to use it: ", f"satchel --store {found.target}")

@@ -12,7 +12,7 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Origin
 from satchel.memory.records import Edge, Erasure, Status
-from satchel.ports.sink import Sink, SinkRow
+from satchel.ports.outward.sink import Sink, SinkRow
 from satchel.recall.showing import text_of
 
 TOGETHER = 1000
