@@ -17,6 +17,8 @@ from satchel.actions.config import Settings, load_settings
 from satchel.actions.operating import migrating
 from satchel.actions.operating.migrating import MigrateOptions, migrate
 from satchel.actions.wiring import open_ledger, opened_store
+from satchel.api.operating import migrate as migrate_banks
+from satchel.errors import UsageError
 from satchel.memory.records import Source
 from satchel.ports.vectors import Generation
 from satchel.seal.sealing import seal
@@ -329,6 +331,18 @@ def test_the_active_file_keeps_its_mode_and_a_link_is_followed(satchel: Run, pla
     assert place.active.is_symlink()
     assert real.read_bytes() == place.new.read_bytes()
     assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_python_does_the_same(place: Place) -> None:
+    """The same ends, the same switch; a failing bank is in what is returned."""
+    seen = list[str | None]()
+    found = migrate_banks(
+        from_config=place.old, to_config=place.new, told=lambda one: seen.append(one.name)
+    )
+    assert (found.exit_status, sorted(map(str, seen))) == (0, ["ada", "bob", "cy"])
+    assert place.active.read_bytes() == place.new.read_bytes()
+    with pytest.raises(UsageError):
+        migrate_banks(from_config=place.old)
 
 
 @pytest.mark.prove

@@ -22,6 +22,7 @@ from transfer_kit import append, new_bank
 from satchel.actions.config import load_settings
 from satchel.actions.operating.following import FollowOptions, follow, follow_once, open_sink
 from satchel.actions.wiring import open_ledger, opened_store
+from satchel.api.satchel import Satchel
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.appending.batches import closing
 from satchel.memory.records import Erasure, Source
@@ -233,6 +234,15 @@ def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
     follow(load_settings(), sink, FollowOptions(interval=0.01, told=told, stop=stop))
 
     assert seen == [2, 4]
+
+
+def test_python_follows_as_the_command_does(tmp_path: Path) -> None:
+    """One call, and only what is new the next time."""
+    append(new_bank(), memories(2))
+    address = f"file:///{tmp_path / 'out'}"
+    with Satchel.open() as satchel:
+        assert [done.rows for done in satchel.sink(address)] == [4]
+        assert [done.rows for done in satchel.sink(address)] == [0]
 
 
 def test_objects_are_put_into_object_storage() -> None:

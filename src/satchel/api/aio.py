@@ -122,6 +122,7 @@ class Satchel:
     banks = _awaited(plain_satchel.Satchel.banks)
     export_bank_config = _awaited(plain_satchel.Satchel.export_bank_config)
     import_bank_config = _awaited(plain_satchel.Satchel.import_bank_config)
+    sink = _awaited(plain_satchel.Satchel.sink)
 
     @property
     def hook_counts(self) -> HookCounts:

@@ -1,7 +1,7 @@
 """The store with its banks, open."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,12 @@ from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.opened import open_bank_in
+from satchel.actions.operating.following import (
+    Followed,
+    FollowOptions,
+    follow_once,
+    open_sink,
+)
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
@@ -179,6 +185,21 @@ class Satchel:
             wanted = bank or self._wanted
             opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
             return bank_settings.import_config(opened, source)
+
+    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
+        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
+
+        Args:
+            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
+            bank: Which; all when None.
+
+        Raises:
+            UsageError: If the target cannot be meant, or needs an extra.
+            VerificationError: If the sink followed another history.
+            TargetError: If it cannot be written; what it has stays.
+        """
+        with self._lifetime.use(), closing(open_sink(target)) as opened:
+            return follow_once(self._settings, opened, FollowOptions(bank=bank))
 
     @property
     def hook_counts(self) -> HookCounts:

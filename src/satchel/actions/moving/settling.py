@@ -1,6 +1,7 @@
 """What the settings of a bank say of an import into it, and telling hooks that it was done."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -9,7 +10,7 @@ from satchel.actions.configured.effective import effective
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.opened import find_bank, open_bank_in
 from satchel.actions.wiring import has_store, opened_store
-from satchel.errors import UnknownBankError
+from satchel.errors import StoreError, UnknownBankError
 
 
 def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
@@ -24,15 +25,14 @@ def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
         SatchelError: If the bank is there, and cannot be read.
     """
     if wanted is not None and has_store(settings):
-        with opened_store(settings, read_only=True) as store:
-            try:
-                bank = find_bank(store, wanted)
-            except UnknownBankError:
-                bank = None
-            if bank is not None:
-                opened = open_bank_in(settings, store, bank)
-                with opened.ledger.reading() as view:
-                    return opened.settled(view)
+        # What is not there yet, or only a writer can put right, is for the import to see to.
+        with (
+            suppress(UnknownBankError, StoreError),
+            opened_store(settings, read_only=True) as store,
+        ):
+            opened = open_bank_in(settings, store, find_bank(store, wanted))
+            with opened.ledger.reading() as view:
+                return opened.settled(view)
     return effective(settings.options, wanted or "", wanted)
 
 

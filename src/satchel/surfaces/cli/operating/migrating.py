@@ -1,30 +1,17 @@
 """``satchel migrate``."""
 
-import json
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.provider import STORES
+from satchel.actions.operating.ends import Ends, ends
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating import migrate
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import DryRun, Json, owner_key
-
-_OF_A_STORE = frozenset(
-    {
-        "SATCHEL_STORE",
-        "SATCHEL_BANK",
-        "SATCHEL_PROVIDER",
-        "SATCHEL_PROVIDER_TIER",
-        "SATCHEL_PROVIDER_CONFIG",
-    }
-)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,7 +50,10 @@ def migrate_command(
 
     Example: `satchel migrate --from-config old.toml --to-config new.toml`
     """
-    source, target = _ends(from_config, to_config, from_, to)
+    if state.store is not None:
+        raise UsageError("a migration has two stores", field="store", hint="Say --from and --to.")
+    said = Ends(from_config=from_config, to_config=to_config, from_store=from_, to_store=to)
+    source, target = ends(said, home=state.home, config=state.config)
     options = MigrateOptions(
         banks=tuple(name.strip() for name in (banks or "").split(",") if name.strip()),
         jobs=jobs,
@@ -77,39 +67,12 @@ def migrate_command(
         found = migrate(source, target, options)
     finally:
         source.hooks.finish()
+        target.hooks.finish()
     if as_json:
         print_json(found)
     else:
         _show(found, wants_switch=bool(to_config) and not no_switch)
     return found.exit_status
-
-
-def _ends(
-    from_config: Path | None, to_config: Path | None, from_: str | None, to: str | None
-) -> tuple[Settings, Settings]:
-    """Return both ends; what the environment says of the store is meant for neither."""
-    configs, stores = (from_config, to_config), (from_, to)
-    if state.store is not None:
-        raise UsageError("a migration has two stores", field="store", hint="Say --from and --to.")
-    env = {name: value for name, value in os.environ.items() if name not in _OF_A_STORE}
-    if all(configs) and not any(stores):
-        return _settings(from_config, None, env), _settings(to_config, None, env)
-    if all(stores) and not any(configs):
-        return _settings(state.config, from_, env), _settings(state.config, to, env)
-    raise UsageError(
-        "say what to leave and what to go to",
-        hint="Either --from-config and --to-config, or --from and --to.",
-    )
-
-
-def _settings(config: Path | None, store: str | None, env: Mapping[str, str]) -> Settings:
-    scheme, is_address, there = (store or "").partition("://")
-    if is_address and scheme not in STORES:
-        place = {"path": there.removeprefix("/")}
-        provider = {"PROVIDER": scheme, "PROVIDER_CONFIG": json.dumps(place)}
-        env = {**env, **{f"SATCHEL_{name}": value for name, value in provider.items()}}
-        store = None
-    return load_settings(home=state.home, config=config, store=store, environment=env)
 
 
 def _active() -> Path:
