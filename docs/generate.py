@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from satchel import errors
-from satchel.actions.config import Options
+from satchel.actions.config import sections
+from satchel.actions.configured.sections import BankSettings, Declared, HookSettings, HookTable
 from satchel.ports.registry import formats
 from satchel.screen.secrets import KINDS
 from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
@@ -21,6 +22,7 @@ from satchel.seal.limits import Limits
 from satchel.seal.verify.verification import STEPS, Outcome
 
 ROOT = Path(__file__).parent
+_NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
 REFERENCE = ROOT / "reference"
 COMMANDS = (
     (),
@@ -60,6 +62,14 @@ COMMANDS = (
     ("jobs", "cancel"),
     ("pull",),
     ("push",),
+    ("migrate",),
+    ("sink",),
+    ("sink", "run"),
+    ("banks", "config"),
+    ("banks", "config", "show"),
+    ("banks", "config", "set"),
+    ("banks", "config", "export"),
+    ("banks", "config", "import"),
     ("recall",),
     ("formats",),
     ("doctor",),
@@ -162,7 +172,7 @@ def configuration_table() -> str:
     rows = [MADE, "# Configuration", ""]
     rows += [
         "A flag wins over an environment variable, that over the file, that over the default.",
-        "`satchel config show` says where each value came from. The file is TOML.",
+        "`satchel config show` says where each value came from. The file is TOML, or YAML.",
         "",
         "| setting | default | environment |",
         "|---|---|---|",
@@ -172,12 +182,22 @@ def configuration_table() -> str:
         "| passphrase of a key | asked for | `SATCHEL_PASSPHRASE` |",
         "| signing key, 32 bytes in base64 | a key file | `SATCHEL_SIGNING_KEY` |",
     ]
-    for section, fields in msgspec.to_builtins(Options()).items():
+    for section, fields in sections().items():
         for name, value in fields.items():
             variable = f"SATCHEL_{section}_{name}".upper()
             rows.append(
                 f"| `{section}.{name}` | `{msgspec.json.encode(value).decode()}` | `{variable}` |"
             )
+    for name in ("provider", "provider_tier", "provider_config", "profile"):
+        value = msgspec.json.encode(getattr(Declared(), name)).decode()
+        rows.append(f"| `{name}` | `{value}` | `SATCHEL_{name.upper()}` |")
+    rows += ["", "In the file only; see ../guides/configuration.md:", ""]
+    rows += ["| table | its keys |", "|---|---|"]
+    tables = {"banks.NAME": BankSettings, "profiles.NAME": BankSettings, "hooks": HookTable}
+    for name, model in {**tables, "hooks.EVENT (a list)": HookSettings}.items():
+        keys = [each for each in model.__struct_fields__ if (name, each) != _NOT_OF_A_PROFILE]
+        rows.append(f"| `{name}` | {', '.join(f'`{each}`' for each in keys)} |")
+    rows += ["", "The whole file as a JSON Schema: `schemas/configuration.json`."]
     return "\n".join(rows) + "\n"
 
 

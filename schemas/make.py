@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from satchel.actions.config import Options
+from satchel.actions.configured.effective import BankConfig
 from satchel.memory.schemas import DIALECT, record_schemas
 from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.seal.artifact.statement import Statement
@@ -30,6 +32,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     made["account.json"] = _plain(Account, "account")
     made["plan.json"] = _plain(TransferPlan, "plan")
     made["pam.json"] = _document()
+    made["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
+    made["configuration.json"] = _plain(Options, "configuration")
     return made
 
 
@@ -37,6 +41,14 @@ def _plain(cls: type[msgspec.Struct], title: str) -> dict[str, Any]:
     (_,), parts = msgspec.json.schema_components([cls], ref_template="#/$defs/{name}")
     own = parts.pop(cls.__name__)
     return {"$schema": DIALECT, "title": title, **own, **({"$defs": parts} if parts else {})}
+
+
+def _open(schema: dict[str, Any]) -> dict[str, Any]:
+    """Say of a document that members of later versions are kept."""
+    parts = [schema, *schema.get("$defs", {}).values()]
+    for part in parts:
+        part["additionalProperties"] = True
+    return schema
 
 
 def _document() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Carry the memory of an AI agent: seal it, prove it, move it.
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
-await. ``satchel.verify``, ``satchel.convert`` and ``satchel.inspect`` do what the commands of the
-same names do. Everything is loaded when first used, so importing the package costs next to nothing.
+await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
+names do. Everything is loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
     from satchel.api.bank import Bank
+    from satchel.api.operating import migrate
     from satchel.api.satchel import Satchel
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
@@ -27,6 +28,7 @@ _WHERE = {
     "convert": "satchel.api",
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
+    "migrate": "satchel.api.operating",
     "verify": "satchel.api",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "convert",
     "derive",
     "inspect",
+    "migrate",
     "verify",
 ]
 

@@ -54,6 +54,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "formats",
         "doctor",
         "config show",
+        "migrate",
+        "sink run",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -129,6 +131,12 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "pull": [sealed.with_name("other.db")],
         "push": [sealed.with_name("copy.db"), "--bank", "full"],
         "recall": ["tea", "--bank", "here"],
+        "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
+        "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "banks config show": ["here"],
+        "banks config set": ["here", "recall_limit=3"],
+        "banks config export": ["here", sealed.with_name("here.json")],
+        "banks config import": ["here", sealed.with_name("bank.config.json")],
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
@@ -158,9 +166,10 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
 ) -> None:
     """A program can read what any command prints."""
-    if words[0] in ("banks", "recall", "prune", "everything"):
+    sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
+    if words[0] in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
-    if words[0] in ("export", "pull", "push"):
+    if words[0] in ("export", "pull", "push", "migrate"):
         has_memory(satchel, sealed.with_name("other.db"))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
@@ -217,6 +226,11 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["pull", "ftp://x/y"], 2, "usage"),
         (["push", "copy.db"], 2, "bank.unknown"),
         (["push", "copy.db", "--on-conflict", "nope"], 2, "usage"),
+        (["migrate", "--from", "missing.db", "--to", "b.db"], 2, "bank.unknown"),
+        (["migrate", "--from", "nonesuch:///x", "--to", "b.db"], 2, "config.invalid"),
+        (["migrate", "--from", "a.db", "--to", "b.db", "--jobs", "0"], 2, "usage"),
+        (["sink", "run", "nonesuch:///x"], 2, "usage"),
+        (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

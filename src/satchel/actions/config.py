@@ -1,7 +1,6 @@
 """Settings: flag over environment over file over default, and where each value came from."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import platformdirs
 
-from satchel.disk.reading import reading
+from satchel.actions.configured.files import (
+    ConfigFile,
+    default_file,
+    read_file,
+    require_known,
+)
+from satchel.actions.configured.hooks import NO_HOOKS, Hooks
+from satchel.actions.configured.provider import Provider, engine_of
+from satchel.actions.configured.sections import Declared
+from satchel.actions.configured.values import (
+    Value,
+    declared,
+    masked,
+    misfit,
+    require_profiles,
+    require_shapes,
+    shown,
+    with_provider,
+)
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.limits import Limits
 
@@ -20,7 +37,6 @@ if TYPE_CHECKING:  # what a command does not need, it does not import
 
 FILE_NAME = "satchel.toml"
 _APP = "satchel"
-_MAX_FILE = 2**20
 _SHORT = {("store", "address"): "SATCHEL_STORE", ("store", "bank"): "SATCHEL_BANK"}
 _ALSO = {("portability", "roots"): "ASTROCYTE_PORTABILITY_ROOTS"}
 """Another product's variable for the same thing; ours wins."""
@@ -87,7 +103,7 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """For ``openai``: seconds for each step of a request."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
     keys: KeySettings = KeySettings()
@@ -96,18 +112,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     portability: PortabilitySettings = PortabilitySettings()
     inference: InferenceSettings = InferenceSettings()
     limits: Limits = Limits()
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting and where its value came from."""
-
-    name: str
-    value: Any
-    origin: str
-    """``default``, ``file``, the environment variable's name, or ``flag``."""
-
-    variable: str
-    """The environment variable that sets it."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,11 +128,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     options: Options
     values: list[Value]
+    notes: list[str] = []
+    """What the file says that has no meaning here."""
+
+    hooks: Hooks = NO_HOOKS
+    """Who is told of what happens."""
 
     @property
     def store(self) -> str:
         """The address of the store."""
         return self.options.store.address or str(self.home / "satchel.db")
+
+    @property
+    def provider(self) -> Provider | None:
+        """The product that export and import work with in place of the store; None for none."""
+        return engine_of(self.options.provider, self.options.provider_config)
 
     @property
     def keyring(self) -> "KeyRing":
@@ -186,25 +200,34 @@ def load_settings(
     env = os.environ if environment is None else environment
     found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path(_APP))
     state, state_origin = _folder(None, env, "SATCHEL_WITNESS", platformdirs.user_state_path(_APP))
-    file = config or Path(
-        env.get("SATCHEL_CONFIG") or platformdirs.user_config_path(_APP) / FILE_NAME
+    chosen = env.get("SATCHEL_CONFIG")
+    file = config or (
+        Path(chosen) if chosen else default_file(platformdirs.user_config_path(_APP), FILE_NAME)
     )
-    table = _read(file, required=config is not None or bool(env.get("SATCHEL_CONFIG")))
+    found = _read(file, required=config is not None or bool(chosen))
     values = [
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
     ]
-    merged: dict[str, dict[str, Any]] = {}
-    for section, fields in _schema().items():
-        merged[section] = {}
+    plain = list[Value]()
+    for section, fields in sections().items():
         for name, default in fields.items():
-            value = _value(section, name, default, table, env)
+            value = _value(section, name, default, found.table, env)
             if (section, name) == ("store", "address") and store is not None:
                 value = msgspec.structs.replace(value, value=store, origin="flag")
-            values.append(value)
-            merged[section][name] = value.value
+            plain.append(value)
+    said = declared(found, env)
+    plain = with_provider(plain, said, found)
+    options = _options(plain, said, found)
+    values += [*map(masked, plain), *shown(said)]
     return Settings(
-        home=found_home, state=state, file=file, options=_options(merged, file), values=values
+        home=found_home,
+        state=state,
+        file=file,
+        options=options,
+        values=values,
+        notes=found.notes,
+        hooks=Hooks.of(options.hooks),
     )
 
 
@@ -218,39 +241,21 @@ def _folder(
     return default, "default"
 
 
-def _read(file: Path, *, required: bool) -> dict[str, Any]:
+def _read(file: Path, *, required: bool) -> ConfigFile:
     try:
-        with reading(file) as stream:
-            table = tomllib.loads(stream.read(_MAX_FILE).decode())
+        found = read_file(file)
     except UnreadableError as error:
         if not file.exists() and not required:
-            return {}
+            return ConfigFile(file)
         raise ConfigError(error.message, file=str(file)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not TOML: {error}", file=str(file)) from None
-    schema = _schema()
-    for section, content in table.items():
-        if section not in schema:
-            raise ConfigError("no such section", file=str(file), field=section, hint=_known(schema))
-        if not isinstance(content, dict):
-            raise ConfigError("this must be a table", file=str(file), field=section)
-        for name in content:
-            if name not in schema[section]:
-                raise ConfigError(
-                    "no such key",
-                    file=str(file),
-                    field=f"{section}.{name}",
-                    hint=_known(schema[section]),
-                )
-    return table
+    require_known(found, Options)
+    return found
 
 
-def _known(names: Mapping[str, Any]) -> str:
-    return f"Known: {', '.join(names)}."
-
-
-def _schema() -> dict[str, dict[str, Any]]:
-    return msgspec.to_builtins(Options())  # type: ignore[no-any-return]
+def sections() -> dict[str, dict[str, Any]]:
+    """Return the sections of plain settings, each with its keys and their defaults."""
+    every: dict[str, Any] = msgspec.to_builtins(Options())
+    return {name: held for name, held in every.items() if name not in Declared.__struct_fields__}
 
 
 def _value(
@@ -281,11 +286,17 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
         raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
 
 
-def _options(merged: dict[str, Any], file: Path) -> Options:
+def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Options:
+    require_shapes(said, found)
+    merged: dict[str, Any] = {one.name: one.value for one in said}
+    for one in plain:
+        section, _, name = one.name.partition(".")
+        merged.setdefault(section, {})[name] = one.value
     try:
         options = msgspec.convert(merged, Options)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error), file=str(file)) from None
+        raise misfit(error, found) from None
+    require_profiles(options, found)
     if options.verify.threshold < 1:
         raise ConfigError("a threshold below 1 would trust nobody's word", field="verify.threshold")
     return options

@@ -1,10 +1,14 @@
 """An open bank: which one a person means, and what the actions on it work with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from satchel.actions.config import Settings
+from satchel.actions.configured.effective import BankConfig, effective, understood
+from satchel.actions.configured.hooks import Contents
+from satchel.actions.configured.sections import BankSettings
 from satchel.actions.wiring import has_store, open_ledger, opened_store
 from satchel.errors import (
     InputError,
@@ -15,11 +19,18 @@ from satchel.errors import (
 )
 from satchel.ledger.heads import name_in
 from satchel.ledger.ledger import Ledger
+from satchel.ledger.view import View
 from satchel.memory.records import Bank
+from satchel.ports.rows import Filter
 from satchel.ports.store import Reader, Store
 from satchel.seal.records import open_record
 
+SETTINGS = "settings"
+"""The action of the config record that carries a bank's own settings."""
+
 _PREFIX = "blake3:"
+_CONFIGS = Filter(types=frozenset({"config"}))
+_ADMISSION = 1
 _LEAST_DIGITS = 6
 
 
@@ -36,6 +47,42 @@ class OpenBank:
     def id(self) -> str:
         """The bank's id."""
         return self.ledger.bank
+
+    def document(self, view: View) -> dict[str, Any]:
+        """Return the configuration that the bank carries in its log; empty for none."""
+        if view.head.counts.get("config", 0) <= _ADMISSION:
+            return {}
+        for logged in view.newest(_CONFIGS):
+            value = logged.record.value
+            if value.get("action") == SETTINGS and value["payload"].get("bank") == self.id:
+                found = value["payload"].get("document")
+                return found if isinstance(found, dict) else {}
+        return {}
+
+    def settled(self, view: View) -> BankSettings:
+        """Return what holds for the bank: the file's, its own and its profile's settings."""
+        document, own = self.document(view), None
+        if document:
+            with suppress(InputError):  # what a later version wrote has no meaning here
+                own = understood(document)
+        return effective(self.settings.options, self.id, self.name, own)
+
+    def own_config(self, view: View) -> BankConfig | None:
+        """Return what this version understands of the bank's own configuration."""
+        document = self.document(view)
+        return understood(document) if document else None
+
+    def tell(
+        self,
+        event: str,
+        ids: Sequence[str] = (),
+        counts: Mapping[str, int] | None = None,
+        content: Contents | None = None,
+    ) -> None:
+        """Have hooks told what happened to the bank; see ``Hooks.tell``."""
+        self.settings.hooks.tell(
+            event, bank=(self.id, self.name), ids=ids, counts=counts, content=content
+        )
 
 
 @contextmanager

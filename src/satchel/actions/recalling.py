@@ -1,9 +1,11 @@
 """Recall: what a bank remembers that goes with some words."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from satchel.actions.configured.sections import BankSettings
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
 from satchel.memory.parts import TrustClass
@@ -77,11 +79,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recall_memories(bank: OpenBank, query: Query) -> Answer:
-    """Return what a bank remembers; see ``satchel.recall.recalling.recall``."""
+    """Return what a bank remembers; see ``satchel.recall.recalling.recall``.
+
+    What the query leaves open is as the bank's settings say.
+    """
     with bank.ledger.reading() as view:
-        found = recall(view, query)
+        found = recall(view, _settled(query, bank.settled(view)))
         notes = list(view.notes)
     head = found.head
+    bank.tell(
+        "on_recall",
+        [hit.logged.record.id for hit in found.hits],
+        {"memories": len(found.hits)},
+        lambda: [hit.logged.record.value for hit in found.hits],
+    )
     return Answer(
         memories=[_memory(hit) for hit in found.hits],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
@@ -92,6 +103,16 @@ def recall_memories(bank: OpenBank, query: Query) -> Answer:
         complete=found.complete,
         notes=notes,
     )
+
+
+def _settled(query: Query, settings: BankSettings) -> Query:
+    limit, budget = query.limit, query.budget
+    if limit is None and budget is None:
+        limit, budget = settings.recall_limit, settings.recall_budget
+    trust = query.trust or trust_from(settings.recall_trust, "recall_trust")
+    if (limit, budget, trust) == (query.limit, query.budget, query.trust):
+        return query
+    return replace(query, limit=limit, budget=budget, trust=trust)
 
 
 def _memory(hit: Hit) -> Memory:

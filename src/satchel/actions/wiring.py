@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from satchel.actions.config import Settings
+from satchel.actions.configured.provider import STORES
 from satchel.disk.private import private_folder
-from satchel.errors import UsageError
+from satchel.errors import ConfigError, UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Store
@@ -103,11 +104,17 @@ def split_address(address: str) -> tuple[str, str]:
     """Return the kind of store that an address names, and where it is.
 
     Raises:
-        UsageError: If the kind is not known here.
+        UsageError: If the kind is not known here, or not installed.
     """
     if "://" not in address:
         return "sqlite", address
     parts = urlsplit(address)
+    if parts.scheme in STORES and parts.scheme not in _SCHEMES:
+        raise ConfigError(
+            f"the store {parts.scheme!r} is not installed here",
+            field="provider",
+            hint=f"There are: {', '.join(_SCHEMES)}.",
+        )
     if parts.scheme not in _SCHEMES or parts.netloc or parts.query or parts.fragment:
         raise UsageError(
             f"not the address of a store: {address}",

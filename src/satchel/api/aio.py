@@ -6,12 +6,13 @@ or give a memory a ``key``, under which doing it twice is the same as once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.api import bank as plain_bank
 from satchel.api import satchel as plain_satchel
 from satchel.api.telling import AWAITING
@@ -91,7 +92,7 @@ class Satchel:
         self._plain = plain
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - each is asked for on its own
         cls,
         store: str | Path | None = None,
         *,
@@ -100,6 +101,7 @@ class Satchel:
         bank: str | None = None,
         passphrase: str | None = None,
         read_only: bool = False,
+        hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> "Opening":
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
 
@@ -114,6 +116,7 @@ class Satchel:
                 bank=bank,
                 passphrase=passphrase,
                 read_only=read_only,
+                hooks=hooks,
             )
         )
 
@@ -129,11 +132,20 @@ class Satchel:
     list_banks = _awaited(plain_satchel.Satchel.list_banks)
     export_bank = _awaited(plain_satchel.Satchel.export_bank)
     import_bank = _awaited(plain_satchel.Satchel.import_bank)
+    export_bank_config = _awaited(plain_satchel.Satchel.export_bank_config)
+    import_bank_config = _awaited(plain_satchel.Satchel.import_bank_config)
+    sink = _awaited(plain_satchel.Satchel.sink)
     receipts = _awaited(plain_satchel.Satchel.receipts)
     receipt = _awaited(plain_satchel.Satchel.receipt)
     jobs = _awaited(plain_satchel.Satchel.jobs)
     resume_job = _awaited(plain_satchel.Satchel.resume_job)
     cancel_job = _awaited(plain_satchel.Satchel.cancel_job)
+
+    @property
+    def hook_counts(self) -> HookCounts:
+        """As ``satchel.Satchel.hook_counts``."""
+        return self._plain.hook_counts
+
     close = _awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:

@@ -149,8 +149,8 @@ def import_as_asked(
 
 def _import_options(options: dict[str, Any]) -> ImportOptions:
     accepted = frozenset(Outcome(text) for text in options.pop("unsafe_accept", ()))
-    mode = options.pop("on_conflict", "skip")
-    if mode not in set(OnConflict):
+    mode = options.pop("on_conflict", None)
+    if mode is not None and mode not in set(OnConflict):
         hint = f"There are: {', '.join(OnConflict)}."
         raise UsageError(f"there is no way {mode!r}", field="on_conflict", hint=hint)
     near = options.pop("near_duplicates", None)
@@ -159,7 +159,7 @@ def _import_options(options: dict[str, Any]) -> ImportOptions:
         raise UsageError(f"there is no way {near!r}", field="near_duplicates", hint=hint)
     return ImportOptions(
         source_format=options.pop("from_", None),
-        on_conflict=OnConflict(mode),
+        on_conflict=None if mode is None else OnConflict(mode),
         near_duplicates=None if near is None else NearDuplicates(near),
         unsafe_accept=accepted,
         trusted_keys=tuple(options.pop("trusted_keys", ())),

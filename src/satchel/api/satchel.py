@@ -1,26 +1,37 @@
 """The store with its banks, open."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from msgspec import structs
+
 from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.moving import jobs
 from satchel.actions.moving.exported import Export
 from satchel.actions.moving.imported import Imported
 from satchel.actions.moving.jobs import Cancelled
 from satchel.actions.opened import named_banks, open_bank_in
-from satchel.actions.paths.permission import file_to_read, file_to_write
+from satchel.actions.operating.following import (
+    Followed,
+    FollowOptions,
+    follow_once,
+    open_sink,
+)
+from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
+from satchel.actions.upkeep import bank_settings
+from satchel.actions.upkeep.bank_settings import BankConfigured
 from satchel.actions.wiring import has_store, opened_store
-from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments
+from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
 from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
@@ -54,7 +65,7 @@ class Satchel:
         self._read_only = read_only
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - each is asked for on its own
         cls,
         store: str | Path | None = None,
         *,
@@ -63,6 +74,7 @@ class Satchel:
         bank: str | None = None,
         passphrase: str | None = None,
         read_only: bool = False,
+        hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
 
@@ -74,9 +86,13 @@ class Satchel:
             bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
             passphrase: Of the owner's key, which new banks need, where it has one.
             read_only: Whether nothing is going to be written; then nothing is made, either.
+            hooks: Functions that are told what happens, by the name of the event, such as
+                ``{"on_remember": print}``; besides those of the configuration. They are called in
+                a thread of their own, and what they raise stops nothing: see ``hook_counts``.
 
         Raises:
             ConfigError: If the configuration is wrong.
+            UsageError: If there is no event of a name.
             UnknownBankError: If nothing is to be written, and there is no store.
             StoreError: If it cannot be opened.
         """
@@ -85,9 +101,12 @@ class Satchel:
             config=Path(config) if config is not None else None,
             store=str(store) if store is not None else None,
         )
+        if hooks:
+            settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         if read_only and not has_store(settings):
             raise UnknownBankError("there is no store yet", file=settings.store)
         stack = ExitStack()
+        stack.callback(settings.hooks.finish)
         opened = stack.enter_context(opened_store(settings, read_only=read_only))
         return cls(
             settings,
@@ -242,6 +261,72 @@ class Satchel:
         """
         with self._lifetime.use():
             return jobs.cancel_job(self._settings, job, reason=reason)
+
+    def export_bank_config(
+        self,
+        bank: str | None,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        allowed_roots: Roots | None = None,
+        allow_uncontained: bool = False,
+    ) -> BankConfigured:
+        """Write what holds for a bank to a small JSON document, beside an archive of its memory.
+
+        Args:
+            bank: Which, as ``bank()`` takes it.
+            path: The file.
+            overwrite: Whether a file that is there is replaced.
+            allowed_roots: As for ``Bank.export``.
+            allow_uncontained: As for ``Bank.export``.
+
+        Raises:
+            ContainmentError: If the path is not where it may be, or nothing says where.
+            UnknownBankError: If there is no such bank.
+            TargetError: If it cannot be written.
+        """
+        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+        with self._lifetime.use(), file_to_write(self._settings, path, asked) as output:
+            opened = open_bank_in(self._settings, self._store, bank or self._wanted)
+            return bank_settings.export_config(opened, output, overwrite=overwrite)
+
+    def import_bank_config(
+        self,
+        bank: str | None,
+        path: str | Path,
+        *,
+        allowed_roots: Roots | None = None,
+        allow_uncontained: bool = False,
+    ) -> BankConfigured:
+        """Give a bank what such a document says; members that are not known here are kept.
+
+        Args and Raises: as ``export_bank_config``; ``MalformedError`` if it is no such document.
+        """
+        asked = Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+        with self._lifetime.use(), file_to_read(self._settings, path, asked) as source:
+            wanted = bank or self._wanted
+            opened = open_bank_in(self._settings, self._store, wanted, writes=not self._read_only)
+            return bank_settings.import_config(opened, source)
+
+    def sink(self, target: str, *, bank: str | None = None) -> list[Followed]:
+        """Write what a sink lacks of the log of banks, in its order; see ``satchel sink run``.
+
+        Args:
+            target: Such as ``sqlite:///FILE``, ``parquet:///FOLDER`` or ``s3://BUCKET/PREFIX``.
+            bank: Which; all when None.
+
+        Raises:
+            UsageError: If the target cannot be meant, or needs an extra.
+            VerificationError: If the sink followed another history.
+            TargetError: If it cannot be written; what it has stays.
+        """
+        with self._lifetime.use(), closing(open_sink(target)) as opened:
+            return follow_once(self._settings, opened, FollowOptions(bank=bank))
+
+    @property
+    def hook_counts(self) -> HookCounts:
+        """How often hooks were told, failed, and could not be told."""
+        return self._settings.hooks.counts
 
     def close(self) -> None:
         """Close it, when the calls under way have ended; it may be closed twice."""

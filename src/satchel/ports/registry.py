@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from satchel.errors import EmptyInputError, UnknownFormatError
 from satchel.ports.format import Format
 from satchel.ports.place import Place
+
+CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
+"""The folder of our own connectors, and where other packages announce theirs."""
 
 ENTRY_POINT_GROUP = "satchel.formats"
 """Where other packages announce theirs; a built-in name cannot be taken."""
@@ -93,3 +97,11 @@ class Registry(Mapping[str, Format]):
 
 formats = Registry(("satchel.formats.standard", "satchel.formats.vendor"))
 """The formats that are installed."""
+
+
+def installed_connectors() -> list[str]:
+    """Return the names of the products that can be talked to, sorted; nothing is imported."""
+    found = find_spec(CONNECTORS)
+    folders = found.submodule_search_locations if found is not None else None
+    own = {one.name for one in iter_modules(folders or []) if not one.name.startswith("_")}
+    return sorted(own | {point.name for point in entry_points(group=CONNECTOR_GROUP)})

@@ -6,6 +6,7 @@ wrong. Forgetting is the statement alone. Source: docs/decisions/0015.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from satchel.actions.memories.naming import (
     not_current,
     versions_of,
 )
-from satchel.actions.memories.remembering import MOST_TRIES, parents_of, superseding
+from satchel.actions.memories.remembering import MOST_TRIES, contents, parents_of, superseding
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
 from satchel.ledger.logged import Logged
@@ -228,6 +229,8 @@ def _revise(
         error.field = "scope"
         error.hint = "Its new owner has a memory of this kind with the same key: satchel list."
         raise
+    changed = [made.id, old.record.id]
+    bank.tell("on_update", changed, {"memories": 1}, lambda: contents(bank, changed))
     return Revised(
         id=made.id, bank=bank.id, place=place, replaces=old.record.id, fields=fields, is_new=True
     )
@@ -314,10 +317,18 @@ def _move(
             bank.ledger.append(records, given=given)
         except SlotTakenError as error:
             raise ChangedError(error.message, field="id") from error
+        _tell_moved(bank, states)
     return [
         Moved(id=identity, text=_text_of(found[identity]), is_changed=state is not None)
         for identity, state in states.items()
     ]
+
+
+def _tell_moved(bank: OpenBank, states: Mapping[str, State | None]) -> None:
+    for state, event in (("deleted", "on_forget"), ("restored", "on_restore")):
+        ids = [identity for identity, each in states.items() if each == state]
+        if ids:
+            bank.tell(event, ids, {"memories": len(ids)}, partial(contents, bank, ids))
 
 
 def _require_one_each(view: View, restored: Sequence[str]) -> None:

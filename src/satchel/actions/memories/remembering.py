@@ -10,7 +10,7 @@ from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
-from satchel.ledger.logged import Logged, Unchanged
+from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.records import Status
 from satchel.memory.times import now
@@ -85,6 +85,13 @@ def remember(
     raise AssertionError("unreachable")
 
 
+def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
+    """Return records as they were logged, for hooks that asked for them."""
+    with bank.ledger.reading() as view:
+        found = view.get(ids)
+        return [found[each].record.value for each in ids if each in found]
+
+
 def _keyed(members: Members, key: str | None) -> dict[str, Any]:
     if key is None:
         return dict(members)
@@ -104,13 +111,12 @@ def _remember(
 ) -> Remembered:
     limits = bank.settings.options.limits
     said: dict[str, Any] = {"created_at": now(), **members}
-    made = None if parents else _screened(sealed_of(said, limits), screening, limits)
-    if made is not None and slot_of(made.model) is None:
-        return _kept(bank, [made], screening)  # nothing that is there bears on it
     with bank.ledger.reading() as view:
-        if made is None:
+        if bank.settled(view).scrub_secrets and not screening.scrub:
+            screening = Screening(scrub=True)
+        if parents:
             said["parent_ids"] = parents_of(view, parents)
-            made = _screened(sealed_of(said, limits), screening, limits)
+        made = _screened(sealed_of(said, limits), screening, limits)
         slot = slot_of(made.model)
         there = view.current(slot) if slot is not None else None
         if there is not None:
@@ -119,27 +125,16 @@ def _remember(
             again = sealed_of(_following(said, members, there), limits)
             made = _screened(again, Screening(scrub=screening.scrub), limits)
         given = view.unchanged([there] if there is not None else [])
-    if there is None:
-        return _kept(bank, [made], screening, given=given)
-    older = there.record.id
-    records = [made, superseding(older, made.id, actor=actor)]
-    return _kept(bank, records, screening, given=given, replaces=older)
-
-
-def _kept(
-    bank: OpenBank,
-    records: list[Sealed],
-    screening: Screening,
-    *,
-    given: Unchanged | None = None,
-    replaces: str | None = None,
-) -> Remembered:
-    """Append a memory, and what goes with it, and say what became of it."""
+    records = [made]
+    if there is not None:
+        records.append(superseding(there.record.id, made.id, actor=actor))
+    place = bank.ledger.append(records, given=given)[0]
+    bank.tell("on_remember", [made.id], {"memories": 1}, lambda: contents(bank, [made.id]))
     return Remembered(
-        id=records[0].id,
+        id=made.id,
         bank=bank.id,
-        place=bank.ledger.append(records, given=given)[0],
-        replaces=replaces,
+        place=place,
+        replaces=there.record.id if there is not None else None,
         is_new=True,
         secrets=screening.found,
         secrets_kept=screening.kept,

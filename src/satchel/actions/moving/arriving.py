@@ -103,6 +103,15 @@ class Arriving:
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
 
+    @property
+    def scrubs(self) -> bool:
+        """Whether secrets are replaced."""
+        return self._scrub
+
+    def scrub_if_it_can_be(self) -> None:
+        """Have secrets replaced, unless the input is sealed and comes as it is."""
+        self._scrub = self._scrub or not self.is_sealed
+
     def verify(self, keys: tuple[str, ...], accepted: frozenset[Outcome]) -> None:
         """Verify a sealed input, all of it.
 

@@ -113,10 +113,10 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
         ReadOnlyStoreError: If this machine may not merge.
     """
     asked = options or ExchangeOptions()
-    _require_other(settings, source)
-    if not _is_there(source):
+    require_other(settings, source)
+    if not is_there(source):
         raise UnknownBankError("there is no store", file=source)
-    with _opened(source, read_only=True) as there:
+    with opened_at(source, read_only=True) as there:
         bank = chosen_bank(settings, there, asked.bank)
         if asked.dry_run and not has_store(settings):
             with there.reading() as reader:
@@ -142,16 +142,16 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
         ReadOnlyStoreError: If this machine may not merge there.
     """
     asked = options or ExchangeOptions()
-    _require_other(settings, target)
+    require_other(settings, target)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
     with opened_store(settings, read_only=True) as here:
         bank = chosen_bank(settings, here, asked.bank)
-        if asked.dry_run and not _is_there(target):
+        if asked.dry_run and not is_there(target):
             with here.reading() as reader:
                 found = _found(_copy(here, reader, bank), None, here.name, target)
                 return msgspec.structs.replace(found, dry_run=True)
-        with _opened(target, read_only=asked.dry_run) as there:
+        with opened_at(target, read_only=asked.dry_run) as there:
             _require_same_bank(there, here, bank, asked.bank)
             return _Push(settings, here, there, bank, asked).run()
 
@@ -344,7 +344,8 @@ def _notes(done: Carried | Merged) -> list[str]:
 
 
 @contextmanager
-def _opened(address: str, *, read_only: bool) -> Iterator[Store]:
+def opened_at(address: str, *, read_only: bool) -> Iterator[Store]:
+    """Open the store at an address, and close it again."""
     store = open_store(address, read_only=read_only)
     try:
         yield store
@@ -352,12 +353,18 @@ def _opened(address: str, *, read_only: bool) -> Iterator[Store]:
         store.close()
 
 
-def _is_there(address: str) -> bool:
+def is_there(address: str) -> bool:
+    """Tell whether there is a store at an address."""
     path = local_path(address)
     return path is None or path.exists()
 
 
-def _require_other(settings: Settings, address: str) -> None:
+def require_other(settings: Settings, address: str) -> None:
+    """Refuse the address of the very store that is configured.
+
+    Raises:
+        UsageError: If it is that.
+    """
     one, other = local_path(settings.store), local_path(address)
     if one is None or other is None:
         return

@@ -13,6 +13,7 @@ from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
 from satchel.actions.receipts.of_outputs import (
     Errand,
+    ReadOutput,
     account_of_output,
     compare_output,
     keep_receipt,
@@ -83,10 +84,11 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             field="scrub_secrets",
             hint="Export to another format, or leave those memories out.",
         )
-    screening, census = Screening(scrub=asked.scrub_secrets), Census(texts=asked.dry_run)
+    census = Census(texts=asked.dry_run)
     with census.timed(), ArtifactBuilder() as builder:
-        outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
         with bank.ledger.reading() as view:
+            screening = _screening(bank, view, asked, sealed=sealed)
+            outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
             found = take_out(view, asked.selection, outgoing, asked.progress)
             head, header = view.head, _header(view, asked)
             _note(view, found, report)
@@ -155,21 +157,14 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
         )
         again = compare_output(errand, records)
-    with outlet.written() as written:
-        digest, size = digest_of(written)
     signed_by = asked.key.did if asked.key and sealed else None
-    there = End(
-        name=told(str(output)),
-        format=name,
-        digest=digest,
-        bytes=size,
-        records=sum(again.records.values()),
-    )
+    there = _there(errand, again)
     account = account_of_output(errand, there, again, signed_by=signed_by)
+    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
         _reported(done, errand),
-        output_digest=digest,
-        output_bytes=size,
+        output_digest=there.digest,
+        output_bytes=there.bytes,
         signed_by=signed_by,
         read_back=verdict,
         receipt=keep_receipt(errand, account),
@@ -177,9 +172,21 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
     )
 
 
+def _there(errand: Errand, again: ReadOutput) -> End:
+    with errand.outlet.written() as written:
+        digest, size = digest_of(written)
+    return End(
+        name=told(str(errand.output)),
+        format=errand.format,
+        digest=digest,
+        bytes=size,
+        records=sum(again.records.values()),
+    )
+
+
 def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
     """Hand a bank's current memory, and what it said before, to a live product."""
-    report, screening = Report(), Screening(scrub=asked.scrub_secrets)
+    report = Report()
     limits = bank.settings.options.limits
     product = Product(
         name=name,
@@ -187,13 +194,14 @@ def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) ->
         how=Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings),
     )
     with ArtifactBuilder() as builder, bank.ledger.reading() as view:
+        screening = _screening(bank, view, asked, sealed=False)
         outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
         found = take_out(view, asked.selection, outgoing, asked.progress)
         _note(view, found, report)
         _require_some(bank, found, asked)
         records = RecordSet(*builder.finish(limits))
         # What was replaced by tokens is said in older versions as it was.
-        past = None if asked.scrub_secrets else view
+        past = None if screening.scrub else view
         if past is None:
             report.note("what memories said before is kept back: secrets in it would go along")
         done = Delivered()
@@ -226,6 +234,8 @@ def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) ->
             written=done.written,
             known=done.known,
         )
+    if not asked.dry_run:
+        bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
         told,
         losses=list(report.losses.values()),
@@ -242,6 +252,13 @@ def _require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
         "there is no memory to export",
         file=bank.name or bank.id,
         hint=f"Nothing was written.{more}",
+    )
+
+
+def _screening(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool) -> Screening:
+    """Return what goes out through: secrets are replaced where it is asked for, or settled."""
+    return Screening(
+        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )
 
 

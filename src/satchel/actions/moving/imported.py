@@ -32,7 +32,9 @@ class ImportOptions:
     embeddings: bool = False
     """Keep the vectors of a live source with its memories."""
 
-    on_conflict: OnConflict = OnConflict.SKIP
+    on_conflict: OnConflict | None = None
+    """As the bank's settings say when not given, or else ``SKIP``."""
+
     mirror: bool = False
     """Delete what the source has no longer; other versions overwrite then."""
 
@@ -82,7 +84,7 @@ class ImportOptions:
         """The options that have to be the same when an import is gone on with."""
         said = {
             "from": self.source_format,
-            "on_conflict": None if self.on_conflict is OnConflict.SKIP else str(self.on_conflict),
+            "on_conflict": None if self.on_conflict is None else str(self.on_conflict),
             "include_deleted": self.include_deleted,
             "embeddings": self.embeddings,
             "mirror": self.mirror,

@@ -19,6 +19,7 @@ from satchel.actions.moving.arriving import Arriving, arrived
 from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
 from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
+from satchel.actions.moving.settling import settings_for, tell_imported
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
@@ -36,7 +37,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.incoming.batch import Batch, logged_part, take_back
-from satchel.transfer.incoming.plan import Plan, Planned, Rules
+from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules
 from satchel.transfer.incoming.tenants import Tenants, maps_from
 from satchel.transfer.near.finding import names_of
 from satchel.transfer.receipts.account import Account, unaccepted
@@ -84,8 +85,14 @@ def import_file(
     """
     asked = options or ImportOptions()
     refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
+    wanted = bank or (None if asked.maps else settings.options.store.bank) or None
+    says = settings_for(settings, wanted)
+    if asked.on_conflict is None:
+        asked = replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
     with ExitStack() as stack:
         arriving = _arriving(settings, source, asked, stack)
+        if says.scrub_secrets:
+            arriving.scrub_if_it_can_be()
         arriving.verify(asked.trusted_keys, asked.unsafe_accept)
         store: Store | None = None
         if not asked.dry_run:
@@ -93,10 +100,9 @@ def import_file(
             stack.enter_context(import_lock(settings))
         elif has_store(settings):
             store = stack.enter_context(opened_store(settings, read_only=True))
-        configured = None if asked.maps else settings.options.store.bank
         if asked.re_extract_entities:
             arriving.extract_entities()
-        work = _Work(settings, store, arriving, bank or configured or None, asked)
+        work = _Work(settings, store, arriving, wanted, asked)
         stack.callback(work.strands.close)
         work.plan()
         arriving.require_unchanged()
@@ -104,6 +110,7 @@ def import_file(
             work.log(owner)
             if asked.re_embed:
                 work.embed()
+            tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
     ids, notes = keep(settings, receipts, asked.receipt)
     return Imported(
@@ -185,7 +192,9 @@ class _Work:
         self._names = named_banks(store) if store is not None else {}
         self._wanted = wanted
         self._rules = Rules(
-            on_conflict=asked.on_conflict, mirror=asked.mirror, keeps_ids=arriving.keeps_ids
+            on_conflict=asked.on_conflict or OnConflict.SKIP,
+            mirror=asked.mirror,
+            keeps_ids=arriving.keeps_ids,
         )
         self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
@@ -193,7 +202,7 @@ class _Work:
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
         changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
-        self._words = " ".join(map(str, (*words, asked.scrub_secrets, *asked.maps, *changed)))
+        self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
         self._journal = self._new_journal()
         self._begun: dict[str, Journal] = {}
         self._accounts: dict[str, tuple[Account, Sealed]] = {}

@@ -92,6 +92,7 @@ def undo_in(
     replaced = list[str]()
     if not one.undone and not dry_run:
         replaced = take_back(bank.ledger, one.source, reason)
+        bank.tell("on_undo", [one.source], {"records": one.records})
     return Undone(
         source=one.source,
         records=one.records,

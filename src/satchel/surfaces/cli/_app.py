@@ -23,6 +23,8 @@ MODULES = {
     "receipts": ("receipts", "receipt"),
     "jobs": ("jobs",),
     "copies": ("pull", "push"),
+    "operating.migrating": ("migrate",),
+    "operating.sinking": ("sink",),
     "erasing": ("prune", "everything"),
     "keys": ("keys",),
     "banks": ("banks",),

@@ -77,6 +77,11 @@ class State:
             )
         return self._settings[0]
 
+    def finish(self) -> None:
+        """Wait for the hooks that were told of what was done."""
+        for settings in self._settings:
+            settings.hooks.finish()
+
 
 state = State()
 """Of the one command that this process runs."""

@@ -129,11 +129,14 @@ def show_command(as_json: Json = False) -> None:
     """
     settings = state.settings
     if as_json:
-        print_json({"file": str(settings.file), "values": settings.values})
+        found = {"file": str(settings.file), "values": settings.values}
+        print_json({**found, "notes": settings.notes})
         return
     where = "" if settings.file.exists() else " (there is none)"
     message(f"file: {settings.file}{where}")
+    for note in settings.notes:
+        message("note: ", note)
     table(
         ["setting", "value", "from", "variable"],
-        [[found.name, found.value, found.origin, found.variable] for found in settings.values],
+        [[one.name, one.value, one.origin, one.variable] for one in settings.values],
     )

@@ -18,6 +18,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json, Owner, owner_key
+from satchel.surfaces.cli.operating.bank_config import bank_config
 
 Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="For whoever reads the log.")]
@@ -30,6 +31,9 @@ banks = typer.Typer(no_args_is_help=True, help="Banks: each the memory of one ag
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.add_typer(banks, name="banks")
+
+
+banks.add_typer(bank_config, name="config")
 
 
 @banks.command("create")

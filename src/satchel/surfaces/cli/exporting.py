@@ -117,10 +117,7 @@ def export_command(
         as_of=as_of,
     )
     signs = is_signed(output, format_) and not unsigned and not dry_run
-    with (
-        opened_bank(state.settings, bank) as found,
-        progress("exporting", True, records=True) as tell,
-    ):
+    with progress("exporting", True, records=True) as tell:
         options = ExportOptions(
             format=format_,
             selection=wanted,
@@ -136,12 +133,24 @@ def export_command(
             source_agent=SourceAgent(name=agent) if agent else None,
             progress=None if tell is None else lambda done, total, _: tell(done, total),
         )
-        done = export(found, output, options)
+        done = _exported(bank, output, options)
     if as_json:
         print_json(done)
     else:
         _show_export(done)
     return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+
+
+def _exported(bank: str | None, output: Path, options: ExportOptions) -> Export:
+    """Export from the store, or from the provider that is set."""
+    settings = state.settings
+    if settings.provider is not None:
+        from satchel.actions.operating.providing import export_live
+
+        owner = lambda: owner_key(None)  # noqa: E731 - as short as it gets
+        return export_live(settings, settings.provider, bank, owner, (output, options))
+    with opened_bank(settings, bank) as found:
+        return export(found, output, options)
 
 
 def _show_export(done: Export) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.moving.imported import BankImported, Imported, ImportOptions
+from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.moving.importing import import_file
 from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
@@ -89,8 +89,12 @@ def import_command(
     ] = False,
     embeddings: IncludeEmbeddings = False,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="What to do with another version of what the bank has.")
-    ] = OnConflict.SKIP,
+        OnConflict | None,
+        typer.Option(
+            help="What to do with another version of what the bank has; skip, if its settings do"
+            " not say otherwise."
+        ),
+    ] = None,
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Overwrite, and delete what the source has no longer.")
     ] = False,
@@ -141,8 +145,7 @@ def import_command(
         progress("reading", is_long(4 * size)) as reading,
         progress("logging", is_long(4 * size), records=True) as logging,
     ):
-        found = import_file(
-            state.settings,
+        found = _imported(
             source,
             bank,
             lambda: owner_key(key),
@@ -177,6 +180,18 @@ def show_import(found: Imported, *, as_json: bool) -> int:
     else:
         _show(found)
     return tell_receipts(found.receipts, found.unaccepted)
+
+
+def _imported(
+    source: Path | str | None, bank: str | None, owner: Owners, options: ImportOptions
+) -> Imported:
+    """Import into the store, or into the provider that is set, which may have no place for all."""
+    settings = state.settings
+    if settings.provider is None:
+        return import_file(settings, source, bank, owner, options)
+    from satchel.actions.operating.providing import import_live
+
+    return import_live(settings, settings.provider, source, owner, (bank, options))
 
 
 def _show(found: Imported) -> None:

@@ -43,6 +43,8 @@ def run(arguments: list[str]) -> int:
         _drop_stdout()
         what = f"the system refused: {error.strerror or error}"
         return _failed(TargetError(what, file=error.filename))
+    finally:
+        state.finish()
     return _interrupted() if result == _INTERRUPTED else int(result or 0)
 
 

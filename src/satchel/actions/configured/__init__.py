@@ -1,0 +1,1 @@
+"""What a configuration file may hold besides plain settings, and how such a file is read."""

@@ -1,0 +1,1 @@
+"""What an operator does with whole stores: migrating, following, working with a provider."""

@@ -1,0 +1,265 @@
+"""Migrating: all banks of one store to another, verified, and then the switch to it."""
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.configured.activating import activate
+from satchel.actions.moving.copies import (
+    Exchange,
+    ExchangeOptions,
+    opened_at,
+    push,
+    require_other,
+)
+from satchel.actions.opened import find_bank, name_of
+from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
+from satchel.actions.operating.migrating_live import migrate_live
+from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store
+from satchel.errors import (
+    EmptyInputError,
+    SatchelError,
+    StoreBusyError,
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.ports.store import Reader, Store
+from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
+from satchel.transfer.whole_logs.along import carry_vectors, read_again, vectors_lacking
+
+MOST_JOBS = 64
+_TRIES = 3
+_VARIABLES = ("SATCHEL_STORE", "SATCHEL_PROVIDER", "SATCHEL_PROVIDER_CONFIG")
+
+
+def migrate(source: Settings, target: Settings, options: MigrateOptions | None = None) -> Migrated:
+    """Bring the banks of one store to another, with the same ids, logs and heads.
+
+    Each bank is carried in one transaction and read back whole. What an earlier run carried is
+    not carried again, so that one that was killed is run again. A bank that fails leaves the
+    others done. The configuration is switched when all banks are done, and not before.
+
+    Args:
+        source: The surroundings with the store that is read.
+        target: The surroundings with the store that is written, which may be new.
+        options: What is asked.
+
+    Raises:
+        UnknownBankError: If a bank that is named is not there; nothing is written then.
+        EmptyInputError: If there is no bank at all.
+        UsageError: If both are the same store.
+        TargetError: If the configuration cannot be switched; the banks are done then.
+    """
+    asked = options or MigrateOptions()
+    if not 1 <= asked.jobs <= MOST_JOBS:
+        raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")
+    if source.provider is not None or target.provider is not None:
+        done = migrate_live(source, target, asked)
+    else:
+        require_other(source, target.store)
+        done = _Work(source, target, asked).all(_wanted(source, asked.banks))
+    found = Migrated(
+        source=_place(source),
+        target=_place(target),
+        banks=done,
+        dry_run=asked.dry_run,
+        notes=_notes(),
+    )
+    if asked.new is not None and asked.active is not None and not (found.failed or asked.dry_run):
+        found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
+    return found
+
+
+def _place(settings: Settings) -> str:
+    return settings.provider.address if settings.provider is not None else settings.store
+
+
+def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
+    """Return the ids of the banks that are meant, each once."""
+    if not has_store(source):
+        raise UnknownBankError("there is no store to migrate from", file=source.store)
+    with opened_store(source, read_only=True) as store:
+        if names:
+            return list(dict.fromkeys(find_bank(store, name) for name in names))
+        with store.reading() as reader:
+            banks = reader.banks()
+    if not banks:
+        raise EmptyInputError("there is no bank to migrate", file=source.store)
+    return banks
+
+
+class _Work:
+    """The banks on their way."""
+
+    def __init__(self, source: Settings, target: Settings, asked: MigrateOptions) -> None:
+        self._source = source
+        self._target = target
+        self._asked = asked
+        self._turn = threading.Lock()
+        """A file takes one writer at a time; who waits for his turn here is not told it is busy."""
+
+    def all(self, banks: Sequence[str]) -> list[MigratedBank]:
+        """Migrate banks side by side; return what became of each, in their order."""
+        found = dict[str, MigratedBank]()
+        with ThreadPoolExecutor(min(self._asked.jobs, len(banks))) as pool:
+            running = {pool.submit(self._one, bank): bank for bank in banks}
+            try:
+                for future in as_completed(running):
+                    done = found[running[future]] = future.result()
+                    if self._asked.told is not None:
+                        self._asked.told(done)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [found[bank] for bank in banks]
+
+    def _one(self, bank: str) -> MigratedBank:
+        try:
+            return self._migrated(bank)
+        except SatchelError as error:
+            return MigratedBank(
+                bank=bank,
+                name=self._name(bank),
+                problem=str(error),
+                code=error.code,
+                exit_status=error.exit_status,
+            )
+
+    def _migrated(self, bank: str) -> MigratedBank:
+        carried, blobs = 0, 0
+        for _ in range(_TRIES):
+            found = self._pushed(bank)
+            carried, blobs = carried + found.carried, blobs + found.blobs
+            _require_brought(found)
+            if self._asked.dry_run:
+                return _told(found, carried, blobs)
+            try:
+                done = self._read_back(found, carried, blobs)
+            except StoreBusyError:
+                continue  # somebody wrote to the source meanwhile: carry the rest
+            counts = {"records": done.size, "carried": done.carried}
+            self._source.hooks.tell("on_migrate", bank=(bank, done.name), counts=counts)
+            return done
+        raise StoreBusyError(
+            "the bank is written to all the time", hint="Stop what writes to it, and run it again."
+        )
+
+    def _pushed(self, bank: str) -> Exchange:
+        options = ExchangeOptions(bank=bank, dry_run=self._asked.dry_run)
+        if local_path(self._target.store) is None:
+            return push(self._source, self._target.store, options)
+        with self._turn:
+            return push(self._source, self._target.store, options)
+
+    def _read_back(self, found: Exchange, carried: int, blobs: int) -> MigratedBank:
+        """Read a bank again where it went; vectors go along.
+
+        Raises:
+            StoreBusyError: If the source has grown meanwhile.
+            VerificationError: If it is not the same.
+        """
+        bank = found.bank
+        with (
+            opened_store(self._source, read_only=True) as here,
+            opened_at(self._target.store, read_only=False) as there,
+            here.reading() as reader,
+        ):
+            source = _copy(reader, bank)
+            with there.reading() as other:
+                target = _copy(other, bank)
+                if source.size > target.size:
+                    raise StoreBusyError("the bank has grown")
+                along = read_again(source, target)
+                lacking = vectors_lacking(reader, other, bank)
+            if lacking:
+                with self._turn:
+                    along.vectors = _vectors(source, there)
+        done = _told(found, carried, blobs)
+        open_imports = self._open_imports(bank)
+        return msgspec.structs.replace(
+            done,
+            size=source.size,
+            root=source.found.head.root,
+            vectors=along.vectors,
+            read_back=along.records,
+            verified=True,
+            notes=[*done.notes, *open_imports],
+        )
+
+    def _open_imports(self, bank: str) -> list[str]:
+        with (
+            opened_store(self._source, read_only=True) as store,
+            open_ledger(self._source, store, bank).reading() as view,
+        ):
+            number = len(view.open_imports())
+        if not number:
+            return []
+        return [f"{number} imports into it are not complete; see: satchel undo --list"]
+
+    def _name(self, bank: str) -> str | None:
+        with opened_store(self._source, read_only=True) as store, store.reading() as reader:
+            return name_of(reader, bank)
+
+
+def _require_brought(found: Exchange) -> None:
+    """Refuse a copy that went on by itself: there is no way to make the two the same.
+
+    Raises:
+        VerificationError: Naming how they stand.
+    """
+    if found.relation is Relation.DIVERGED:
+        raise VerificationError(
+            f"the copy there went another way after {found.common} records",
+            hint=f"See: satchel push {found.target} --bank {found.bank[7:19]} --merge",
+        )
+    if found.relation is Relation.BEHIND:
+        raise VerificationError(
+            f"the copy there has {found.target_size - found.common} records more",
+            hint=f"Bring them here first: satchel pull {found.target}",
+        )
+    if found.blobs_missing:
+        raise VerificationError(f"{found.blobs_missing} blobs that records name are not here")
+
+
+def _told(found: Exchange, carried: int, blobs: int) -> MigratedBank:
+    return MigratedBank(
+        bank=found.bank,
+        name=found.name,
+        relation=str(found.relation),
+        size=found.source_size,
+        carried=carried,
+        blobs=blobs,
+        notes=[note for note in found.notes if "blobs" not in note],
+    )
+
+
+def _copy(reader: Reader, bank: str) -> Copy:
+    found = copy_in(reader, bank)
+    if found is None:
+        raise UnknownBankError(f"there is no bank {bank}")
+    return found
+
+
+def _vectors(source: Copy, store: Store) -> int:
+    """Carry the vectors of all records of a log, some at a time."""
+    number = 0
+    for some in tail(source, 0):
+        ids = [row.id for row, logged in some if logged is not None]
+        for start in range(0, len(ids), TOGETHER):
+            part = ids[start : start + TOGETHER]
+            number += carry_vectors(source.reader, store, source.bank, part)
+    return number
+
+
+def _notes() -> list[str]:
+    """Return what wins over a configuration file, so that nobody takes the switch for done."""
+    return [
+        f"the environment variable {name} is set, and wins over the configuration file"
+        for name in _VARIABLES
+        if os.environ.get(name)
+    ]

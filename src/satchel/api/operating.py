@@ -1,0 +1,80 @@
+"""What an operator does with whole stores, from Python."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from satchel.actions.config import load_settings
+from satchel.actions.operating import migrating
+from satchel.actions.operating.ends import Ends, ends
+from satchel.actions.operating.migrated import Migrated, MigrateOptions, Told
+from satchel.actions.signing import signing_key
+
+
+class MigrateArguments(TypedDict, total=False):
+    """Optional arguments of ``satchel.migrate``."""
+
+    from_config: str | Path | None
+    """The configuration to leave; with ``to_config``."""
+
+    to_config: str | Path | None
+    from_store: str | None
+    """The address to leave, in place of configurations; with ``to_store``."""
+
+    to_store: str | None
+    banks: Sequence[str]
+    """Only these; all when not given."""
+
+    jobs: int
+    """How many at a time; 4 when not given."""
+
+    switch: bool
+    """False leaves the active configuration as it is."""
+
+    dry_run: bool
+    passphrase: str | None
+    """Of the owner's key, which banks that come from a provider need."""
+
+    told: Told
+    """Called with what became of each bank, when it is done."""
+
+
+def migrate(**said: Unpack[MigrateArguments]) -> Migrated:
+    """Bring all banks of one store to another, verified, and switch to it; see the command.
+
+    Args:
+        **said: See ``MigrateArguments``.
+
+    Returns:
+        What became of each bank; ``failed`` names those that are not done. Nothing is raised for
+        these, and nothing is switched.
+
+    Raises:
+        UsageError: If an end is missing.
+        UnknownBankError: If a bank that is named is not there; nothing is written then.
+        TargetError: If the configuration cannot be switched; the banks are done then.
+    """
+    one, other = said.get("from_config"), said.get("to_config")
+    new = None if other is None else Path(other)
+    source, target = ends(
+        Ends(
+            from_config=None if one is None else Path(one),
+            to_config=new,
+            from_store=said.get("from_store"),
+            to_store=said.get("to_store"),
+        )
+    )
+    options = MigrateOptions(
+        banks=tuple(said.get("banks", ())),
+        jobs=said.get("jobs", 4),
+        new=new if said.get("switch", True) else None,
+        active=load_settings().file,
+        dry_run=said.get("dry_run", False),
+        owner=lambda: signing_key(target, passphrase=said.get("passphrase"))[0],
+        told=said.get("told"),
+    )
+    try:
+        return migrating.migrate(source, target, options)
+    finally:
+        source.hooks.finish()
+        target.hooks.finish()

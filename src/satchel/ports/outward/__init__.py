@@ -1,0 +1,1 @@
+"""What leaves a bank for others to look at: events that listeners are told, rows of a sink."""

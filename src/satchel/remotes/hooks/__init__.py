@@ -1,0 +1,1 @@
+"""Ways to tell a listener what happened."""

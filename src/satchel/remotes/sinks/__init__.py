@@ -1,0 +1,1 @@
+"""Places that a bank's log is followed into."""

@@ -1,0 +1,1 @@
+"""What an operator does: migrating, following a bank, and what holds for one."""

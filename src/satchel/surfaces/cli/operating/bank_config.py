@@ -1,0 +1,106 @@
+"""``satchel banks config``: what holds for a bank."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from satchel.actions.opened import opened_bank
+from satchel.actions.upkeep.bank_settings import (
+    BankConfigured,
+    export_config,
+    import_config,
+    set_config,
+    show_config,
+)
+from satchel.errors import UsageError
+from satchel.surfaces.cli._console import facts, message, print_json, state
+from satchel.surfaces.cli._options import Force, Json
+
+Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
+File = Annotated[Path, typer.Argument(help="The document.")]
+
+bank_config = typer.Typer(no_args_is_help=True, help="What holds for one bank.")
+
+
+@bank_config.command("show")
+def show_command(bank: Bank, as_json: Json = False) -> None:
+    """Show what holds for a bank, and where each of it comes from.
+
+    Example: `satchel banks config show assistant`
+    """
+    with opened_bank(state.settings, bank) as opened:
+        found = show_config(opened)
+    _print(found, as_json=as_json)
+
+
+@bank_config.command("set")
+def set_command(
+    bank: Bank,
+    values: Annotated[
+        list[str], typer.Argument(help="NAME=VALUE; without a value it is taken away.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Change what a bank carries of its own: its log has it, so it goes along with copies.
+
+    Example: `satchel banks config set assistant scrub_secrets=true recall_limit=20`
+    """
+    with opened_bank(state.settings, bank, writes=True) as opened:
+        found = set_config(opened, dict(map(_pair, values)))
+    _print(found, as_json=as_json)
+
+
+@bank_config.command("export")
+def export_command(bank: Bank, file: File, force: Force = False, as_json: Json = False) -> None:
+    """Write what holds for a bank to a small JSON document, its profile included.
+
+    Example: `satchel banks config export assistant assistant.config.json`
+    """
+    with opened_bank(state.settings, bank) as opened:
+        found = export_config(opened, file, overwrite=force)
+    _done(found, f"written to {file}", as_json=as_json)
+
+
+@bank_config.command("import")
+def import_command(bank: Bank, file: File, as_json: Json = False) -> None:
+    """Give a bank what holds in such a document; what is not known here is kept.
+
+    Example: `satchel banks config import assistant assistant.config.json`
+    """
+    with opened_bank(state.settings, bank, writes=True) as opened:
+        found = import_config(opened, file)
+    _done(found, "imported" if found.is_changed else "the same as before", as_json=as_json)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    if not given or not name:
+        raise UsageError(f"this is no NAME=VALUE: {text!r}", field="values")
+    if not value:
+        return name, None
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _done(found: BankConfigured, what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        message(what)
+
+
+def _print(found: BankConfigured, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not found.settings:
+        message("nothing but the defaults; see: satchel banks config set")
+        return
+    facts(
+        (name, f"{json.dumps(value, ensure_ascii=False)}  ({found.origins.get(name, 'file')})")
+        for name, value in sorted(found.settings.items())
+    )

@@ -1,0 +1,119 @@
+"""``satchel migrate``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.actions.configured.provider import STORES
+from satchel.actions.operating.ends import Ends, ends
+from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
+from satchel.actions.operating.migrating import migrate
+from satchel.errors import UsageError
+from satchel.surfaces.cli._console import count, line, message, print_json, state
+from satchel.surfaces.cli._options import DryRun, Json, owner_key
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("migrate")(migrate_command)
+
+
+def migrate_command(
+    from_config: Annotated[
+        Path | None, typer.Option("--from-config", help="The configuration to leave.")
+    ] = None,
+    to_config: Annotated[
+        Path | None, typer.Option("--to-config", help="The configuration to go to.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="The store to leave, as for --store.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="The store to go to; made if it is not there.")
+    ] = None,
+    banks: Annotated[
+        str | None, typer.Option("--banks", help="Only these, with commas between; else all.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="How many banks at a time.")] = 4,
+    no_switch: Annotated[
+        bool, typer.Option("--no-switch", help="Leave the active configuration as it is.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Bring all banks of one store to another, verified, and switch to it.
+
+    Each bank keeps its ids, its log and its head, and is read back whole. When all are done, the
+    active configuration becomes the new one, and what it was is kept beside it. Cut short, the
+    same command goes on. Exit status: 0 all done, 1 a copy differs, 5 one could not be written.
+
+    Example: `satchel migrate --from-config old.toml --to-config new.toml`
+    """
+    if state.store is not None:
+        raise UsageError("a migration has two stores", field="store", hint="Say --from and --to.")
+    said = Ends(from_config=from_config, to_config=to_config, from_store=from_, to_store=to)
+    source, target = ends(said, home=state.home, config=state.config)
+    options = MigrateOptions(
+        banks=tuple(name.strip() for name in (banks or "").split(",") if name.strip()),
+        jobs=jobs,
+        new=None if no_switch else to_config,
+        active=_active(),
+        dry_run=dry_run,
+        owner=lambda: owner_key(None),
+        told=_tell,
+    )
+    try:
+        found = migrate(source, target, options)
+    finally:
+        source.hooks.finish()
+        target.hooks.finish()
+    if as_json:
+        print_json(found)
+    else:
+        _show(found, wants_switch=bool(to_config) and not no_switch)
+    return found.exit_status
+
+
+def _active() -> Path:
+    """Return the file that is read when nobody names another."""
+    return state.settings.file
+
+
+def _tell(done: MigratedBank) -> None:
+    if done.problem is None:
+        message(f"{done.name or done.bank}: ", "verified" if done.verified else "looked at")
+
+
+def _show(found: Migrated, *, wants_switch: bool) -> None:
+    for one in found.banks:
+        name = one.name or one.bank
+        if one.problem is not None:
+            line(f"{name}: not done: ", one.problem)
+            for loss in one.losses:
+                message(f"{name}: lost: {loss.name}, {loss.count:,}: {loss.reason}")
+            continue
+        size, would = count(one.size, "record"), "would be " if found.dry_run else ""
+        now = f"{one.carried:,} {would}carried" if not found.dry_run else f"to do: {one.relation}"
+        line(f"{name}: {size}, {now}" + (", verified" if one.verified else ""))
+        for note in one.notes:
+            message(f"{name}: note: ", note)
+    done = len(found.banks) - len(found.failed)
+    line(
+        f"{done} of {count(len(found.banks), 'bank')} " + ("looked at" if found.dry_run else "done")
+    )
+    _show_switch(found, wants_switch=wants_switch)
+    for note in found.notes:
+        message("note: ", note)
+
+
+def _show_switch(found: Migrated, *, wants_switch: bool) -> None:
+    if found.switched is not None:
+        was = "" if found.switched.changed else ", which it was already"
+        line(f"switched: {found.switched.file}{was}")
+        if found.switched.kept is not None:
+            message("what it was is kept in ", found.switched.kept)
+    elif found.failed and wants_switch:
+        message("the configuration was left as it is", style="yellow")
+    elif not found.dry_run and found.target.partition("://")[0] in STORES:
+        message("to use it: ", f"satchel --store {found.target}")

@@ -1,0 +1,220 @@
+"""What holds for a bank: shown, changed, carried as a document, and obeyed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from ledger_kit import OWNER, WRITER
+
+from satchel import aio
+from satchel.actions.config import load_settings
+from satchel.actions.configured.effective import MARK
+from satchel.actions.opened import OpenBank
+from satchel.actions.upkeep.bank_settings import export_config, import_config, show_config
+from satchel.api.satchel import Satchel
+from satchel.errors import MalformedError, PathRefusedError
+from satchel.ledger.ledger import Ledger
+from satchel.seal.encoding.jcs import canonical
+from satchel.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+SCHEMA = Path(__file__).parent.parent.parent / "schemas" / "bank_config.json"
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"  # noqa: S105 - of nobody
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+profiles = st.fixed_dictionaries(
+    {},
+    optional={
+        "description": texts,
+        "scrub_secrets": st.booleans(),
+        "on_conflict": st.sampled_from(["skip", "overwrite", "rename", "error"]),
+        "recall_limit": st.integers(1, 1000),
+        "recall_trust": st.sampled_from(["user", "imported"]),
+        "metadata": st.dictionaries(texts, values, min_size=1, max_size=3),
+    },
+)
+unknown = st.dictionaries(texts.map("x_{}".format), values, max_size=2)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a document with members of a later version all over it."""
+    name = draw(texts)
+    own = {**draw(profiles), **draw(unknown), "profile": name}
+    profile = {"name": name, "settings": {**draw(profiles), **draw(unknown)}, **draw(unknown)}
+    return {**draw(unknown), MARK: 1, "settings": own, "profile": profile}
+
+
+def a_bank() -> OpenBank:
+    """Return a bank in memory."""
+    store = MemoryStore()
+    ledger = Ledger.create(store, owner=OWNER, writer=WRITER)
+    return OpenBank(settings=load_settings(environment={}), store=store, ledger=ledger, name="ada")
+
+
+@given(document=documents())
+@settings(max_examples=25)
+def test_a_document_goes_in_and_out_byte_for_byte(document: dict[str, Any]) -> None:
+    """Also what no version here understands, wherever it stands; and the schema takes it."""
+    with TemporaryDirectory() as folder:
+        path, again = Path(folder) / "in.json", Path(folder) / "out.json"
+        path.write_bytes(canonical(document) + b"\n")
+        bank = a_bank()
+
+        assert import_config(bank, path).is_changed
+        assert not import_config(bank, path).is_changed
+        export_config(bank, again)
+
+        assert again.read_bytes() == path.read_bytes()
+        Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(document)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        f'{{"{MARK}": 2}}',
+        f'{{"{MARK}": "1"}}',
+        f'{{"{MARK}": 1, "settings": []}}',
+        f'{{"{MARK}": 1, "settings": {{"recall_limit": 0}}}}',
+        f'{{"{MARK}": 1, "settings": {{"recall_limit": "ten"}}}}',
+        f'{{"{MARK}": 1, "profile": {{}}}}',
+        f'{{"{MARK}": 1, "profile": {{"name": "x", "settings": {{"on_conflict": "no"}}}}}}',
+        f'{{"{MARK}": 1, "{MARK}": 1}}',
+        '{"a":' * 50_000,
+        f'{{"{MARK}": 1}} x',
+    ],
+)
+def test_what_is_no_bank_configuration_is_refused(tmp_path: Path, text: str) -> None:
+    """With the file named, and nothing changed."""
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    bank = a_bank()
+    with bank.ledger.reading() as view:
+        before = view.head.size
+
+    with pytest.raises(MalformedError) as caught:
+        import_config(bank, path)
+
+    assert caught.value.file == str(path)
+    with bank.ledger.reading() as view:
+        assert view.head.size == before
+
+
+def test_settings_are_set_shown_and_taken_away(satchel: Run) -> None:
+    """With where each comes from; one that is not known names the nearest."""
+    satchel("init")
+    ran = satchel("banks", "config", "set", "default", "recall_limit=3", "description=mine")
+    assert (ran.status, "recall_limit  3  (bank)" in ran.out) == (0, True)
+    satchel("banks", "config", "set", "default", "description=")
+    shown = satchel("banks", "config", "show", "default", "--json").json
+    assert (shown["settings"], shown["origins"]) == ({"recall_limit": 3}, {"recall_limit": "bank"})
+    ran = satchel("banks", "config", "set", "default", "recal_limit=3", "--json")
+    assert (ran.status, ran.error["hint"]) == (2, "Did you mean recall_limit?")
+    assert satchel("banks", "config", "set", "default", "recall_limit=many").status == 2
+    assert satchel("banks", "config", "set", "default", "nothing").status == 2
+
+
+def test_the_file_wins_over_the_bank_and_the_bank_over_its_profile(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """The operator of a machine has the last word there."""
+    satchel("init")
+    satchel("banks", "config", "set", "default", "recall_limit=3", "on_conflict=rename")
+    config = tmp_path / "satchel.toml"
+    config.write_text(
+        "[banks.default]\nrecall_limit = 2\nprofile = 'p'\n"
+        "[profiles.p]\nrecall_limit = 9\nrecall_budget = 50\non_conflict = 'error'"
+    )
+
+    shown = satchel("--config", config, "banks", "config", "show", "default", "--json").json
+
+    wanted = {"recall_limit": 2, "on_conflict": "rename", "recall_budget": 50, "profile": "p"}
+    assert shown["settings"] == wanted
+    assert shown["origins"]["recall_budget"] == "profile p"
+
+
+def test_settings_are_obeyed(satchel: Run, tmp_path: Path) -> None:
+    """What is recalled, scrubbed, imported and exported; an option still wins."""
+    satchel("init")
+    for number in range(4):
+        satchel("remember", f"tea number {number}")
+    row = {"id": "1", "memory": "one", "user_id": "u"}
+    file, out = tmp_path / "mem0.json", tmp_path / "out.json"
+    file.write_text(json.dumps([row]))
+    satchel("import", file, "--bank", "default")
+    satchel(
+        *("banks", "config", "set", "default"),
+        *("recall_limit=2", "scrub_secrets=true", "on_conflict=overwrite"),
+    )
+
+    assert len(satchel("recall", "tea", "--json").json["memories"]) == 2
+    assert len(satchel("recall", "tea", "--limit", "3", "--json").json["memories"]) == 3
+    satchel("remember", f"the key is {SECRET}")
+    file.write_text(json.dumps([{**row, "memory": f"two {SECRET}"}]))
+    ran = satchel("import", file, "--bank", "default", "--json")
+    assert ran.json["banks"][0]["done"]["overwritten"] == 1
+    assert SECRET not in satchel("list", "--json").out
+    file.write_text(json.dumps([{**row, "memory": "three"}]))
+    kept = satchel("import", file, "--bank", "default", "--on-conflict", "skip", "--json")
+    assert kept.json["banks"][0]["done"]["skipped"] == 1
+    assert satchel("export", "--format", "mem0", "--output", out).status in (0, 1)
+    assert SECRET not in out.read_text()
+
+
+def test_settings_go_along_with_a_copy_of_the_bank(satchel: Run, tmp_path: Path) -> None:
+    """They are in its log."""
+    satchel("init")
+    satchel("banks", "config", "set", "default", "recall_limit=3")
+    other = tmp_path / "other.db"
+    assert satchel("push", other).status == 0
+    shown = satchel("--store", other, "banks", "config", "show", "default", "--json").json
+    assert shown["settings"] == {"recall_limit": 3}
+
+
+def test_python_has_the_same_two_calls_sync_and_async(tmp_path: Path) -> None:
+    """A path is refused until the caller vouches for it."""
+    path = tmp_path / "a.json"
+    path.write_bytes(canonical({MARK: 1, "settings": {"recall_limit": 4}}))
+    with Satchel.open(tmp_path / "a.db") as satchel:
+        bank = satchel.bank()
+        with pytest.raises(PathRefusedError):
+            satchel.import_bank_config(bank.id, path)
+        done = satchel.import_bank_config(bank.id, path, allow_uncontained=True)
+        assert done.settings == {"recall_limit": 4}
+        with pytest.raises(PathRefusedError):
+            satchel.export_bank_config(None, tmp_path / "b.json")
+
+    async def export() -> None:
+        async with aio.Satchel.open(tmp_path / "a.db") as opened:
+            await opened.export_bank_config(None, tmp_path / "b.json", allow_uncontained=True)
+
+    asyncio.run(export())
+    assert (tmp_path / "b.json").read_bytes() == path.read_bytes() + b"\n"
+
+
+def test_what_a_later_version_set_has_no_effect_and_stays(tmp_path: Path) -> None:
+    """A document that is not understood does not stop the bank from being used."""
+    bank = a_bank()
+    later = {MARK: 1, "settings": {"recall_limit": 5, "x_new": [1]}}
+    (tmp_path / "a.json").write_bytes(canonical(later))
+    import_config(bank, tmp_path / "a.json")
+    shown = show_config(bank)
+    assert (shown.settings, shown.document) == ({"recall_limit": 5}, later)

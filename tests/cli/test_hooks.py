@@ -1,0 +1,261 @@
+"""Hooks: a function, a command or a webhook is told of what was done, and can stop nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from satchel.actions.configured.hooks import MOST_WAITING, Hooks
+from satchel.actions.configured.sections import EVENTS, HookSettings
+from satchel.api.satchel import Satchel
+from satchel.errors import UsageError
+from satchel.ports.outward.events import Event
+from satchel.remotes.hooks.telling import signature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+UNSET, VARIABLE = "NOT_SET_HERE", "THE_SIGNING_SECRET"
+HEARD = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read())"
+
+
+class Receiver:
+    """A web server of this test that answers as it is told."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.answers: list[int] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.got.append((dict(self.headers), body))
+                status = receiver.answers.pop(0) if receiver.answers else 204
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", receiver.address + "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Give a web server."""
+    found = Receiver()
+    yield found
+    found.close()
+
+
+def told(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hooks:
+    """Tell one listener of one event, and wait."""
+    hooks = Hooks({event: [hook]})
+    hooks.tell(event, bank=("blake3:aa", "ada"), ids=["x"], counts={"memories": 1}, **more)
+    hooks.finish(30)
+    return hooks
+
+
+def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Path) -> None:
+    """Every event, over the command line, with ids and counts and nothing of the memory."""
+    heard = tmp_path / "heard"
+    command = json.dumps([sys.executable, "-c", HEARD, str(heard)])
+    config = tmp_path / "satchel.toml"
+    lines = [f"[[hooks.{event}]]\ncommand = {command}" for event in EVENTS]
+    config.write_text("\n".join(lines))
+
+    def run(*words: str | Path) -> str:
+        ran = satchel("--config", config, *words)
+        assert (ran.status, ran.err.count("hook")) == (0, 0), ran.err
+        return ran.out.strip()
+
+    first = run("remember", "the secret is tea")
+    run("recall", "tea")
+    second = run("update", first, "the secret is coffee").split()[-1]
+    forgotten = run("list", "--json")
+    run("forget", json.loads(forgotten)["memories"][0]["id"])
+    run("restore", json.loads(forgotten)["memories"][0]["id"])
+    run("import", mem0, "--bank", "default")
+    run("undo")
+    run("export", "--output", tmp_path / "a.pam")
+    new = tmp_path / "new.toml"
+    new.write_text(f'store.address = "{tmp_path / "new.db"}"')
+    run("migrate", "--from-config", config, "--to-config", new, "--no-switch")
+
+    events = [json.loads(line) for line in heard.read_bytes().splitlines()]
+    assert {one["event"] for one in events} == set(EVENTS)
+    assert b"tea" not in heard.read_bytes() + second.encode()
+    assert all(one["bank"].startswith("blake3:") and one["name"] == "default" for one in events)
+    assert next(one for one in events if one["event"] == "on_remember")["ids"] == [first]
+    assert next(one for one in events if one["event"] == "on_import")["counts"]["added"] == 2
+
+
+def test_contents_go_along_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    """``include_content`` is of one hook, not of its neighbours."""
+    with_it, without = tmp_path / "with", tmp_path / "without"
+    hooks = [
+        HookSettings(command=(sys.executable, "-c", HEARD, str(path)), include_content=include)
+        for path, include in ((with_it, True), (without, False))
+    ]
+    found = Hooks({"on_remember": hooks})
+
+    found.tell("on_remember", content=lambda: [{"text": "tea"}])
+    found.finish(30)
+
+    assert json.loads(with_it.read_bytes())["content"] == [{"text": "tea"}]
+    assert "content" not in json.loads(without.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        (HookSettings(command=("/nowhere/at/all",)), "cannot be started"),
+        (HookSettings(command=(sys.executable, "-c", "import sys; sys.exit('no\\x1b[2J')")), "no"),
+        (HookSettings(command=("sleep", "60"), timeout=0.05), "did not end"),
+        (HookSettings(function="no_such_module_at_all:run"), "No module"),
+        (HookSettings(function="os:nothing"), "no function"),
+        (HookSettings(function="sys:exit"), "SystemExit"),
+        (HookSettings(webhook="http://127.0.0.1:9/", retries=0), "refused"),
+        (HookSettings(webhook="http://127.0.0.1:9/", secret_env=UNSET), UNSET),
+    ],
+    ids=str,
+)
+def test_a_hook_that_fails_is_told_and_counted_and_stops_nothing(
+    hook: HookSettings, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is wrong with it; nothing that it says drives the terminal."""
+    with caplog.at_level(logging.WARNING):
+        hooks = told(hook)
+
+    assert hooks.counts == (0, 1, 0)
+    assert words in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_a_write_succeeds_while_its_hook_fails(satchel: Run, tmp_path: Path) -> None:
+    """The memory is there, the status is 0."""
+    config = tmp_path / "satchel.toml"
+    config.write_text('[[hooks.on_remember]]\ncommand = ["/nowhere/at/all"]')
+
+    ran = satchel("--config", config, "remember", "likes tea")
+
+    assert ran.status == 0
+    assert "likes tea" in satchel("list").out
+
+
+def test_a_function_that_never_ends_is_left_behind() -> None:
+    """Who ends waits no longer than he wants; what was not told is counted."""
+    go, calls = threading.Event(), list[str]()
+
+    def slow(event: Event) -> None:
+        calls.append(event.event)
+        go.wait(30)
+
+    hooks = Hooks({"on_import": [slow]})
+    hooks.tell("on_import")
+    hooks.finish(0.05)
+
+    assert hooks.counts.dropped == 1
+    go.set()
+
+
+def test_events_that_nobody_can_take_are_dropped_and_counted() -> None:
+    """Attack: a hook that hangs while a million things are written must not take the memory."""
+    go = threading.Event()
+    hooks = Hooks({"on_import": [lambda _: go.wait(30)]})
+
+    for _ in range(MOST_WAITING + 10):
+        hooks.tell("on_import")
+
+    assert hooks.counts.dropped >= 9
+    go.set()
+
+
+def test_a_webhook_is_signed_over_its_time_and_body(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver who has the secret knows who sent it, and when."""
+    monkeypatch.setenv(VARIABLE, "s3cret")
+
+    hooks = told(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
+
+    (headers, body), *rest = receiver.got
+    at = headers["Satchel-Signature"].partition(",")[0].removeprefix("t=")
+    mac = hmac.new(b"s3cret", f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    assert headers["Satchel-Signature"] == f"t={at},v1={mac}" == signature(body, "s3cret", at)
+    assert json.loads(body)["delivery"] == headers["Satchel-Delivery"]
+    assert (hooks.counts, rest) == ((1, 0, 0), [])
+
+
+@pytest.mark.parametrize(
+    ("answers", "retries", "tries", "delivered"),
+    [
+        ([500, 503], 2, 3, 1),
+        ([429], 1, 2, 1),
+        ([500, 500], 1, 2, 0),
+        ([400], 3, 1, 0),
+        ([302], 3, 1, 0),
+    ],
+)
+def test_a_webhook_is_tried_again_where_that_can_help(
+    receiver: Receiver, answers: list[int], retries: int, tries: int, delivered: int
+) -> None:
+    """Not where the receiver says no; never at another address. It is the same delivery."""
+    receiver.answers = answers
+
+    hooks = told(HookSettings(webhook=receiver.address, retries=retries))
+
+    assert len(receiver.got) == tries
+    assert hooks.counts == (delivered, 1 - delivered, 0)
+    assert len({headers["Satchel-Delivery"] for headers, _ in receiver.got}) == 1
+
+
+def test_a_command_does_not_get_the_passphrase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What unlocks keys is not handed to programs."""
+    monkeypatch.setenv("SATCHEL_PASSPHRASE", "hunter2")
+    seen = tmp_path / "seen"
+    text = f"import os; open({str(seen)!r}, 'w').write(os.environ.get('SATCHEL_PASSPHRASE', '-'))"
+
+    told(HookSettings(command=(sys.executable, "-c", text)))
+
+    assert seen.read_text() == "-"
+
+
+def test_functions_of_a_program_are_told_and_what_they_raise_is_counted(tmp_path: Path) -> None:
+    """``Satchel.open(hooks=...)``; the write they are about succeeded."""
+    heard = list[Event]()
+
+    def fail(_: Event) -> None:
+        raise ValueError("no")
+
+    with Satchel.open(tmp_path / "a.db", hooks={"on_remember": [heard.append, fail]}) as satchel:
+        done = satchel.bank().remember("likes tea")
+    assert [event.ids for event in heard] == [[done.id]]
+    assert satchel.hook_counts == (1, 1, 0)
+    with pytest.raises(UsageError, match="no event"):
+        Satchel.open(tmp_path / "a.db", hooks={"on_rember": heard.append})

