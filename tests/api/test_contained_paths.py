@@ -13,8 +13,8 @@ from folder_kit import leftovers, picture
 import satchel
 from satchel import aio
 from satchel.actions.config import load_settings
-from satchel.actions.moving.imported import ImportOptions
-from satchel.actions.moving.importing import import_file
+from satchel.actions.importing.imported import ImportOptions
+from satchel.actions.importing.importing import import_file
 from satchel.actions.signing import signing_key
 from satchel.errors import ContainmentError, PathRefusedError, SatchelError
 

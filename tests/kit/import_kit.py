@@ -7,9 +7,9 @@ from typing import Any
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
-from satchel.actions.moving.imported import Imported, ImportOptions
-from satchel.actions.moving.importing import import_file
-from satchel.actions.moving.jobs import list_jobs
+from satchel.actions.importing.imported import Imported, ImportOptions
+from satchel.actions.importing.importing import import_file
+from satchel.actions.importing.jobs import list_jobs
 from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
 from satchel.memory.entries import Entry

@@ -17,7 +17,7 @@ from satchel.actions.opened import opened_bank
 from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import Entity
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 _ROWS: list[Row] = [
     memory("m-1", "Noor keeps bees.", fact_type="world", tags=["bees"], embedding=[0.5, -0.25]),

@@ -7,7 +7,7 @@ import pytest
 from import_kit import A, B, C, bring, opened, owner, rows, sealed_from, size, texts, write
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.undoing import list_imports, undo_import
+from satchel.actions.importing.undoing import list_imports, undo_import
 from satchel.actions.wiring import opened_store
 from satchel.errors import (
     ConflictError,
@@ -26,7 +26,7 @@ from satchel.memory.records import Status
 from satchel.ports.rows import Filter
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from import_kit import (
 )
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.undoing import list_imports, undo_import
+from satchel.actions.importing.undoing import list_imports, undo_import
 from satchel.actions.opened import OpenBank
 from satchel.errors import (
     ConflictError,
@@ -28,7 +28,7 @@ from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.seal.sealing import seal
 from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 
 @pytest.fixture

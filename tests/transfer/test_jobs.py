@@ -6,12 +6,12 @@ import pytest
 from import_kit import KilledError, bring, killed, killing, owner, rows, size, texts, write
 
 from satchel.actions.config import load_settings
-from satchel.actions.moving.alone import import_lock
-from satchel.actions.moving.jobs import cancel_job, list_jobs, resume_job
+from satchel.actions.importing.alone import import_lock
+from satchel.actions.importing.jobs import cancel_job, list_jobs, resume_job
 from satchel.errors import LockedError, UnknownJobError, UnreadableError, UsageError
 from satchel.jobs.job import Job
 from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 
 @pytest.fixture(autouse=True)

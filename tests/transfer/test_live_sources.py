@@ -16,12 +16,12 @@ from secrets_kit import Maker
 
 from benchmarks import peers
 from satchel.actions.config import load_settings
+from satchel.actions.importing.imported import ImportOptions
+from satchel.actions.importing.importing import import_file
+from satchel.actions.importing.undoing import undo_import
 from satchel.actions.memories.showing import history
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
-from satchel.actions.moving.imported import ImportOptions
-from satchel.actions.moving.importing import import_file
-from satchel.actions.moving.undoing import undo_import
 from satchel.connectors._qdrant import Points
 from satchel.errors import (
     ConflictError,
@@ -33,7 +33,7 @@ from satchel.errors import (
 )
 from satchel.ports.rows import Filter
 from satchel.transfer.incoming.batch import Batch
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_local.py"
 _USERS = ("ada", "bo", "cy")

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from import_kit import bring, opened, rows, sealed_from, texts, write
 
 from satchel.actions.config import load_settings
+from satchel.actions.importing.undoing import undo_import
 from satchel.actions.inferring.duplicates import NearDuplicates, duplicates
-from satchel.actions.moving.undoing import undo_import
 from satchel.actions.opened import opened_bank
 from satchel.errors import MissingExtraError, UsageError
 from satchel.inference.static_table import table
 from satchel.inference.static_table.table import StaticTable
 from satchel.memory.entries import Entry
 from satchel.transfer.incoming import stage
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 from satchel.transfer.near import finding
 from satchel.transfer.near.believing import may_be_same, telling
 from satchel.transfer.near.finding import Texts

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
+from satchel.actions.importing.imported import Imported, ImportOptions, Owners
+from satchel.actions.importing.importing import import_file
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
 from satchel.actions.moving.exporting import export
-from satchel.actions.moving.imported import Imported, ImportOptions, Owners
-from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import (
     Permission,
@@ -30,7 +30,7 @@ from satchel.jobs.steps import Step
 from satchel.recall.query import COMPONENTS, Query
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 Options = Mapping[str, Any]
 

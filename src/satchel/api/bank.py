@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
+from satchel.actions.importing.imported import Imported
+from satchel.actions.importing.undoing import Undone, undo_in
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
 from satchel.actions.memories import changing, counting, remembering, showing
@@ -13,8 +15,6 @@ from satchel.actions.memories.listing import Listing, Wanted
 from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
 from satchel.actions.moving.exported import Export
-from satchel.actions.moving.imported import Imported
-from satchel.actions.moving.undoing import Undone, undo_in
 from satchel.actions.opened import OpenBank
 from satchel.actions.recalling import Answer, recall_memories
 from satchel.api.arguments import (

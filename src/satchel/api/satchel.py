@@ -12,10 +12,10 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.moving import jobs
+from satchel.actions.importing import jobs
+from satchel.actions.importing.imported import Imported
+from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.moving.exported import Export
-from satchel.actions.moving.imported import Imported
-from satchel.actions.moving.jobs import Cancelled
 from satchel.actions.opened import named_banks, open_bank_in
 from satchel.actions.operating.following import (
     Followed,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from blake3 import blake3
 
 from satchel.actions.config import Settings
+from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
+from satchel.actions.importing.importing import import_file
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
-from satchel.actions.moving.imported import BankImported, Imported, ImportOptions
-from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank, find_bank, open_bank_in
 from satchel.actions.operating.migrated import MigratedBank, MigrateOptions
 from satchel.actions.operating.providing import Owners, drawn, place_of

@@ -14,10 +14,10 @@ from msgspec import structs
 
 from satchel.actions.config import Settings, StoreSettings
 from satchel.actions.configured.provider import STORES, Provider
+from satchel.actions.importing.imported import Imported, ImportOptions
+from satchel.actions.importing.importing import import_file
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
-from satchel.actions.moving.imported import Imported, ImportOptions
-from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import open_bank_in, opened_bank
 from satchel.actions.wiring import opened_store
 from satchel.errors import ConfigError

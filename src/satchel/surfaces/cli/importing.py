@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from satchel.actions.importing.imported import BankImported, Imported, ImportOptions, Owners
+from satchel.actions.importing.importing import import_file
+from satchel.actions.importing.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
-from satchel.actions.moving.importing import import_file
-from satchel.actions.moving.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import (
     bytes_in,
@@ -40,7 +40,7 @@ from satchel.surfaces.cli._options import (
     tell_refused,
     tell_secrets,
 )
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 _PAIRS = 20
 

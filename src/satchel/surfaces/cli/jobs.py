@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.moving import jobs as actions
+from satchel.actions.importing import jobs as actions
 from satchel.jobs.job import Job
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state, table
 from satchel.surfaces.cli._options import Json, Owner, owner_key

@@ -18,7 +18,8 @@ from satchel.memory.times import now
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.incoming.known import side_name
-from satchel.transfer.incoming.plan import OnConflict, Plan
+from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.planned import OnConflict
 from satchel.transfer.receipts.tally import Tally
 
 _ATTEMPTS = 8

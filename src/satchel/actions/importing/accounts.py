@@ -5,11 +5,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from satchel.actions.moving.arriving import Arriving
-from satchel.actions.moving.imported import BankImported, ImportOptions
+from satchel.actions.importing.arriving import Arriving
+from satchel.actions.importing.imported import BankImported, ImportOptions
 from satchel.actions.receipts.keeping import tool
 from satchel.memory.times import now
-from satchel.transfer.incoming.plan import Plan, Planned
+from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.planned import Planned
 from satchel.transfer.incoming.tenants import Tenants
 from satchel.transfer.receipts.account import (
     VERSION,

@@ -1,4 +1,4 @@
-"""Importing a file into one bank, or into one for each owner in it."""
+"""One import: it is planned whole, then logged, in one bank or several."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,25 +6,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
+from satchel.actions.importing.accounts import account_of_import
+from satchel.actions.importing.arriving import Arriving
+from satchel.actions.importing.imported import BankImported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.moving.alone import import_lock
-from satchel.actions.moving.arriving import Arriving, arrived
-from satchel.actions.moving.connecting import Asked, connector_for, listed
-from satchel.actions.moving.import_accounts import account_of_import, plan_of_import
-from satchel.actions.moving.imported import BankImported, Imported, ImportOptions, Owners
-from satchel.actions.moving.settling import settings_for, tell_imported
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
-from satchel.actions.paths.permission import require_uncontained
-from satchel.actions.receipts.keeping import keep, refuse_copy, require_whole, signer
-from satchel.actions.wiring import has_store, opened_store
-from satchel.disk.reading import OpenFile
+from satchel.actions.receipts.keeping import require_whole, signer
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
 from satchel.jobs.job import job_id
@@ -37,10 +30,11 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.incoming.batch import Batch, logged_part, take_back
-from satchel.transfer.incoming.plan import OnConflict, Plan, Planned, Rules
+from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
 from satchel.transfer.incoming.tenants import Tenants, maps_from
 from satchel.transfer.near.finding import names_of
-from satchel.transfer.receipts.account import Account, unaccepted
+from satchel.transfer.receipts.account import Account
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import Tally
@@ -52,122 +46,7 @@ _GO_ON = (
 )
 
 
-def import_file(
-    settings: Settings,
-    source: Path | OpenFile | str | None,
-    bank: str | None,
-    owner: Owners,
-    options: ImportOptions | None = None,
-) -> Imported:
-    """Import a file.
-
-    All of it is read, checked and planned first; then it is logged in groups that nobody sees
-    until the last is there. Whoever runs a killed import again goes on with it.
-
-    Args:
-        settings: Where the store and the keys are.
-        source: The file, or the address or folder of a live product; None for the standard input.
-        bank: The bank that everything goes into, made if it is not there; None for the one that
-            is configured, or else one for each user, or agent where no user is named.
-        owner: Gives the key that owns banks that are made.
-        options: What is asked for.
-
-    Raises:
-        InputError: If the input cannot be read, is malformed or empty, or a memory's owner is not
-            known and no bank was named. Nothing is changed.
-        VerificationError: If a sealed input does not verify.
-        ConflictError: With ``OnConflict.ERROR``, if there is one.
-        ShortInputError: If the input says that it lacks something, and that was not accepted.
-        UsageError: If an owner is sent somewhere who is not in it, or several owners' memory would
-            go into one bank and nobody said so.
-        LockedError: If another import into the store is running.
-        StoreError: If the store cannot be written; the import can be gone on with.
-    """
-    asked = options or ImportOptions()
-    refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
-    wanted = bank or (None if asked.maps else settings.options.store.bank) or None
-    says = settings_for(settings, wanted)
-    if asked.on_conflict is None:
-        asked = replace(asked, on_conflict=OnConflict(says.on_conflict or OnConflict.SKIP))
-    with ExitStack() as stack:
-        arriving = _arriving(settings, source, asked, stack)
-        if says.scrub_secrets:
-            arriving.scrub_if_it_can_be()
-        arriving.verify(asked.trusted_keys, asked.unsafe_accept)
-        store: Store | None = None
-        if not asked.dry_run:
-            store = stack.enter_context(opened_store(settings))
-            stack.enter_context(import_lock(settings))
-        elif has_store(settings):
-            store = stack.enter_context(opened_store(settings, read_only=True))
-        if asked.re_extract_entities:
-            arriving.extract_entities()
-        work = _Work(settings, store, arriving, wanted, asked)
-        stack.callback(work.strands.close)
-        work.plan()
-        arriving.require_unchanged()
-        if not asked.dry_run:
-            work.log(owner)
-            if asked.re_embed:
-                work.embed()
-            tell_imported(settings, work.banks.values())
-    accounts, receipts = work.accounted()
-    ids, notes = keep(settings, receipts, asked.receipt)
-    return Imported(
-        input=arriving.name,
-        source_format=arriving.format,
-        input_digest=arriving.digest,
-        input_bytes=arriving.size,
-        banks=list(work.banks.values()),
-        losses=list(arriving.report.losses.values()),
-        notes=[*arriving.report.notes, *work.notes, *notes],
-        refused=arriving.report.refused,
-        near_found=work.near.found,
-        near=work.near.pairs,
-        secrets=arriving.screening.found,
-        secrets_kept=arriving.screening.kept,
-        source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
-        dry_run=asked.dry_run,
-        plan=plan_of_import(work) if asked.dry_run else None,
-        receipts=ids,
-        accounts=accounts,
-        unaccepted=unaccepted(arriving.report, asked.accept_loss),
-    )
-
-
-def _path_of(source: Path | OpenFile | str) -> Path:
-    return source.path if isinstance(source, OpenFile) else Path(source)
-
-
-def _arriving(
-    settings: Settings,
-    source: Path | OpenFile | str | None,
-    asked: ImportOptions,
-    stack: ExitStack,
-) -> Arriving:
-    """Return what arrives: a file, or what a live source lists."""
-    name = "standard input" if source is None else str(source)
-    scrub, tell = asked.scrub_secrets, asked.on_reading
-    is_open = source is None or isinstance(source, OpenFile)
-    live = None if is_open else connector_for(name, asked.source_format)
-    if live is not None:
-        require_uncontained(settings, name)
-        how = Asked(include_deleted=asked.include_deleted, embeddings=asked.embeddings)
-        found = stack.enter_context(listed(live, name, settings, how))
-        return Arriving(settings, found, name, live, tell, scrub=scrub)
-    if asked.include_deleted or asked.embeddings:
-        raise UsageError(
-            "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",
-            field="include_deleted" if asked.include_deleted else "embeddings",
-        )
-    given = Path(source) if isinstance(source, str) else source
-    file = stack.enter_context(arrived(settings, given))
-    arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
-    arriving.skip_bad = asked.skip_bad
-    return arriving
-
-
-class _Work:
+class Work:
     """One import: two passes, over all banks that it is for."""
 
     def __init__(

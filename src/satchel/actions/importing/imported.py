@@ -14,7 +14,7 @@ from satchel.ports.report import Loss, Refused
 from satchel.seal.artifact.body import Progress
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
-from satchel.transfer.incoming.plan import OnConflict, Planned
+from satchel.transfer.incoming.planned import OnConflict, Planned
 from satchel.transfer.receipts.account import Account
 from satchel.transfer.receipts.plans import TransferPlan
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.importing.alone import import_lock
+from satchel.actions.importing.imported import Imported, ImportOptions, Owners
+from satchel.actions.importing.importing import import_file
 from satchel.actions.inferring.duplicates import NearDuplicates
-from satchel.actions.moving.alone import import_lock
-from satchel.actions.moving.imported import Imported, ImportOptions, Owners
-from satchel.actions.moving.importing import import_file
 from satchel.actions.opened import OpenBank, open_bank_in
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import LockedError, UnknownJobError, UsageError
@@ -19,7 +19,7 @@ from satchel.ports.store import Store
 from satchel.seal.artifact.body import Progress
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.batch import take_back
-from satchel.transfer.incoming.plan import OnConflict
+from satchel.transfer.incoming.planned import OnConflict
 
 _LEAST_DIGITS = 6
 

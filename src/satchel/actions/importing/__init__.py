@@ -1,0 +1,1 @@
+"""Bringing memory in: files, live products, and what was begun before."""

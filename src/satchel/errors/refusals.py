@@ -1,0 +1,57 @@
+"""Verification or permission says no."""
+
+from typing import ClassVar
+
+from satchel.errors.satchel_error import SatchelError
+
+
+class RefusedError(SatchelError):
+    """Verification or permission says no."""
+
+    code: ClassVar[str] = "refused"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 403
+
+
+class VerificationError(RefusedError):
+    """A sealed file did not verify well enough for what was asked."""
+
+    code: ClassVar[str] = "verify.refused"
+
+
+class WitnessError(RefusedError):
+    """What was witnessed of a bank is damaged, or a head contradicts it."""
+
+    code: ClassVar[str] = "witness.refused"
+    http_status: ClassVar[int] = 409
+
+
+class ErasureRefusedError(RefusedError):
+    """What was to be erased has to stay, or what was erased has to stay away."""
+
+    code: ClassVar[str] = "erasure.refused"
+    http_status: ClassVar[int] = 409
+
+
+class SigningKeyError(RefusedError):
+    """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
+
+    code: ClassVar[str] = "key.refused"
+
+
+class RolledBackError(VerificationError):
+    """A store is older than what this machine saw of it, or a bank that was here is missing."""
+
+    code: ClassVar[str] = "verify.rolled_back"
+
+
+class ForkedError(VerificationError):
+    """A store and this machine's witness of it went different ways."""
+
+    code: ClassVar[str] = "verify.forked"
+
+
+class AdoptedError(VerificationError):
+    """A bank of this machine goes on under the key of somebody whom it does not know."""
+
+    code: ClassVar[str] = "verify.adopted"

@@ -1,0 +1,88 @@
+"""How an import decides, and what it decided, counted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+
+class OnConflict(StrEnum):
+    """What to do with a record when the bank has another version of the same thing."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+    RENAME = "rename"
+    ERROR = "error"
+
+
+class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What an import does to one bank, counted."""
+
+    read: int = 0
+    """Records that arrived for the bank."""
+
+    added: int = 0
+    """Memories that are new to it, with those that replace others."""
+
+    known: int = 0
+    """Imported before, or here already: left as they are."""
+
+    twice: int = 0
+    """In the file more than once; one of them counts."""
+
+    skipped: int = 0
+    """Other versions of what the bank has, left out."""
+
+    overwritten: int = 0
+    """Memories of the bank that are superseded."""
+
+    renamed: int = 0
+    """Other versions that are kept beside those of the bank, under an id of their own."""
+
+    restored: int = 0
+    """Memories that had been retired here and are current again."""
+
+    near: int = 0
+    """Memories that say what another one says, left out."""
+
+    merged: int = 0
+    """Memories that took the place of one that says the same."""
+
+    vanished: int = 0
+    """Memories that the source has no longer, deleted here too."""
+
+    past: int = 0
+    """Older versions, and what was deleted at the source: they come retired."""
+
+    others: int = 0
+    """Edges, nodes, sessions and the like."""
+
+    left: dict[str, int] = {}
+    """Records of kinds that stay with the log they come from, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How an import decides."""
+
+    on_conflict: OnConflict = OnConflict.SKIP
+    mirror: bool = False
+    """Whether the bank is to lose what the source has lost; other versions overwrite then."""
+
+    keeps_ids: bool = False
+    """Whether the records come with their ids, so that they may be here already."""
+
+    twins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ids of what arrives and says the same as something else, with the ids of that."""
+
+    merge: bool = False
+    """Whether it takes the place of that; otherwise it is left out."""
+
+    going_on: str = ""
+    """Id of the source record of the import that is gone on with."""
+
+    @property
+    def mode(self) -> OnConflict:
+        """What to do with other versions."""
+        return OnConflict.OVERWRITE if self.mirror else self.on_conflict
