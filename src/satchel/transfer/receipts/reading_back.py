@@ -29,12 +29,12 @@ from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
-from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.encoding.carry import restore
 from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
+from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 
 GONE = "not there when read back"
@@ -78,6 +78,8 @@ class Written(NamedTuple):
     adapter: Format
     place: Place
     limits: Limits
+    trim: Trim = unchanged
+    """What was done to records because nobody asked for all of them."""
 
 
 class Found(NamedTuple):
@@ -145,7 +147,7 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         InputError: If it cannot be read.
     """
     key, tally = os.urandom(32), Tally()
-    wanted = _planned(planned, key)
+    wanted = _planned(planned, key, written.trim)
     whole = bare = 0
     for record_type, print_, without in _prints(written):
         tally.records[record_type] += 1
@@ -157,7 +159,9 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         return Found(tally.records, wanted.origins)
     differences = Differences()
     with _Beside() as beside:
-        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
+        beside.add(
+            0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned, written.trim))
+        )
         beside.add(1, _sealed(written))
         beside.compare(differences)
     return Found(tally.records, differences)
@@ -174,9 +178,9 @@ class _Wanted(NamedTuple):
     """What is lost when only the second is right."""
 
 
-def _planned(records: RecordSet, key: bytes) -> _Wanted:
+def _planned(records: RecordSet, key: bytes, trim: Trim) -> _Wanted:
     whole, bare, origins = 0, 0, Differences()
-    for _, line in lines_of(records):
+    for _, line in lines_of(records, trim):
         said = _named(line)
         weight = _weight(fingerprint(said.id, line), key)
         whole += weight
@@ -187,15 +191,6 @@ def _planned(records: RecordSet, key: bytes) -> _Wanted:
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
     return _Wanted(whole, bare, origins)
-
-
-def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
-    """Yield type and canonical bytes of each record that is memory."""
-    for section, span in records.body.spans().items():
-        record_type = TYPED_SECTIONS.get(section)
-        if record_type in CARRIED:
-            for line in records.body.within(span):
-                yield str(record_type), line
 
 
 def _prints(written: Written) -> Iterator[tuple[str, bytes, bytes]]:
