@@ -329,3 +329,24 @@ def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: 
     items, past = read(tmp_path / "b")
     assert "changed by the library" in {entry.text for entry in items}
     assert said[0]["memory"] in {entry_of(one).text for one in past}
+
+
+def test_a_damaged_memory_of_a_live_source_is_left_out_when_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    """Named, counted, and the others are there; one is damaged, one says nothing, one is huge."""
+    huge = {"data": "x", "user_id": "ada", "note": "y" * 2_000_000}
+    said = [{"data": text, "user_id": "ada"} for text in ("tea", "water", "cocoa")]
+    folder = with_points(tmp_path / "a", said[0], {"user_id": "ada"}, huge, *said[1:])
+    with closing(sqlite3.connect(folder / STORAGE)) as database, database:
+        database.execute("UPDATE points SET point = x'00' WHERE rowid = 5")
+    with pytest.raises(MalformedError):
+        bring(folder)
+
+    done = bring(folder, skip_bad=True)
+
+    assert texts() == ["tea", "water"]
+    assert len(done.refused) == 3
+    assert done.unaccepted == 3
+    assert done.accounts[0].refused == 3
+    assert bring(folder, skip_bad=True).banks[0].done.known == 2

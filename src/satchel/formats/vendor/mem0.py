@@ -149,17 +149,18 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
 
 
 def _array(document: ForeignReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
-    """Read a list of rows; return how many there were."""
+    """Read a list of rows; return how many there were, bad ones that are left out included."""
     count, order = 0, _Order()
-    for row in document.values():
+    for count, row in enumerate(document.values(), 1):  # noqa: B007 - how many there were
         try:
             entry = make(_checked(row))
         except MalformedError as error:
-            error.field = f"{prefix}{count}" + (f"/{error.field}" if error.field else "")
-            raise error.located(line=document.value_line) from None
+            error.field = f"{prefix}{count - 1}" + (f"/{error.field}" if error.field else "")
+            error.located(line=document.value_line)
+            reading.refuse(error)
+            continue
         yield entry
         order.add(entry)
-        count += 1
     order.keep(reading)
     return count
 

@@ -50,7 +50,7 @@ def plan_page(plan: TransferPlan) -> str:
             )
             facts.append(("conflicts", f"{one.conflicts:,} other versions{such}"))
     if plan.near_duplicates is not None:
-        facts.append(("alike", f"{plan.near_duplicates:,} pairs say almost the same"))
+        facts.append(("alike", f"{plan.near_duplicates:,} say almost what another one says"))
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
         what = "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
