@@ -1,4 +1,4 @@
-"""With a provider set, export, import and migrate work with the product itself: a real local Mem0."""
+"""With a provider set, export, import and migrate work with the product: a local Mem0."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from satchel.connectors._payloads import Payload, payload_of_row, point_id, row_
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
 from satchel.connectors.mem0_address import USUAL, Address, chosen
 from satchel.errors import MalformedError, UnreadableError
-from satchel.formats._mem0 import HISTORY, Row, entry_of, losses_of, row_of
+from satchel.formats._mem0 import HISTORY, OF_THE_STORE, Row, entry_of, losses_of, row_of
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.times import read_time
@@ -76,6 +76,7 @@ class Mem0Local:
             "Episodic, working and identity memory, facts without a text, edges, provenance, tags,"
             " salience and validity; times of day of an expiry."
         ),
+        beside=OF_THE_STORE,
     )
 
     def __init__(  # noqa: PLR0913 - all but the address by name

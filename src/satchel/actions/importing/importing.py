@@ -82,7 +82,7 @@ def import_file(
                 work.embed()
             tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
-    ids, notes = keep(settings, receipts, asked.receipt)
+    ids, notes = keep(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
     return Imported(
         input=arriving.name,
         source_format=arriving.format,

@@ -18,7 +18,7 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.memory.records import AnyRecord, Model, State
-from satchel.ports.connector import Connector, Page
+from satchel.ports.connector import Connector, Page, pages
 from satchel.ports.format import Info, Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
@@ -193,7 +193,7 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
         closing(opened_connector(name, text, settings, asked)) as connector,
     ):
         count = 0
-        for page in _pages(connector, report):
+        for page in pages(connector, report):
             count += len(page.items) + len(page.past)
             _keep(page, kept)
         if count == 0:
@@ -201,16 +201,6 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
             raise EmptyInputError("there is no memory in it", file=text, hint=hint)
         _flushed(kept)
         yield Listed(Path(kept.name), connector.info, report)
-
-
-def _pages(connector: Connector, report: Report) -> Iterator[Page]:
-    cursor: str | None = None
-    while True:
-        page = connector.page(cursor, report)
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _keep(page: Page, kept: Any) -> None:
