@@ -58,7 +58,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         timed.enter_context(census.timed())
         builder = stack.enter_context(ArtifactBuilder())
         view = stack.enter_context(bank.ledger.reading())
-        screening = screening_of(bank, view, asked, sealed=False)
+        head, screening = view.head, screening_of(bank, view, asked, sealed=False)
         outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
         found = take_out(view, asked.selection, outgoing, asked.progress)
         note_taken(view, found, report)
@@ -68,7 +68,6 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         past = None if screening.scrub else view
         if past is None:
             report.note("what memories said before is kept back: secrets in it would go along")
-        head = view.head
         transfer = Transfer(
             settings=bank.settings,
             kind="export",
@@ -113,11 +112,9 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
                 require_no_loss(trial, output, asked.accept_loss)
         timed.close()
         if dry_run:
-            export = handing.planned(export, tried, trial, census)
-        else:
-            export = handing.done(export)
-    if not dry_run:
-        bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
+            return handing.planned(export, tried, trial, census)
+        export = handing.done(export)
+    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return export
 
 

@@ -102,8 +102,14 @@ def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
         yield "", account.input.digest
     if account.input.bank:
         yield "", f"{account.input.bank}, {account.input.size or 0:,} records in its log"
+    if account.input.store:
+        yield "", f"in {_visible(account.input.store)}"
     yield "to", _end(account.output)
     yield "", account.output.digest or account.output.bank or ""
+    if account.output.store:
+        yield "", f"in {_visible(account.output.store)}"
+    if account.output.root:
+        yield "", f"root {account.output.root}"
     yield "when", f"{account.began} to {account.ended}"
     yield "by", account.tool
 
