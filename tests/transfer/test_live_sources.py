@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from import_kit import bring, opened, owner, size, texts
+from import_kit import bring, opened, owner, rows, size, texts
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, read, with_points
 from secrets_kit import Maker
 
@@ -29,6 +29,7 @@ from satchel.errors import (
     LossError,
     MalformedError,
     TargetError,
+    TargetExistsError,
     UsageError,
 )
 from satchel.ports.rows import Filter
@@ -350,3 +351,67 @@ def test_a_damaged_memory_of_a_live_source_is_left_out_when_that_is_asked_for(
     assert done.unaccepted == 3
     assert done.accounts[0].refused == 3
     assert bring(folder, skip_bad=True).banks[0].done.known == 2
+
+
+def test_what_a_product_keeps_otherwise_is_found_when_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing said so: a member that is gone, another text, a memory that is not there."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), metadata={"k": "v"})))
+    bring(path)
+    put = Points.put
+
+    def badly(self: Points, points: Any) -> None:
+        changed = [(one, vectors, dict(payload)) for one, vectors, payload in points]
+        changed[0][2].pop("k")
+        changed[0][2]["data"] = "cocoa"
+        put(self, changed[:1])
+
+    monkeypatch.setattr(Points, "put", badly)
+    done = _handed("b", tmp_path / "m", accept_loss=("metadata",))
+
+    lost = {(loss.name, loss.count) for loss in done.losses}
+    assert {("metadata", 1), ("text", 1), ("semantic", 1)} <= lost
+    assert done.account is not None
+    assert done.account.read_back == "differs"
+    assert done.account.counts["semantic"].read_back == 1
+    assert done.unaccepted >= 2
+
+
+def test_what_others_have_in_a_product_is_passed_over_when_it_is_read_again(
+    tmp_path: Path,
+) -> None:
+    """Only what was handed over is compared, with a receipt that can be copied."""
+    folder = copy_of_sample(tmp_path / "m")
+    path, copy = tmp_path / "a.json", tmp_path / "r.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"))))
+    bring(path)
+
+    done = _handed("b", folder, receipt=copy)
+
+    assert (done.written, done.lost) == (2, 0)
+    assert done.account is not None
+    assert (done.account.read_back, done.account.total.read_back) == ("equal", 2)
+    assert done.receipt is not None
+    assert done.receipt.encode() in copy.read_bytes()
+    with pytest.raises(TargetExistsError):
+        _handed("b", folder, receipt=copy)
+
+
+def test_what_would_be_handed_over_is_planned(tmp_path: Path) -> None:
+    """How many are new and known, what the product cannot hold; nothing is there afterwards."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), categories=["x"])))
+    bring(path)
+
+    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+
+    assert plan is not None
+    assert not (tmp_path / "m").exists()
+    assert (plan.targets[0].created, plan.embedding.records) == (2, 2)
+    assert [(one.field, one.count) for one in plan.cannot_hold] == [("tags", 2)]
+    _handed("b", tmp_path / "m")
+    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+    assert plan is not None
+    assert (plan.targets[0].created, plan.targets[0].left_alone) == (0, 2)

@@ -142,11 +142,13 @@ def import_as_asked(
     options = dict(wanted)
     permission = permission_of(options)
     _judge_receipt(settings, options, permission)
-    if _is_live(path, options.get("from_")):
+    name = options.get("from_")
+    asked = _import_options(options)
+    if _is_live(path, name):
         require_uncontained(settings, str(path), permission)
-        return import_into(settings, str(path), *into, _import_options(options))
+        return import_into(settings, str(path), *into, asked)
     with file_to_read(settings, path, permission) as source:
-        return import_into(settings, source, *into, _import_options(options))
+        return import_into(settings, source, *into, asked)
 
 
 def _import_options(options: dict[str, Any]) -> ImportOptions:
