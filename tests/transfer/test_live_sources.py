@@ -32,7 +32,10 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
 from satchel.ports.rows import Filter
+from satchel.seal.sealing import seal
 from satchel.transfer.incoming.batch import Batch
 from satchel.transfer.incoming.planned import OnConflict
 
@@ -415,3 +418,15 @@ def test_what_would_be_handed_over_is_planned(tmp_path: Path) -> None:
     plan = _handed("b", tmp_path / "m", dry_run=True).plan
     assert plan is not None
     assert (plan.targets[0].created, plan.targets[0].left_alone) == (0, 2)
+
+
+def test_an_export_names_only_the_origins_that_are_gone(tmp_path: Path) -> None:
+    """Those of other products; what Mem0 keeps beside its memories is a note."""
+    bring(SAMPLE)
+    foreign = Semantic(text="from elsewhere", origin=Origin(provider="letta", id="9"))
+    with opened() as there:
+        there.ledger.append([seal(foreign)])
+        done = export(there, tmp_path / "o.json", ExportOptions(format="mem0"))
+
+    assert [(loss.name, loss.count) for loss in done.losses] == [("origin", 1)]
+    assert any("history" in note for note in done.notes)
