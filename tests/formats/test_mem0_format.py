@@ -281,3 +281,21 @@ def test_most_memories_take_the_short_way(shared_data: Path) -> None:
     rows = json.loads((shared_data / "mem0" / "mem0_list.json").read_bytes())
     taken_short = [row for row in rows if _mem0._usual_entry(row) is not None]
     assert len(taken_short) * 2 > len(rows)
+
+
+def test_bad_rows_are_left_out_and_named_when_that_is_asked_for(tmp_path: Path) -> None:
+    """By their places in the list; the rest is there, whatever came before it."""
+    rows = [{"id": "1", "memory": "tea"}, 7, {"id": "3"}, {"id": "4", "memory": "water"}]
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"results": rows, "relations": ["x"], "count": 4}))
+    reading = Reading(skip_bad=True)
+
+    found = list(taken(formats["mem0"], Place(path), reading))
+
+    assert [record.value["text"] for record in found] == ["tea", "water"]
+    places = ["results/1", "results/2/memory", "relations/0"]
+    assert [one.field for one in reading.report.refused] == places
+    assert (reading.report.left_out, reading.missing) == (3, 0)
+    with pytest.raises(InputError) as caught:
+        list(taken(formats["mem0"], Place(path), Reading()))
+    assert caught.value.field == "results/1"

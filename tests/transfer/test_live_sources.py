@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from import_kit import bring, opened, owner, size, texts
+from import_kit import bring, opened, owner, rows, size, texts
 from mem0_kit import SAMPLE, STORAGE, copy_of_sample, digests, entry_of, read, with_points
 from secrets_kit import Maker
 
@@ -29,9 +29,13 @@ from satchel.errors import (
     LossError,
     MalformedError,
     TargetError,
+    TargetExistsError,
     UsageError,
 )
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
 from satchel.ports.rows import Filter
+from satchel.seal.sealing import seal
 from satchel.transfer.incoming.batch import Batch
 from satchel.transfer.incoming.planned import OnConflict
 
@@ -329,3 +333,100 @@ def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: 
     items, past = read(tmp_path / "b")
     assert "changed by the library" in {entry.text for entry in items}
     assert said[0]["memory"] in {entry_of(one).text for one in past}
+
+
+def test_a_damaged_memory_of_a_live_source_is_left_out_when_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    """Named, counted, and the others are there; one is damaged, one says nothing, one is huge."""
+    huge = {"data": "x", "user_id": "ada", "note": "y" * 2_000_000}
+    said = [{"data": text, "user_id": "ada"} for text in ("tea", "water", "cocoa")]
+    folder = with_points(tmp_path / "a", said[0], {"user_id": "ada"}, huge, *said[1:])
+    with closing(sqlite3.connect(folder / STORAGE)) as database, database:
+        database.execute("UPDATE points SET point = x'00' WHERE rowid = 5")
+    with pytest.raises(MalformedError):
+        bring(folder)
+
+    done = bring(folder, skip_bad=True)
+
+    assert texts() == ["tea", "water"]
+    assert len(done.refused) == 3
+    assert done.unaccepted == 3
+    assert done.accounts[0].refused == 3
+    assert bring(folder, skip_bad=True).banks[0].done.known == 2
+
+
+def test_what_a_product_keeps_otherwise_is_found_when_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing said so: a member that is gone, another text, a memory that is not there."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), metadata={"k": "v"})))
+    bring(path)
+    put = Points.put
+
+    def badly(self: Points, points: Any) -> None:
+        changed = [(one, vectors, dict(payload)) for one, vectors, payload in points]
+        changed[0][2].pop("k")
+        changed[0][2]["data"] = "cocoa"
+        put(self, changed[:1])
+
+    monkeypatch.setattr(Points, "put", badly)
+    done = _handed("b", tmp_path / "m", accept_loss=("metadata",))
+
+    lost = {(loss.name, loss.count) for loss in done.losses}
+    assert {("metadata", 1), ("text", 1), ("semantic", 1)} <= lost
+    assert done.account is not None
+    assert done.account.read_back == "differs"
+    assert done.account.counts["semantic"].read_back == 1
+    assert done.unaccepted >= 2
+
+
+def test_what_others_have_in_a_product_is_passed_over_when_it_is_read_again(
+    tmp_path: Path,
+) -> None:
+    """Only what was handed over is compared, with a receipt that can be copied."""
+    folder = copy_of_sample(tmp_path / "m")
+    path, copy = tmp_path / "a.json", tmp_path / "r.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"))))
+    bring(path)
+
+    done = _handed("b", folder, receipt=copy)
+
+    assert (done.written, done.lost) == (2, 0)
+    assert done.account is not None
+    assert (done.account.read_back, done.account.total.read_back) == ("equal", 2)
+    assert done.receipt is not None
+    assert done.receipt.encode() in copy.read_bytes()
+    with pytest.raises(TargetExistsError):
+        _handed("b", folder, receipt=copy)
+
+
+def test_what_would_be_handed_over_is_planned(tmp_path: Path) -> None:
+    """How many are new and known, what the product cannot hold; nothing is there afterwards."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), categories=["x"])))
+    bring(path)
+
+    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+
+    assert plan is not None
+    assert not (tmp_path / "m").exists()
+    assert (plan.targets[0].created, plan.embedding.records) == (2, 2)
+    assert [(one.field, one.count) for one in plan.cannot_hold] == [("tags", 2)]
+    _handed("b", tmp_path / "m")
+    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+    assert plan is not None
+    assert (plan.targets[0].created, plan.targets[0].left_alone) == (0, 2)
+
+
+def test_an_export_names_only_the_origins_that_are_gone(tmp_path: Path) -> None:
+    """Those of other products; what Mem0 keeps beside its memories is a note."""
+    bring(SAMPLE)
+    foreign = Semantic(text="from elsewhere", origin=Origin(provider="letta", id="9"))
+    with opened() as there:
+        there.ledger.append([seal(foreign)])
+        done = export(there, tmp_path / "o.json", ExportOptions(format="mem0"))
+
+    assert [(loss.name, loss.count) for loss in done.losses] == [("origin", 1)]
+    assert any("history" in note for note in done.notes)

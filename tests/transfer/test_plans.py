@@ -10,6 +10,7 @@ from msgspec import to_builtins
 
 from satchel.actions.config import load_settings
 from satchel.actions.converting import ConvertOptions, convert
+from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.memory.entries import Semantic
@@ -57,6 +58,29 @@ def test_what_embedding_would_cost_is_estimated_from_the_texts(source: Path) -> 
     assert (plan.embedding.records, plan.embedding.characters) == (3, len("".join(words)))
     assert plan.embedding.tokens == sum(map(estimated_tokens, words))
     assert plan.bytes_per_second > 0
+
+
+def test_what_says_almost_the_same_is_counted_in_the_plan_and_on_its_page(tmp_path: Path) -> None:
+    """With the ids of both; nothing is said of them where nobody looked."""
+    bring(write(tmp_path / "a.json", rows(A)))
+    one, other = "Mira prefers trains to planes.", "Mira prefers trains to planes!"
+    file = write(tmp_path / "b.json", rows(("7", one), ("8", other), ("9", "water")))
+
+    plan = bring(file, dry_run=True).plan
+    unasked = bring(file, dry_run=True, near_duplicates=NearDuplicates.OFF).plan
+
+    assert plan is not None
+    assert unasked is not None
+    assert plan.near_duplicates == 1
+    (pair,) = plan.near_examples
+    assert pair.one != pair.other
+    assert pair.similarity >= 0.92
+    assert "1 say almost what another one says" in plan_page(plan)
+    assert "about" in plan_page(plan).split("embedding")[1].splitlines()[0]
+    assert "about" in plan_page(plan).split("time ")[1].splitlines()[0]
+    assert unasked.near_duplicates is None
+    assert "alike" not in plan_page(unasked)
+    _fits("plan", plan)
 
 
 def test_an_export_plans_what_its_target_cannot_hold(source: Path, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
+from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api.telling import AWAITING
 
@@ -49,6 +51,14 @@ def _awaited(
 
     update_wrapper(call, method)
     return call
+
+
+async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
+    """Bring all banks of one store to another; see ``satchel.migrate``.
+
+    ``told`` is called in the threads that the work is done in.
+    """
+    return await _away(partial(operating.migrate, **said))
 
 
 class Bank:

@@ -6,13 +6,12 @@ from typing import Any
 
 from satchel.actions.config import Settings
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
-from satchel.actions.importing.importing import import_file
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.memories.drafting import moment
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
-from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating.providing import LiveBank, export_from, import_into
 from satchel.actions.paths.permission import (
     Permission,
     file_to_read,
@@ -70,8 +69,8 @@ def permission_of(options: dict[str, Any]) -> Permission:
     return Permission(**{name: options.pop(name) for name in names if name in options})
 
 
-def export_as_asked(bank: OpenBank, path: FilePath | Outlet, wanted: Options) -> Export:
-    """Export a bank as ``Bank.export`` is asked to."""
+def export_as_asked(bank: OpenBank | LiveBank, path: FilePath | Outlet, wanted: Options) -> Export:
+    """Export a bank, or what a provider has of it, as ``Bank.export`` is asked to."""
     options = dict(wanted)
     for name in ("entities", "embeddings"):
         if f"include_{name}" in options:
@@ -97,7 +96,7 @@ def _judge_receipt(settings: Settings, options: dict[str, Any], permission: Perm
             pass
 
 
-def _export(bank: OpenBank, output: Outlet | Path, options: dict[str, Any]) -> Export:
+def _export(bank: OpenBank | LiveBank, output: Outlet | Path, options: dict[str, Any]) -> Export:
     key_name, passphrase = options.pop("key_name", None), options.pop("passphrase", None)
     sign = options.pop("sign", True) and not options.get("dry_run", False)
     names = ("since", "until", "owner", "as_of")
@@ -123,7 +122,7 @@ def _export(bank: OpenBank, output: Outlet | Path, options: dict[str, Any]) -> E
             raise
 
     asked = ExportOptions(selection=chosen, key=key, progress=told, **options)
-    return export(bank, output, asked)
+    return export_from(bank, output, asked)
 
 
 def _path(value: str | Path | None) -> Path | None:
@@ -136,15 +135,20 @@ def import_as_asked(
     into: tuple[str, Owners],
     wanted: Options,
 ) -> Imported:
-    """Import a file as ``Bank.import_`` is asked to, into a bank that is made if need be."""
+    """Import a file as ``Bank.import_`` is asked to, into a bank that is made if need be.
+
+    With a provider set, into that.
+    """
     options = dict(wanted)
     permission = permission_of(options)
     _judge_receipt(settings, options, permission)
-    if _is_live(path, options.get("from_")):
+    name = options.get("from_")
+    asked = _import_options(options)
+    if _is_live(path, name):
         require_uncontained(settings, str(path), permission)
-        return import_file(settings, str(path), *into, _import_options(options))
+        return import_into(settings, str(path), *into, asked)
     with file_to_read(settings, path, permission) as source:
-        return import_file(settings, source, *into, _import_options(options))
+        return import_into(settings, source, *into, asked)
 
 
 def _import_options(options: dict[str, Any]) -> ImportOptions:

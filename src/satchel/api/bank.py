@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
-from satchel.actions.importing.imported import Imported
+from satchel.actions.importing.imported import Imported, Owners
 from satchel.actions.importing.undoing import Undone, undo_in
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
@@ -16,6 +16,7 @@ from satchel.actions.memories.remembering import Remembered
 from satchel.actions.memories.showing import History, Shown
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank
+from satchel.actions.operating.providing import LiveBank
 from satchel.actions.recalling import Answer, recall_memories
 from satchel.api.arguments import (
     ExportArguments,
@@ -44,9 +45,10 @@ class Bank:
     Ids may be given whole, or by six of their first digits or more.
     """
 
-    def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
+    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
         self._opened = opened
         self._lifetime = lifetime
+        self._owner = owner
 
     @property
     def id(self) -> str:
@@ -118,6 +120,8 @@ class Bank:
     ) -> Export:
         """Write the bank's current memory to a file; see ``satchel export``.
 
+        With a provider set, that is the memory which the provider has of the user of its name.
+
         Args:
             path: The file; its name says the format, ``.pam`` when it says nothing.
             allowed_roots: Folders that it may be in. Roots that the operator has set
@@ -136,7 +140,7 @@ class Bank:
         options = known("export", wanted, ExportArguments)
         options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
         with self._lifetime.use():
-            return export_as_asked(self._opened, path, options)
+            return export_as_asked(self._where_it_is(), path, options)
 
     def import_(
         self,
@@ -147,6 +151,8 @@ class Bank:
         **wanted: Unpack[ImportArguments],
     ) -> Imported:
         """Bring a file's memory into the bank; see ``satchel import``.
+
+        With a provider set, it is brought to that, as the user of the bank's name has it.
 
         Args:
             path: The file.
@@ -163,9 +169,17 @@ class Bank:
         """
         options = known("import_", wanted, ImportArguments)
         options |= {"allowed_roots": allowed_roots, "allow_uncontained": allow_uncontained}
-        into = self._opened.id, nobody
+        live = isinstance(self._where_it_is(), LiveBank)
+        into = (self.name or self.id, self._owner) if live else (self.id, nobody)
         with self._lifetime.use():
             return import_as_asked(self._opened.settings, path, into, options)
+
+    def _where_it_is(self) -> OpenBank | LiveBank:
+        """Return the bank, or what the configured provider has of it."""
+        settings = self._opened.settings
+        if settings.provider is None:
+            return self._opened
+        return LiveBank(settings, self.name or self.id, self._owner)
 
     def undo(self, imported: str | None = None, *, reason: str | None = None) -> Undone:
         """Take an import back: what came with it goes, what it replaced is there again.

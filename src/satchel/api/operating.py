@@ -31,6 +31,9 @@ class MigrateArguments(TypedDict, total=False):
     switch: bool
     """False leaves the active configuration as it is."""
 
+    accept_loss: Sequence[str]
+    """Fields that may be lost on the way to or from a product; ``all`` for whatever there is."""
+
     dry_run: bool
     passphrase: str | None
     """Of the owner's key, which banks that come from a provider need."""
@@ -69,6 +72,7 @@ def migrate(**said: Unpack[MigrateArguments]) -> Migrated:
         jobs=said.get("jobs", 4),
         new=new if said.get("switch", True) else None,
         active=load_settings().file,
+        accept_loss=tuple(said.get("accept_loss", ())),
         dry_run=said.get("dry_run", False),
         owner=lambda: signing_key(target, passphrase=said.get("passphrase"))[0],
         told=said.get("told"),

@@ -16,13 +16,14 @@ from satchel.actions.importing import jobs
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.moving.exported import Export
-from satchel.actions.opened import named_banks, open_bank_in
+from satchel.actions.opened import OpenBank, named_banks, open_bank_in
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
     follow_once,
     open_sink,
 )
+from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
@@ -135,7 +136,7 @@ class Satchel:
                 opened = open_bank_in(self._settings, self._store, wanted)
             else:
                 opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
-            return Bank(opened, self._lifetime)
+            return Bank(opened, self._lifetime, self._owner)
 
     def create_bank(self, name: str) -> Bank:
         """Start a bank that the owner's key speaks for, which is made on first use.
@@ -149,7 +150,7 @@ class Satchel:
                 raise ReadOnlyStoreError("opened for reading", file=self._settings.store)
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
-            return Bank(opened, self._lifetime)
+            return Bank(opened, self._lifetime, self._owner)
 
     def banks(self) -> list[BankLine]:
         """Return the banks of the store, each opened and proved."""
@@ -170,6 +171,8 @@ class Satchel:
     ) -> Export:
         """Write a bank's current memory to a file, as ``Bank.export`` does.
 
+        With a provider set, it is one of the provider's users, and need not be in the store.
+
         Args:
             bank_id: Its name or its id.
             path: The file; its name says the format, ``.pam`` when it says nothing.
@@ -186,13 +189,14 @@ class Satchel:
             self._lifetime.use(),
             file_to_write(self._settings, path, permission) as output,
         ):
-            opened = open_bank_in(self._settings, self._store, _named(bank_id))
-            return export_as_asked(opened, output, options)
+            return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
 
     def import_bank(
         self, bank_id: str, path: FilePath, **wanted: Unpack[ImportBankArguments]
     ) -> Imported:
         """Bring a file's memory into a bank, which is made if it is not there.
+
+        With a provider set, it is brought to that, and the store stays as it is.
 
         Args:
             bank_id: Its name or its id; it need not be that of the bank in the file.
@@ -342,6 +346,11 @@ class Satchel:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+        if self._settings.provider is not None:
+            return LiveBank(self._settings, bank_id, self._owner)
+        return open_bank_in(self._settings, self._store, bank_id)
 
     def _require_writable(self, options: Mapping[str, Any]) -> None:
         if self._read_only and not options.get("dry_run"):

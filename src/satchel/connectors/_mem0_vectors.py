@@ -6,9 +6,12 @@ go into uses the same one. They are of a text, so they go with that text only.
 
 from typing import Any
 
-from satchel.formats._mem0 import VECTOR, hash_of
+import msgspec
+
+from satchel.formats._mem0 import VECTOR, Row, hash_of
 from satchel.memory.entries import Entry
 from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry
 
 _DEFAULT = ""
 """The name that Qdrant has for the one vector of a point that has no others."""
@@ -50,3 +53,17 @@ def written(vector: list[float], size: int | None, report: Report, example: str)
     has = "have names" if size is None else f"have {size} numbers"
     report.lost("vector", f"the vectors of the collection {has}", example=example)
     return {}
+
+
+def with_vector(entry: Entry, vectors: Any) -> Entry:
+    """Return a memory that keeps the vector of its point, where that has one."""
+    vector = default_vector(vectors)
+    return entry if vector is None else keeping(entry, kept_vector(vector, entry.text or ""))
+
+
+def keeping(entry: Entry, more: Row) -> Entry:
+    """Return an entry that keeps more of what its product said of it."""
+    origin = entry.origin
+    assert origin is not None  # noqa: S101 - what is read has one
+    kept = {**origin.as_written, **carry(more)}
+    return msgspec.structs.replace(entry, origin=msgspec.structs.replace(origin, as_written=kept))

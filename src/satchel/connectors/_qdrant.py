@@ -8,7 +8,7 @@ import base64
 import binascii
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from satchel.disk.private import make_folders
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing
 from satchel.errors import (
+    InputError,
     LimitError,
     LockedError,
     MalformedError,
@@ -221,8 +222,18 @@ class Points:
         if self._database.columns("points") != ["id", "point"]:
             raise MalformedError("there is no table of points", file=str(self._database.path))
 
-    def page(self, after: int | None, limit: int) -> tuple[list[Point], int | None]:
+    def page(
+        self,
+        after: int | None,
+        limit: int,
+        refuse: Callable[[InputError], None] | None = None,
+    ) -> tuple[list[Point], int | None]:
         """Return the points after a place, and the place after which there are more, if any.
+
+        Args:
+            after: The place; None for the start.
+            limit: How many at most.
+            refuse: Is given the error of a damaged one, which is left out; None to raise it.
 
         Raises:
             MalformedError: If one is damaged, or there never was one at that place.
@@ -235,7 +246,15 @@ class Points:
             "SELECT rowid, point FROM points WHERE ? IS NULL OR rowid > ? ORDER BY rowid LIMIT ?"
         )
         found = list(self._database.rows(statement, after, after, limit + 1))
-        points = [self._point(*row) for row in found[:limit] if row[0] not in self._outdated]
+        points = list[Point]()
+        for place, data in found[:limit]:
+            if place not in self._outdated:
+                try:
+                    points.append(self._point(place, data))
+                except InputError as error:
+                    if refuse is None:
+                        raise
+                    refuse(error)
         return points, found[limit - 1][0] if len(found) > limit else None
 
     def get(self, identity: Identity) -> Point | None:

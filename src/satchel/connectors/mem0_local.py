@@ -12,22 +12,25 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import msgspec
-
 from satchel.connectors._mem0_history import History, Version, Written, rows_of
-from satchel.connectors._mem0_vectors import default_vector, kept_vector, vector_of, written
+from satchel.connectors._mem0_vectors import (
+    default_vector,
+    keeping,
+    vector_of,
+    with_vector,
+    written,
+)
 from satchel.connectors._payloads import Payload, payload_of_row, point_id, row_of_payload
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
 from satchel.connectors.mem0_address import USUAL, Address, chosen
 from satchel.errors import MalformedError, UnreadableError
-from satchel.formats._mem0 import HISTORY, Row, entry_of, losses_of, row_of
+from satchel.formats._mem0 import HISTORY, OF_THE_STORE, Row, entry_of, losses_of, row_of
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.times import read_time
 from satchel.ports.connector import Page, Past, Taken
-from satchel.ports.format import Info, Traits
+from satchel.ports.format import Info, Reading, Traits
 from satchel.ports.report import Report
-from satchel.seal.encoding.carry import carry
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.records import Sealed
 
@@ -50,6 +53,7 @@ class Mem0Local:
         writes: Whether it is written to, and made when it is not there.
         overwrite: Whether other versions there are replaced.
         dry_run: Whether nothing is written after all, only weighed.
+        skip_bad: Whether damaged memories are left out of what is read, counted.
 
     Raises:
         UnreadableError: If there is none.
@@ -72,6 +76,7 @@ class Mem0Local:
             "Episodic, working and identity memory, facts without a text, edges, provenance, tags,"
             " salience and validity; times of day of an expiry."
         ),
+        beside=OF_THE_STORE,
     )
 
     def __init__(  # noqa: PLR0913 - all but the address by name
@@ -84,12 +89,14 @@ class Mem0Local:
         writes: bool = False,
         overwrite: bool = False,
         dry_run: bool = False,
+        skip_bad: bool = False,
     ) -> None:
         self.address = address
         self._limits = limits
         self._include_deleted = include_deleted
         self._embeddings = embeddings
         self._overwrite = overwrite
+        self._skip_bad = skip_bad
         self._points: Points | None = None
         self._history: History | None = None
         self._written: Written | None = None
@@ -121,10 +128,15 @@ class Mem0Local:
             if cursor is not None:
                 raise MalformedError("no page starts there", field="cursor")
             return Page([], self._first_deleted())
-        found, following = self._points.page(after, _TOGETHER)
+        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        found, following = self._points.page(after, _TOGETHER, refuse)
         items, past = list[Entry](), list[Past]()
         for each in found:
-            entry, before = self._entry(each)
+            try:
+                entry, before = self._entry(each)
+            except MalformedError as error:
+                refuse(error)
+                continue
             items.append(entry)
             past += before
         if following is not None:
@@ -144,7 +156,7 @@ class Mem0Local:
         try:
             entry = entry_of(row)
             if self._embeddings:
-                entry = _with_vector(entry, point.vectors)
+                entry = with_vector(entry, point.vectors)
         except MalformedError as error:
             error.field = f"{row['id']}/{error.field}"
             raise error.located(file=str(self.address.folder)) from None
@@ -367,25 +379,13 @@ def _shown(payload: Payload) -> str:
     return json.dumps(payload, sort_keys=True, default=repr)
 
 
-def _with_vector(entry: Entry, vectors: Any) -> Entry:
-    vector = default_vector(vectors)
-    return entry if vector is None else _keeping(entry, kept_vector(vector, entry.text or ""))
-
-
 def _past(version: Version) -> Entry:
     return _remembering(entry_of(version.row), version.rows)
 
 
 def _remembering(entry: Entry, rows: list[Row]) -> Entry:
     """Return an entry that keeps what the history says of it."""
-    return _keeping(entry, {HISTORY: rows})
-
-
-def _keeping(entry: Entry, more: Row) -> Entry:
-    origin = entry.origin
-    assert origin is not None  # noqa: S101 - what is read has one
-    kept = {**origin.as_written, **carry(more)}
-    return msgspec.structs.replace(entry, origin=msgspec.structs.replace(origin, as_written=kept))
+    return keeping(entry, {HISTORY: rows})
 
 
 def _entry_of(record: Sealed) -> Entry:

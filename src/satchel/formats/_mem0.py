@@ -27,7 +27,7 @@ HISTORY = "history.db"
 VECTOR = "qdrant.vector"
 """The one with the vector of a memory, and the hash of the text that it was made for."""
 
-_OF_THE_STORE = frozenset({HISTORY, VECTOR})
+OF_THE_STORE = frozenset({HISTORY, VECTOR})
 """What is kept for Mem0's own store, and is in no export."""
 
 _PROCEDURAL = "procedural_memory"
@@ -262,7 +262,7 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    kept = {name: part for name, part in origin.as_written.items() if name not in _OF_THE_STORE}
+    kept = {name: part for name, part in origin.as_written.items() if name not in OF_THE_STORE}
     row = reproduce(written, kept)
     try:
         again = read(row)

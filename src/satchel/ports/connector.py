@@ -1,6 +1,6 @@
 """What a connector is: a live source or target, listed page by page and written in batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -65,6 +65,17 @@ class Connector(Protocol):
     def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+def pages(connector: Connector, report: Report) -> Iterator[Page]:
+    """Yield all pages of a live source, from the start."""
+    cursor: str | None = None
+    while True:
+        page = connector.page(cursor, report)
+        yield page
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 @runtime_checkable

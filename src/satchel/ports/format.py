@@ -62,6 +62,10 @@ class Info:
     lost_on_writing: str = ""
     """What memory it has no place for, in a sentence."""
 
+    beside: frozenset[str] = frozenset()
+    """Members of ``origin.as_written`` with what the product keeps beside a memory (its history, a
+    vector). They are no part of what the memory says, so they are not looked for in an output."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Reading:

@@ -7,6 +7,7 @@ import msgspec
 
 from satchel.actions.importing.arriving import Arriving
 from satchel.actions.importing.imported import BankImported, ImportOptions
+from satchel.actions.inferring.duplicates import Arrivals
 from satchel.actions.receipts.keeping import tool
 from satchel.memory.times import now
 from satchel.transfer.incoming.plan import Plan
@@ -23,10 +24,10 @@ from satchel.transfer.receipts.account import (
     told,
 )
 from satchel.transfer.receipts.census import Census
-from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
+from satchel.transfer.receipts.plans import NearDuplicate, Target, Tenant, TransferPlan
 from satchel.transfer.receipts.tally import Tally
 
-_MOST_TENANTS = 1000
+_MOST_TENANTS, _MOST_NEAR = 1000, 100
 _PASSES = 2.5
 """How often reading takes as long as all of it: reading, logging, reading back."""
 
@@ -40,6 +41,7 @@ class Work(Protocol):
     tenants: Tenants
     banks: dict[str, BankImported]
     plans: dict[str, Plan]
+    near: Arrivals
 
 
 def account_of_import(
@@ -113,6 +115,7 @@ def _told_of(work: Work) -> dict[str, Any]:
 def plan_of_import(work: Work) -> TransferPlan:
     """Return what an import would do."""
     report, census, size = work.arriving.report, work.census, work.arriving.size
+    near = work.near
     targets = [_target(bank, work.plans[name]) for name, bank in work.banks.items()]
     owners = work.tenants.owners.most_common(_MOST_TENANTS)
     only = targets[0].name if len(targets) == 1 else f"{len(targets)} banks"
@@ -141,8 +144,13 @@ def plan_of_import(work: Work) -> TransferPlan:
         cannot_hold=lost_in(report, work.asked.accept_loss),
         refused=report.left_out,
         refusals=refusals_in(report),
+        near_duplicates=near.found if near.looked else None,
+        near_examples=[
+            NearDuplicate(one=pair.id, other=pair.like, similarity=round(pair.similarity, 4))
+            for pair in near.pairs[:_MOST_NEAR]
+        ],
         secrets=work.arriving.screening.found,
-        notes=notes_in(report),
+        notes=[*notes_in(report), *map(told, near.notes)],
     )
 
 

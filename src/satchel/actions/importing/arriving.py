@@ -10,7 +10,7 @@ from pathlib import Path
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
 from satchel.actions.inferring.entities import Extraction
-from satchel.actions.moving.connecting import Listed
+from satchel.actions.moving.connecting import Listed, OfAList
 from satchel.actions.paths.permission import file_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.disk.reading import OpenFile
@@ -143,7 +143,12 @@ class Arriving:
         """
         self.screening = Screening(scrub=self._scrub)
         limits = self._settings.options.limits
-        self.reading = Reading(limits=limits, skip_bad=self.skip_bad)  # nothing is counted twice
+        # Nothing is counted twice.
+        self.reading = (
+            Reading(limits=limits, skip_bad=self.skip_bad)
+            if self._listed is None
+            else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
+        )
         if self.extraction is not None:
             self.extraction = Extraction()
         if self.is_sealed and self.format != _SDK:

@@ -54,6 +54,9 @@ class ImportOptions:
     receipt: Path | None = None
     """Where a copy of the receipts goes, one a line; it must not be there yet."""
 
+    keeps_receipt: bool = True
+    """False where it is a step of something larger, whose receipt tells of it."""
+
     re_embed: bool = False
     """Make the vectors of what came, and whatever else has none."""
 

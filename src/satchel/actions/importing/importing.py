@@ -82,7 +82,7 @@ def import_file(
                 work.embed()
             tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
-    ids, notes = keep(settings, receipts, asked.receipt)
+    ids, notes = keep(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
     return Imported(
         input=arriving.name,
         source_format=arriving.format,
@@ -122,9 +122,15 @@ def _arriving(
     live = None if is_open else connector_for(name, asked.source_format)
     if live is not None:
         require_uncontained(settings, name)
-        how = Asked(include_deleted=asked.include_deleted, embeddings=asked.embeddings)
+        how = Asked(
+            include_deleted=asked.include_deleted,
+            embeddings=asked.embeddings,
+            skip_bad=asked.skip_bad,
+        )
         found = stack.enter_context(listed(live, name, settings, how))
-        return Arriving(settings, found, name, live, tell, scrub=scrub)
+        arriving = Arriving(settings, found, name, live, tell, scrub=scrub)
+        arriving.skip_bad = asked.skip_bad
+        return arriving
     if asked.include_deleted or asked.embeddings:
         raise UsageError(
             "only a live source, such as a folder of mem0-local, has what was deleted, and vectors",

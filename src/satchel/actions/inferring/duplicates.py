@@ -139,6 +139,9 @@ class Arrivals:
         """Those that are told of."""
 
         self.found = 0
+        self.looked = False
+        """Whether they were looked for."""
+
         self.notes: list[str] = []
 
     def find(self, parts: Parts, opened: Opened) -> dict[str, list[Twin]]:
@@ -147,7 +150,7 @@ class Arrivals:
         Raises:
             MissingExtraError: If it was asked for, and numpy is not installed.
         """
-        self.pairs, self.found, self.notes = [], 0, []
+        self.pairs, self.found, self.notes, self.looked = [], 0, [], False
         if self.mode is NearDuplicates.OFF:
             return {}
         try:
@@ -163,7 +166,7 @@ class Arrivals:
                 )
                 return {}
             twins = texts.twins()
-            self.found = len(twins)
+            self.found, self.looked = len(twins), True
             for name, found in list(twins.items())[:MOST]:
                 self.pairs.append(
                     _pair(name, texts.text(name), found[0], texts.text(found[0].name))

@@ -8,6 +8,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +16,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.errors import EmptyInputError, TargetError, UsageError
+from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.memory.records import AnyRecord, Model, State
-from satchel.ports.connector import Connector, Page
+from satchel.ports.connector import Connector, Page, pages
 from satchel.ports.format import Info, Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
@@ -47,6 +48,9 @@ class Asked:
 
     dry_run: bool = False
     """Whether nothing is written after all, and nothing made."""
+
+    skip_bad: bool = False
+    """Whether damaged memories are left out of what is read, counted."""
 
 
 def connector_for(text: str, name: str | None) -> str | None:
@@ -103,11 +107,24 @@ def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
         writes=asked.writes,
         overwrite=asked.overwrite,
         dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
     )
 
 
 _OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {MEM0_LOCAL: _mem0_local}
 _SCHEMES = {"mem0:": MEM0_LOCAL}
+
+
+@dataclass(slots=True, kw_only=True)
+class OfAList(Reading):
+    """How a list is read: what is left out of it takes along how it ended at the source."""
+
+    endings: deque[Ended | None]
+
+    def refuse(self, error: InputError) -> None:
+        """Leave a bad record out; see ``Reading.refuse``."""
+        Reading.refuse(self, error)  # slots: a class made anew knows no super()
+        self.endings.popleft()
 
 
 class Listed:
@@ -127,7 +144,10 @@ class Listed:
         self.info = info  # type: ignore[misc]
         self._report = report
         self.endings = deque[Ended | None]()
-        """Of the records that were read and not yet handed on: how each ended at the source."""
+        """Of the records that were read and not yet handed on: how each ended at the source.
+
+        Whoever leaves one of them out takes its ending away.
+        """
 
     def recognises(self, place: Place) -> bool:
         """Tell that no file is one: nobody writes them but us."""
@@ -138,7 +158,9 @@ class Listed:
         """Yield the records in the order of the list."""
         for note in self._report.notes:
             reading.report.note(note)
-        reading.report.losses.update(self._report.losses)
+        reading.report.losses.update(deepcopy(self._report.losses))
+        reading.report.refused += self._report.refused
+        reading.report.left_out += self._report.left_out
         self.endings.clear()
         with place.open() as stream:
             while line := stream.readline():
@@ -171,23 +193,14 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
         closing(opened_connector(name, text, settings, asked)) as connector,
     ):
         count = 0
-        for page in _pages(connector, report):
+        for page in pages(connector, report):
             count += len(page.items) + len(page.past)
             _keep(page, kept)
         if count == 0:
-            raise EmptyInputError("there is no memory in it", file=text)
+            hint = report.first_refused
+            raise EmptyInputError("there is no memory in it", file=text, hint=hint)
         _flushed(kept)
         yield Listed(Path(kept.name), connector.info, report)
-
-
-def _pages(connector: Connector, report: Report) -> Iterator[Page]:
-    cursor: str | None = None
-    while True:
-        page = connector.page(cursor, report)
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _keep(page: Page, kept: Any) -> None:

@@ -15,6 +15,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.records import Sealed
+from satchel.transfer.receipts.handed import Handed
 
 _TOGETHER = 256
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
@@ -41,7 +42,12 @@ class Delivered:
 
 
 def deliver(
-    settings: Settings, product: Product, records: RecordSet, view: View | None, report: Report
+    settings: Settings,
+    product: Product,
+    records: RecordSet,
+    view: View | None,
+    report: Report,
+    handed: Handed | None = None,
 ) -> Delivered:
     """Hand records to a live product; what it did not take is counted in the report.
 
@@ -54,6 +60,7 @@ def deliver(
         records: What to hand on.
         view: Of the bank, for what memories said before; None to keep that back.
         report: Where losses and refusals go.
+        handed: Is told what the product has, and by which ids; to read that again.
 
     Raises:
         TargetError: If it cannot be written; the batches before are there.
@@ -62,15 +69,18 @@ def deliver(
     done = Delivered()
     opened = opened_connector(product.name, product.address, settings, product.how)
     with closing(opened) as connector:
+        if handed is not None:
+            handed.is_to(connector)
         found = _worth_handing(records, report)
         while batch := list(islice(found, _TOGETHER)):
             for record, result in zip(batch, _taken(connector, batch, view, report), strict=True):
                 if result.problem is not None:
                     report.lost(record.type, result.problem, example=record.id)
-                elif result.known:
-                    done.known += 1
-                else:
-                    done.written += 1
+                    continue
+                done.known += result.known
+                done.written += not result.known
+                if handed is not None and result.there is not None:
+                    handed.add(result.there, record)
     return done
 
 

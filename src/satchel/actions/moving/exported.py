@@ -51,6 +51,9 @@ class ExportOptions:
     receipt: Path | None = None
     """Where a copy of the receipt goes; it must not be there yet."""
 
+    keeps_receipt: bool = True
+    """False where it is a step of something larger, whose receipt tells of it."""
+
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
 

@@ -1,13 +1,13 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from satchel.actions.moving.connecting import Asked, connector_for
-from satchel.actions.moving.delivering import Delivered, Product, deliver
+from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
+from satchel.actions.moving.handing import hand_over
+from satchel.actions.moving.taking_out import note_taken, require_some, screening_of, told_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
@@ -21,8 +21,7 @@ from satchel.actions.receipts.of_outputs import (
 )
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.disk.outlet import Outlet
-from satchel.errors import EmptyInputError, UsageError
-from satchel.ledger.epochs import BankStanding
+from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.times import now
 from satchel.ports.format import Writing
@@ -30,10 +29,9 @@ from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
-from satchel.transfer.receipts.account import End, told, unaccepted
+from satchel.transfer.exporting import Outgoing, head_members, scope_of, take_out
+from satchel.transfer.receipts.account import End, told
 from satchel.transfer.receipts.census import Census
-from satchel.transfer.screening import Screening
 from satchel.transfer.writing import (
     digest_of,
     read_back,
@@ -66,7 +64,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
         require_uncontained(bank.settings, str(output))
-        return _hand_over(bank, live, Path(str(output)), asked)
+        return hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
         return _exported(bank, outlet, asked)
 
@@ -87,12 +85,12 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
     census = Census(texts=asked.dry_run)
     with census.timed(), ArtifactBuilder() as builder:
         with bank.ledger.reading() as view:
-            screening = _screening(bank, view, asked, sealed=sealed)
+            screening = screening_of(bank, view, asked, sealed=sealed)
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
             found = take_out(view, asked.selection, outgoing, asked.progress)
             head, header = view.head, _header(view, asked)
-            _note(view, found, report)
-        _require_some(bank, found, asked)
+            note_taken(view, found, report)
+        require_some(bank, found, asked)
         limits = bank.settings.options.limits
         records = RecordSet(*builder.finish(limits))
         writing = Writing(
@@ -145,7 +143,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
         )
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(_reported(done, errand), plan=plan)
+            return msgspec.structs.replace(told_of(done, errand), plan=plan)
         if asked.fail_on_loss:
             require_no_loss(report, output, asked.accept_loss)
         target, whole = Target(output, overwrite=asked.overwrite, outlet=outlet), asked.fail_on_loss
@@ -162,12 +160,12 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
     account = account_of_output(errand, there, again, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
-        _reported(done, errand),
+        told_of(done, errand),
         output_digest=there.digest,
         output_bytes=there.bytes,
         signed_by=signed_by,
         read_back=verdict,
-        receipt=keep_receipt(errand, account),
+        receipt=keep_receipt(errand, account) if asked.keeps_receipt else None,
         account=account,
     )
 
@@ -184,119 +182,9 @@ def _there(errand: Errand, again: ReadOutput) -> End:
     )
 
 
-def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
-    """Hand a bank's current memory, and what it said before, to a live product."""
-    report = Report()
-    limits = bank.settings.options.limits
-    product = Product(
-        name=name,
-        address=str(output),
-        how=Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings),
-    )
-    with ArtifactBuilder() as builder, bank.ledger.reading() as view:
-        screening = _screening(bank, view, asked, sealed=False)
-        outgoing = Outgoing(builder=builder, report=report, sealed=False, screening=screening)
-        found = take_out(view, asked.selection, outgoing, asked.progress)
-        _note(view, found, report)
-        _require_some(bank, found, asked)
-        records = RecordSet(*builder.finish(limits))
-        # What was replaced by tokens is said in older versions as it was.
-        past = None if screening.scrub else view
-        if past is None:
-            report.note("what memories said before is kept back: secrets in it would go along")
-        done = Delivered()
-        if asked.dry_run or asked.fail_on_loss:
-            trial = Report(dict(report.losses), list(report.notes))
-            how = replace(product.how, dry_run=True)
-            done = deliver(bank.settings, replace(product, how=how), records, past, trial)
-            if asked.fail_on_loss:
-                require_no_loss(trial, output, asked.accept_loss)
-            report = trial if asked.dry_run else report
-        if not asked.dry_run:
-            done = deliver(bank.settings, product, records, past, report)
-        head = view.head
-        told = Export(
-            bank=bank.id,
-            name=bank.name,
-            epoch=head.epoch,
-            size=head.size,
-            root=head.root,
-            selection=asked.selection,
-            output=str(output),
-            format=name,
-            records=records.counts,
-            entries=found.entries,
-            losses=[],
-            notes=[],
-            secrets=screening.found,
-            secrets_kept=screening.kept,
-            dry_run=asked.dry_run,
-            written=done.written,
-            known=done.known,
-        )
-    if not asked.dry_run:
-        bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
-    return msgspec.structs.replace(
-        told,
-        losses=list(report.losses.values()),
-        notes=report.notes,
-        unaccepted=unaccepted(report, asked.accept_loss),
-    )
-
-
-def _require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
-    if found.entries + found.others:
-        return
-    more = "" if asked.selection.is_whole else " Ask for more: fewer options leave less out."
-    raise EmptyInputError(
-        "there is no memory to export",
-        file=bank.name or bank.id,
-        hint=f"Nothing was written.{more}",
-    )
-
-
-def _screening(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool) -> Screening:
-    """Return what goes out through: secrets are replaced where it is asked for, or settled."""
-    return Screening(
-        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
-    )
-
-
 def _header(view: View, asked: ExportOptions) -> Header:
     return Header(
         source_agent=asked.source_agent,
         scope=scope_of(asked.selection),
         extra=head_members(view),
-    )
-
-
-def _note(view: View, found: Taken, report: Report) -> None:
-    for note in view.notes:
-        report.note(note)
-    if view.standing is BankStanding.STRANGER:
-        report.note(
-            "the bank is a stranger's: it was proved by keys that this machine does not know"
-        )
-    if found.expired:
-        report.note(f"entries past their expiry, which go along with it: {found.expired}")
-    if found.edges_left:
-        report.note(f"edges left out, since they lead to what is not exported: {found.edges_left}")
-    if found.withheld:
-        report.note(
-            f"{found.withheld} parents are not exported; the file proves that they were logged"
-        )
-    if found.absent:
-        report.note(
-            f"{found.absent} parents are not in the bank, such as"
-            f" {', '.join(found.absent_examples)}; the file says so too: it is incomplete"
-        )
-
-
-def _reported(done: Export, errand: Errand) -> Export:
-    report = errand.report
-    return msgspec.structs.replace(
-        done,
-        losses=list(report.losses.values()),
-        notes=list(report.notes),
-        unaccepted=unaccepted(report, errand.accepted),
     )

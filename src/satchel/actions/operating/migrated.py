@@ -9,6 +9,7 @@ import msgspec
 from satchel.actions.configured.activating import Activation
 from satchel.ports.report import Loss
 from satchel.seal.signing.key import SigningKey
+from satchel.transfer.receipts.account import Account
 
 _FAILED, _DIFFERS = 5, 1
 
@@ -31,6 +32,9 @@ class MigrateOptions:
 
     active: Path | None = None
     """The file that is read when nobody names another."""
+
+    accept_loss: tuple[str, ...] = ()
+    """Fields that may be lost on the way to or from a product; ``all`` for whatever there is."""
 
     dry_run: bool = False
     owner: Callable[[], SigningKey] | None = None
@@ -64,6 +68,12 @@ class MigratedBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     losses: list[Loss] = []
     """What the target has no place for; for a provider."""
+
+    receipt: str | None = None
+    """Id of the receipt; ``satchel receipt show`` prints it."""
+
+    account: Account | None = None
+    """What the receipt says."""
 
     notes: list[str] = []
     problem: str | None = None

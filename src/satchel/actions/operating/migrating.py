@@ -9,6 +9,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import activate
+from satchel.actions.configured.values import without_password
 from satchel.actions.moving.copies import (
     Exchange,
     ExchangeOptions,
@@ -19,6 +20,7 @@ from satchel.actions.moving.copies import (
 from satchel.actions.opened import find_bank, name_of
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating_live import migrate_live
+from satchel.actions.operating.receipts import account_of_log, end_of_bank, with_receipt
 from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store
 from satchel.errors import (
     EmptyInputError,
@@ -28,6 +30,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
+from satchel.memory.times import now
 from satchel.ports.store import Reader, Store
 from satchel.transfer.copies import TOGETHER, Copy, Relation, copy_in, tail
 from satchel.transfer.whole_logs.along import carry_vectors, read_again, vectors_lacking
@@ -76,7 +79,9 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
 
 
 def _place(settings: Settings) -> str:
-    return settings.provider.address if settings.provider is not None else settings.store
+    if settings.provider is not None:
+        return settings.provider.address
+    return without_password(settings.store)
 
 
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
@@ -119,16 +124,24 @@ class _Work:
         return [found[bank] for bank in banks]
 
     def _one(self, bank: str) -> MigratedBank:
+        began = now()
         try:
-            return self._migrated(bank)
+            done = self._migrated(bank)
         except SatchelError as error:
-            return MigratedBank(
+            done = MigratedBank(
                 bank=bank,
                 name=self._name(bank),
                 problem=str(error),
                 code=error.code,
                 exit_status=error.exit_status,
             )
+        if self._asked.dry_run:
+            return done
+        here, there = (
+            end_of_bank(done.name, bank, settings.store)
+            for settings in (self._source, self._target)
+        )
+        return with_receipt(self._source, done, account_of_log(done, (here, there), began))
 
     def _migrated(self, bank: str) -> MigratedBank:
         carried, blobs = 0, 0

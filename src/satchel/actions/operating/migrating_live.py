@@ -1,24 +1,21 @@
 """Migrating where one end is a product that is talked to: imported or exported, and read again."""
 
-from collections import Counter
-from collections.abc import Iterator
-
-from blake3 import blake3
+import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
+from satchel.actions.importing.imported import BankImported, ImportOptions
 from satchel.actions.importing.importing import import_file
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, find_bank, open_bank_in
 from satchel.actions.operating.migrated import MigratedBank, MigrateOptions
 from satchel.actions.operating.providing import Owners, drawn, place_of
+from satchel.actions.operating.receipts import account_of_log, end_in, end_of_bank, with_receipt
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import EmptyInputError, SatchelError, UnknownBankError, UsageError
-from satchel.memory.entries import Entry
-from satchel.ports.rows import Filter
+from satchel.memory.times import now
 from satchel.ports.store import Store
-from satchel.recall.showing import text_of
+from satchel.transfer.receipts.account import REFUSED, Account, End, Lost, is_accepted, told
 
 _DIFFERS = 1
 
@@ -36,15 +33,15 @@ def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> l
     if asked.owner is None:
         raise UsageError("banks that are made need an owner's key", field="owner")
     if source.provider is None:
-        return _to_product(source, target, asked, asked.owner)
+        return _to_product(source, target, asked, None)
     if target.provider is None and not asked.banks:
         return _from_product(source, target, asked, asked.owner)
     if target.provider is None:
         raise UsageError(
             "what comes from a provider comes whole", field="banks", hint="Leave --banks out."
         )
-    with drawn(source, source.provider, asked.owner) as stage:
-        return _to_product(stage, target, asked, asked.owner)
+    with drawn(source, source.provider, asked.owner, asked.accept_loss) as found:
+        return _to_product(found.stage, target, asked, found.end())
 
 
 def _from_product(
@@ -54,27 +51,54 @@ def _from_product(
     if source.provider is None:
         raise UsageError("there is no provider", field="provider")
     place = place_of(source.provider)
-    done = import_file(target, place, None, owner, ImportOptions(dry_run=asked.dry_run))
-    again = {one.name: one for one in done.banks}
-    if not asked.dry_run:
-        seen = import_file(target, place, None, owner, ImportOptions(dry_run=True))
-        again = {one.name: one for one in seen.banks}
-    return [_imported(one, again.get(one.name), done, asked) for one in done.banks]
+    options = ImportOptions(
+        dry_run=asked.dry_run, accept_loss=asked.accept_loss, keeps_receipt=False
+    )
+    done = import_file(target, place, None, owner, options)
+    if asked.dry_run:
+        why = _could_not(done.unaccepted) if done.unaccepted else None
+        return [_imported(one, None, why, done.notes) for one in done.banks]
+    seen = import_file(target, place, None, owner, ImportOptions(dry_run=True))
+    again = {one.name: one for one in seen.banks}
+    found = list[MigratedBank]()
+    for one, account in zip(done.banks, done.accounts, strict=True):
+        lost = [*account.lost, *_left(one, again.get(one.name), asked)]
+        told_of = msgspec.structs.replace(
+            account,
+            kind="migrate",
+            output=end_in(target, one.name, one.bank or ""),
+            lost=lost,
+        )
+        problem = next((loss.reason for loss in lost[len(account.lost) :] if not loss.accepted), "")
+        problem = problem or (_could_not(account.unaccepted) if account.unaccepted else "")
+        bank = _imported(one, again.get(one.name), problem or None, done.notes)
+        bank = msgspec.structs.replace(bank, losses=done.losses)
+        found.append(with_receipt(target, bank, told_of))
+        _tell(bank, asked)
+    return found
+
+
+def _could_not(number: int) -> str:
+    return f"{number} things could not be taken over"
+
+
+def _left(one: BankImported, again: BankImported | None, asked: MigrateOptions) -> list[Lost]:
+    """Return what is not in the bank, though it is in the product."""
+    found = list[Lost]()
+    new = 0 if again is None else again.done.added + again.done.overwritten + again.done.others
+    if again is None or new:
+        reason = f"read again, {new} records of it are not in the bank"
+        found.append(Lost(field=REFUSED, count=max(1, new), reason=reason))
+    if one.done.skipped:
+        reason = f"{one.done.skipped} other versions of what the bank has were left out"
+        said = is_accepted(REFUSED, asked.accept_loss)
+        found.append(Lost(field=REFUSED, count=one.done.skipped, reason=reason, accepted=said))
+    return found
 
 
 def _imported(
-    one: BankImported, again: BankImported | None, whole: Imported, asked: MigrateOptions
+    one: BankImported, again: BankImported | None, problem: str | None, notes: list[str]
 ) -> MigratedBank:
-    left = one.done.skipped
-    open_ = 0 if again is None else again.done.added + again.done.overwritten + again.done.others
-    missing = again is None or (open_ > 0 and not asked.dry_run)
-    problem = None
-    if missing:
-        problem = f"read again, {open_} records of it are not in the bank"
-    elif left:
-        problem = f"{left} other versions of what the bank has were left out"
-    elif whole.losses:
-        problem = f"{sum(loss.count for loss in whole.losses)} things could not be taken over"
     return MigratedBank(
         bank=one.bank or "",
         name=one.name,
@@ -82,9 +106,8 @@ def _imported(
         size=one.done.read,
         carried=one.done.added,
         read_back={} if again is None else {"known": again.done.known},
-        verified=problem is None and not asked.dry_run,
-        losses=whole.losses,
-        notes=whole.notes,
+        verified=problem is None and again is not None,
+        notes=notes,
         problem=problem,
         code=None if problem is None else "transfer.loss",
         exit_status=0 if problem is None else _DIFFERS,
@@ -92,31 +115,63 @@ def _imported(
 
 
 def _to_product(
-    source: Settings, target: Settings, asked: MigrateOptions, owner: Owners
+    source: Settings, target: Settings, asked: MigrateOptions, input_: End | None
 ) -> list[MigratedBank]:
-    """Export each bank to the product, and read all of it again."""
+    """Export each bank to the product, each read again there.
+
+    Args:
+        source: Where the banks are.
+        target: The surroundings with the product.
+        asked: What is asked.
+        input_: Where they come from, if their store is only one of the moment.
+    """
     if target.provider is None:
         raise UsageError("there is no provider", field="provider")
     place = place_of(target.provider)
     if not has_store(source):
         raise UnknownBankError("there is no store to migrate from", file=source.store)
+    options = ExportOptions(
+        dry_run=asked.dry_run,
+        overwrite=True,
+        accept_loss=asked.accept_loss,
+        keeps_receipt=False,
+    )
+    found = list[MigratedBank]()
     with opened_store(source, read_only=True) as store:
-        banks = _wanted(store, asked)
-        written = dict[str, Export | SatchelError]()
-        for bank in banks:
+        for bank in [open_bank_in(source, store, one) for one in _wanted(store, asked)]:
+            began, account = now(), None
             try:
-                options = ExportOptions(dry_run=asked.dry_run, overwrite=True)
-                written[bank] = export(open_bank_in(source, store, bank), place, options)
+                done = export(bank, place, options)
             except SatchelError as error:
-                written[bank] = error
-        there = Counter[bytes]()
-        if not asked.dry_run and any(isinstance(one, Export) for one in written.values()):
-            with drawn(target, target.provider, owner) as stage:
-                there = _texts_of(stage)
-        return [
-            _exported(open_bank_in(source, store, bank), written[bank], there, asked)
-            for bank in banks
-        ]
+                one = _failed(bank, error)
+                if not asked.dry_run:
+                    ends = _end(bank, input_), End(name=told(str(place)))
+                    account = account_of_log(one, ends, began)
+            else:
+                one = _exported(bank, done)
+                if done.account is not None:
+                    account = _as_migration(done.account, _end(bank, input_))
+            if account is not None:
+                one = with_receipt(target, one, account)
+            _tell(one, asked)
+            found.append(one)
+    return found
+
+
+def _end(bank: OpenBank, input_: End | None) -> End:
+    """Return what is read: a bank, or whose it is in the product that it was drawn from."""
+    if input_ is None:
+        return end_of_bank(bank.name, bank.id, bank.settings.store)
+    name = told(f"{input_.name} of {bank.name or bank.id}")
+    return msgspec.structs.replace(input_, name=name, records=None)
+
+
+def _as_migration(account: Account, end: End) -> Account:
+    """Return the account of an export as that of a migration, whose input has a store."""
+    if end.bank is None:
+        return msgspec.structs.replace(account, kind="migrate", input=end)
+    read = msgspec.structs.replace(account.input, store=end.store)
+    return msgspec.structs.replace(account, kind="migrate", input=read)
 
 
 def _wanted(store: Store, asked: MigrateOptions) -> list[str]:
@@ -129,29 +184,28 @@ def _wanted(store: Store, asked: MigrateOptions) -> list[str]:
     return banks
 
 
-def _exported(
-    bank: OpenBank, done: Export | SatchelError, there: Counter[bytes], asked: MigrateOptions
-) -> MigratedBank:
-    if isinstance(done, SatchelError):
-        status, code = done.exit_status, done.code
-        return MigratedBank(
-            bank=bank.id, name=bank.name, problem=str(done), code=code, exit_status=status
-        )
-    wanted = Counter[bytes]() if asked.dry_run else Counter(_digests(bank))
-    missing = (wanted - there).total()
-    problem = None
-    if missing:
-        problem = f"read again, {missing} memories of it are not there"
-    elif done.lost:
-        problem = f"{done.lost} things have no place there"
+def _failed(bank: OpenBank, error: SatchelError) -> MigratedBank:
+    return MigratedBank(
+        bank=bank.id,
+        name=bank.name,
+        problem=str(error),
+        code=error.code,
+        exit_status=error.exit_status,
+    )
+
+
+def _exported(bank: OpenBank, done: Export) -> MigratedBank:
+    problem = f"{done.unaccepted} things have no place there" if done.unaccepted else None
+    account = done.account
+    counts = {} if account is None else account.counts
     return MigratedBank(
         bank=bank.id,
         name=bank.name,
         relation="exported",
         size=done.entries,
-        carried=done.entries,
-        read_back={} if asked.dry_run else {"memories": wanted.total() - missing},
-        verified=problem is None and not asked.dry_run,
+        carried=done.written or 0,
+        read_back={name: number.read_back for name, number in counts.items()},
+        verified=problem is None and account is not None,
         losses=done.losses,
         notes=done.notes,
         problem=problem,
@@ -160,22 +214,6 @@ def _exported(
     )
 
 
-def _texts_of(stage: Settings) -> Counter[bytes]:
-    """Count what all banks of a store say, by a digest of the owner and the words."""
-    found = Counter[bytes]()
-    with opened_store(stage, read_only=True) as store:
-        with store.reading() as reader:
-            banks = reader.banks()
-        for bank in banks:
-            found.update(_digests(open_bank_in(stage, store, bank)))
-    return found
-
-
-def _digests(bank: OpenBank) -> Iterator[bytes]:
-    with bank.ledger.reading() as view:
-        for logged in view.scan(Filter()):
-            model, row = logged.model, logged.row
-            if isinstance(model, Entry):
-                text = model.text if model.text is not None else text_of(model)
-                owner = f"{row.user or ''}\0{row.agent or ''}\0{text}"
-                yield blake3(owner.encode("utf-8", "surrogatepass")).digest(16)
+def _tell(done: MigratedBank, asked: MigrateOptions) -> None:
+    if asked.told is not None:
+        asked.told(done)

@@ -1,13 +1,14 @@
 """With a provider set, export and import work with the product itself, where it lives.
 
 Whatever is taken out of a product, or brought into it, goes through a store of the moment: so all
-formats can be written from it and read into it, and its users are banks like any other.
+formats can be written from it and read into it, and its users are banks like any other. The
+receipt that is kept speaks of the product and the file, not of that store.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -18,11 +19,15 @@ from satchel.actions.importing.imported import Imported, ImportOptions
 from satchel.actions.importing.importing import import_file
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
-from satchel.actions.opened import open_bank_in, opened_bank
+from satchel.actions.opened import OpenBank, open_bank_in, opened_bank
+from satchel.actions.operating.receipts import joined, joined_plan, kept
 from satchel.actions.wiring import opened_store
-from satchel.errors import ConfigError
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
 from satchel.seal.signing.key import SigningKey
+from satchel.transfer.receipts.account import End, told
 
 Owners = Callable[[], SigningKey]
 """Gives the key that owns banks that are made."""
@@ -46,6 +51,25 @@ def place_of(provider: Provider) -> Path:
     return Path(provider.address)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """All memory of a product, in a store of the moment."""
+
+    stage: Settings
+    """The surroundings with that store."""
+
+    imported: Imported
+    """What was found out when it was read."""
+
+    def end(self, name: str | None = None) -> End:
+        """Return the product, or one of its users, as the input of a transfer."""
+        account = self.imported.accounts[0]
+        if name is None:
+            return account.input
+        input_ = f"{account.input.name} of {name}"
+        return structs.replace(account.input, name=told(input_), records=None)
+
+
 @contextmanager
 def staged(settings: Settings) -> Iterator[Settings]:
     """Give surroundings with an empty store of the moment, private and soon gone; the same keys."""
@@ -56,8 +80,10 @@ def staged(settings: Settings) -> Iterator[Settings]:
 
 
 @contextmanager
-def drawn(settings: Settings, provider: Provider, owner: Owners) -> Iterator[Settings]:
-    """Give surroundings with all memory of a product, a bank for each of its users.
+def drawn(
+    settings: Settings, provider: Provider, owner: Owners, accept_loss: tuple[str, ...] = ()
+) -> Iterator[Drawn]:
+    """Give all memory of a product, a bank for each of its users.
 
     Raises:
         ConfigError: If nothing that is installed can talk to it.
@@ -66,22 +92,20 @@ def drawn(settings: Settings, provider: Provider, owner: Owners) -> Iterator[Set
     place = place_of(provider)
     with staged(settings) as stage:
         quiet = structs.replace(stage, hooks=type(stage.hooks)({}))
-        import_file(quiet, place, None, owner, ImportOptions())
-        yield stage
+        options = ImportOptions(accept_loss=accept_loss, keeps_receipt=False)
+        yield Drawn(stage, import_file(quiet, place, None, owner, options))
 
 
 def export_live(
     settings: Settings,
-    provider: Provider,
     wanted: str | None,
     owner: Owners,
-    asked: tuple[Path, ExportOptions],
+    asked: tuple[Path | Outlet, ExportOptions],
 ) -> Export:
     """Write the memory of one of a product's users to a file; see ``export``.
 
     Args:
-        settings: The surroundings.
-        provider: The product.
+        settings: The surroundings, with the product.
         wanted: The user; None for the only one.
         owner: Gives the key that owns banks of the moment.
         asked: The file, and how it is to be written.
@@ -90,22 +114,46 @@ def export_live(
         UnknownBankError: If there is no such user.
         SatchelError: As ``drawn`` and ``export``.
     """
-    with drawn(settings, provider, owner) as stage, opened_bank(stage, wanted) as bank:
-        return export(bank, *asked)
+    output, options = asked
+    provider = _provider(settings)
+    with (
+        drawn(settings, provider, owner, options.accept_loss) as found,
+        opened_bank(found.stage, wanted) as bank,
+    ):
+        done = export(bank, output, replace(options, keeps_receipt=False))
+        end, imported = found.end(bank.name), found.imported
+    done = structs.replace(
+        done,
+        losses=[*imported.losses, *done.losses],
+        notes=[*imported.notes, *done.notes],
+        unaccepted=imported.unaccepted + done.unaccepted,
+    )
+    if done.plan is not None:
+        return structs.replace(done, plan=structs.replace(done.plan, input=end))
+    if done.account is None:
+        return done
+    read = structs.replace(imported.accounts[0], counts={})
+    account = joined("export", (end, done.account.output), [read], [done.account])
+    account = structs.replace(
+        account,
+        counts=done.account.counts,
+        secrets=done.account.secrets,
+        secrets_kept=done.account.secrets_kept,
+    )
+    receipt, notes = kept(settings, account, key=options.key, copy=options.receipt)
+    return structs.replace(done, receipt=receipt, account=account, notes=[*done.notes, *notes])
 
 
 def import_live(
     settings: Settings,
-    provider: Provider,
-    source: Path | str | None,
+    source: Path | OpenFile | str | None,
     owner: Owners,
     asked: tuple[str | None, ImportOptions],
 ) -> Imported:
     """Bring a file's memory into a product; what that has no place for is among the losses.
 
     Args:
-        settings: The surroundings.
-        provider: The product.
+        settings: The surroundings, with the product.
         source: The file; None for the standard input.
         owner: Gives the key that owns banks of the moment.
         asked: The bank that everything is of, if there is one, and how it is to be read.
@@ -113,21 +161,105 @@ def import_live(
     Raises:
         SatchelError: As ``import_file``; and as ``export`` does to the product.
     """
-    place = place_of(provider)
+    place = place_of(_provider(settings))
     bank, options = asked
     with staged(settings) as stage:
         # What would be written can be told only of what was read.
-        read = import_file(stage, source, bank, owner, replace(options, dry_run=False))
-        written = put(stage, place, dry_run=options.dry_run)
-    losses = [*read.losses, *(loss for one in written for loss in one.losses)]
-    notes = [*read.notes, *(note for one in written for note in one.notes)]
-    return structs.replace(read, losses=losses, notes=notes, dry_run=options.dry_run)
+        step = replace(options, dry_run=False, keeps_receipt=False)
+        read = import_file(stage, source, bank, owner, step)
+        how = ExportOptions(
+            dry_run=options.dry_run,
+            overwrite=True,
+            accept_loss=options.accept_loss,
+            embeddings=options.embeddings,
+            keeps_receipt=False,
+        )
+        written = put(stage, place, how)
+    found = structs.replace(
+        read,
+        losses=[*read.losses, *(loss for one in written for loss in one.losses)],
+        notes=[*read.notes, *(note for one in written for note in one.notes)],
+        unaccepted=read.unaccepted + sum(one.unaccepted for one in written),
+        dry_run=options.dry_run,
+        accounts=[],
+    )
+    ends = read.accounts[0].input, End(name=told(str(place)), format=written[0].format)
+    plans = [one.plan for one in written if one.plan is not None]
+    if plans:
+        return structs.replace(found, plan=joined_plan(ends, read.accounts[0], plans))
+    accounts = [one.account for one in written if one.account is not None]
+    account = joined("import", ends, read.accounts, accounts)
+    output = structs.replace(account.output, records=account.total.read_back)
+    taken = sum(one.written or 0 for one in written)
+    account = structs.replace(
+        account,
+        output=output,
+        done={"written": taken, "known": sum(one.known or 0 for one in written)},
+        unchanged=taken == 0 and account.unaccepted == 0,
+    )
+    receipt, notes = kept(settings, account, copy=options.receipt)
+    return structs.replace(
+        found,
+        accounts=[account],
+        receipts=[receipt] if receipt else [],
+        notes=[*found.notes, *notes],
+    )
 
 
-def put(stage: Settings, place: Path, *, dry_run: bool) -> list[Export]:
+@dataclass(frozen=True, slots=True)
+class LiveBank:
+    """The memory of one user of the product that the configuration names."""
+
+    settings: Settings
+    name: str | None
+    """The user; None for the only one."""
+
+    owner: Owners
+    """Gives the key that owns banks of the moment."""
+
+
+def export_from(bank: OpenBank | LiveBank, output: Path | Outlet, options: ExportOptions) -> Export:
+    """Export a bank that is open, or a user's memory of a product."""
+    if isinstance(bank, LiveBank):
+        return export_live(bank.settings, bank.name, bank.owner, (output, options))
+    return export(bank, output, options)
+
+
+def export_bank(
+    settings: Settings,
+    wanted: str | None,
+    owner: Owners,
+    asked: tuple[Path | Outlet, ExportOptions],
+) -> Export:
+    """Export from the store, or from the provider that is set; see ``export``, ``export_live``."""
+    if settings.provider is not None:
+        return export_live(settings, wanted, owner, asked)
+    with opened_bank(settings, wanted) as bank:
+        return export(bank, *asked)
+
+
+def import_into(
+    settings: Settings,
+    source: Path | OpenFile | str | None,
+    bank: str | None,
+    owner: Owners,
+    options: ImportOptions,
+) -> Imported:
+    """Import into the store, or into the provider that is set, which may have no place for all."""
+    if settings.provider is None:
+        return import_file(settings, source, bank, owner, options)
+    return import_live(settings, source, owner, (bank, options))
+
+
+def _provider(settings: Settings) -> Provider:
+    if settings.provider is None:
+        raise UsageError("there is no provider", field="provider")
+    return settings.provider
+
+
+def put(stage: Settings, place: Path, options: ExportOptions) -> list[Export]:
     """Write all banks of a store to a product."""
     with opened_store(stage, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
-        options = ExportOptions(dry_run=dry_run, overwrite=True)
         return [export(open_bank_in(stage, store, bank), place, options) for bank in banks]

@@ -32,6 +32,7 @@ from satchel.transfer.receipts.account import (
     unaccepted,
 )
 from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.handed import Handed
 from satchel.transfer.receipts.planned import lines_of, tallied, trim_of
 from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
 from satchel.transfer.receipts.reading_back import Differences, Written, read_again
@@ -46,18 +47,16 @@ _PASSES = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """A transfer to a file, as far as it is known before anything is written."""
+class Transfer:
+    """A transfer out of here, as far as it is known before anything is written."""
 
     settings: Settings
     kind: Literal["export", "convert"]
     began: str
     input: End
-    outlet: Outlet
-    """Where it goes."""
-
     format: str
-    writer: Format
+    """Of the output."""
+
     report: Report
     accepted: tuple[str, ...]
     fail_on_loss: bool = False
@@ -68,6 +67,16 @@ class Errand:
 
     copy: Path | None = None
     """Where a copy of the receipt goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand(Transfer):
+    """A transfer to a file."""
+
+    outlet: Outlet
+    """Where it goes."""
+
+    writer: Format
 
     @property
     def output(self) -> Path:
@@ -123,8 +132,27 @@ def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> Read
     return ReadOutput(word, planned, found.records, found.differences)
 
 
+def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> ReadOutput:
+    """Read a live product again, and count what is not as it was planned in the report.
+
+    Raises:
+        TargetError: If it cannot be read.
+    """
+    limits, name = transfer.settings.options.limits, handed.info.title
+    try:
+        written = Written(transfer.format, handed, Place(Path(name)), limits)
+        found = read_again(written, records)
+    except InputError as error:
+        raise TargetError(
+            f"what was written cannot be read back: {error.message}", file=error.file
+        ) from error
+    found.differences.into(transfer.report)
+    word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
+    return ReadOutput(word, tallied(records), found.records, found.differences)
+
+
 def account_of_output(
-    errand: Errand, output: End, found: ReadOutput, *, signed_by: str | None = None
+    errand: Transfer, output: End, found: ReadOutput, *, signed_by: str | None = None
 ) -> Account:
     """Return what was done.
 
@@ -165,7 +193,7 @@ def account_of_output(
     )
 
 
-def keep_receipt(errand: Errand, account: Account) -> str | None:
+def keep_receipt(errand: Transfer, account: Account) -> str | None:
     """Sign and keep the receipt of a transfer, and return its id; what goes wrong is noted."""
     receipt = receipt_of(account, signer(errand.settings, errand.key))
     ids, notes = keep(errand.settings, [receipt], errand.copy)
@@ -195,19 +223,37 @@ def tried_plan(
         errand.report.note(note)
     if errand.fail_on_loss:
         require_no_loss(errand.report, errand.output, errand.accepted)
+    name = told(str(errand.output))
+    target = Target(name=name, makes=errand.outlet.status is None, created=records_in(records))
+    return plan_of(errand, records, target, census)
+
+
+def records_in(records: RecordSet) -> int:
+    """Return how many records of a set are memory."""
+    return sum(by_type(records, CARRIED).values())
+
+
+def plan_of(errand: Transfer, records: RecordSet, target: Target, census: Census) -> TransferPlan:
+    """Return what a transfer would do, once its report has what would be lost.
+
+    Args:
+        errand: The transfer.
+        records: What would be written.
+        target: What would become of the output.
+        census: Counts them.
+    """
     owners = Counter[Owner]()
     for kind, line in lines_of(records):
         census.add([(kind, line)])
         owners[owner_of(_decode(line).scope)] += 1
-    number, name = census.types.total(), told(str(errand.output))
     return TransferPlan(
         version=VERSION,
         kind=errand.kind,
         tool=tool(),
         input=errand.input,
-        output=End(name=name, format=errand.format, records=number),
+        output=End(name=target.name, format=errand.format, records=census.types.total()),
         read=dict(sorted(census.types.items())),
-        targets=[Target(name=name, makes=errand.outlet.status is None, created=number)],
+        targets=[target],
         embedding=census.embedding,
         seconds=census.seconds_for(_PASSES),
         bytes_per_second=census.rate(census.size),

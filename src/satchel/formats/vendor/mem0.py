@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 from satchel.errors import MalformedError
 from satchel.formats._mem0 import (
     NAME,
+    OF_THE_STORE,
     RELATION,
     Row,
     entry_of,
@@ -48,6 +49,7 @@ _EMPTY_RESULTS = re.compile(rb'\s*\{[^{}\[\]]*"results"\s*:\s*\[\s*\]')
 _MEMORY_TYPES = ("semantic", "procedural")
 _OF_THE_TRANSFER = ("source", "receipt")
 _MOST_RUNS = 10_000
+_LEFT_THERE = "the history and the vectors of Mem0's own store are in no export of Mem0"
 
 _Rows = Generator[Model, None, int]
 _Map = Callable[[Row], Entry]
@@ -70,6 +72,7 @@ class Mem0:
             "Episodic, working and identity memory, edges, provenance, salience and validity; "
             "times of day of an expiry."
         ),
+        beside=OF_THE_STORE,
     )
 
     def recognises(self, place: Place) -> bool:
@@ -149,17 +152,18 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
 
 
 def _array(document: ForeignReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
-    """Read a list of rows; return how many there were."""
+    """Read a list of rows; return how many there were, bad ones that are left out included."""
     count, order = 0, _Order()
-    for row in document.values():
+    for count, row in enumerate(document.values(), 1):
         try:
             entry = make(_checked(row))
         except MalformedError as error:
-            error.field = f"{prefix}{count}" + (f"/{error.field}" if error.field else "")
-            raise error.located(line=document.value_line) from None
+            error.field = f"{prefix}{count - 1}" + (f"/{error.field}" if error.field else "")
+            error.located(line=document.value_line)
+            reading.refuse(error)
+            continue
         yield entry
         order.add(entry)
-        count += 1
     order.keep(reading)
     return count
 
@@ -244,6 +248,8 @@ def _rows_of(kind: str, records: RecordSet, report: Report) -> Iterator[Row]:
         if entry.text is not None:
             row = row_of(entry)
             _count_losses(record, row, report)
+            if entry.origin is not None and not OF_THE_STORE.isdisjoint(entry.origin.as_written):
+                report.note(_LEFT_THERE)
             yield row
         elif not _is_relation(entry):
             report.lost(record.type, "Mem0 keeps text only", example=record.id)

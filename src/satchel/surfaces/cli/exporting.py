@@ -7,8 +7,7 @@ import typer
 from rich.text import Text
 
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
-from satchel.actions.moving.exporting import export
-from satchel.actions.opened import opened_bank
+from satchel.actions.operating.providing import export_bank
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.surfaces.cli._console import (
     count,
@@ -133,24 +132,12 @@ def export_command(
             source_agent=SourceAgent(name=agent) if agent else None,
             progress=None if tell is None else lambda done, total, _: tell(done, total),
         )
-        done = _exported(bank, output, options)
+        done = export_bank(state.settings, bank, lambda: owner_key(None), (output, options))
     if as_json:
         print_json(done)
     else:
         _show_export(done)
     return tell_receipts([done.receipt] if done.receipt else [], done.unaccepted)
-
-
-def _exported(bank: str | None, output: Path, options: ExportOptions) -> Export:
-    """Export from the store, or from the provider that is set."""
-    settings = state.settings
-    if settings.provider is not None:
-        from satchel.actions.operating.providing import export_live
-
-        owner = lambda: owner_key(None)  # noqa: E731 - as short as it gets
-        return export_live(settings, settings.provider, bank, owner, (output, options))
-    with opened_bank(settings, bank) as found:
-        return export(found, output, options)
 
 
 def _show_export(done: Export) -> None:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.importing.imported import BankImported, Imported, ImportOptions, Owners
-from satchel.actions.importing.importing import import_file
+from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
 from satchel.actions.importing.undoing import ImportLine, Undone, list_imports, undo_import
 from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.operating.providing import import_into
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import (
     bytes_in,
@@ -145,7 +145,8 @@ def import_command(
         progress("reading", is_long(4 * size)) as reading,
         progress("logging", is_long(4 * size), records=True) as logging,
     ):
-        found = _imported(
+        found = import_into(
+            state.settings,
             source,
             bank,
             lambda: owner_key(key),
@@ -180,18 +181,6 @@ def show_import(found: Imported, *, as_json: bool) -> int:
     else:
         _show(found)
     return tell_receipts(found.receipts, found.unaccepted)
-
-
-def _imported(
-    source: Path | str | None, bank: str | None, owner: Owners, options: ImportOptions
-) -> Imported:
-    """Import into the store, or into the provider that is set, which may have no place for all."""
-    settings = state.settings
-    if settings.provider is None:
-        return import_file(settings, source, bank, owner, options)
-    from satchel.actions.operating.providing import import_live
-
-    return import_live(settings, settings.provider, source, owner, (bank, options))
 
 
 def _show(found: Imported) -> None:

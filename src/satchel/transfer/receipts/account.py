@@ -21,6 +21,7 @@ _MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
 _LONGEST = 200
 
 Kind = Literal["import", "export", "convert", "migrate"]
+ReadBack = Literal["equal", "verified", "differs"]
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +37,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: Count | None = None
     bank: str | None = None
     """Its id."""
+
+    store: str | None = None
+    """Address of the store that the bank is in; of migrations."""
 
     size: Count | None = None
     """Records in the bank's log, where it was read."""
@@ -111,7 +115,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: str | None = None
     """On a sealed input."""
 
-    read_back: Literal["equal", "verified", "differs"] | None = None
+    read_back: ReadBack | None = None
     """``verified``: the seal over the whole output holds. ``equal``: each record is as planned."""
 
     kept: dict[str, Count] = {}

@@ -50,7 +50,7 @@ def plan_page(plan: TransferPlan) -> str:
             )
             facts.append(("conflicts", f"{one.conflicts:,} other versions{such}"))
     if plan.near_duplicates is not None:
-        facts.append(("alike", f"{plan.near_duplicates:,} pairs say almost the same"))
+        facts.append(("alike", f"{plan.near_duplicates:,} say almost what another one says"))
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
         what = "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
@@ -102,8 +102,14 @@ def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
         yield "", account.input.digest
     if account.input.bank:
         yield "", f"{account.input.bank}, {account.input.size or 0:,} records in its log"
+    if account.input.store:
+        yield "", f"in {_visible(account.input.store)}"
     yield "to", _end(account.output)
     yield "", account.output.digest or account.output.bank or ""
+    if account.output.store:
+        yield "", f"in {_visible(account.output.store)}"
+    if account.output.root:
+        yield "", f"root {account.output.root}"
     yield "when", f"{account.began} to {account.ended}"
     yield "by", account.tool
 

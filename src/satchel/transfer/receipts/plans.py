@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """Two memories that say almost the same."""
+    """Two memories that say almost the same, by their ids."""
 
     one: str
     other: str
@@ -91,9 +91,11 @@ class TransferPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     refused: Count = 0
     refusals: list[Refused] = []
     near_duplicates: Count | None = None
-    """Pairs of memories that say almost the same; None where nobody looked for them."""
+    """Memories that say almost what another one says; None where nobody looked for them."""
 
     near_examples: list[NearDuplicate] = []
+    """The first of them, each with the one that it is most like: in the bank, or before it."""
+
     secrets: dict[str, Count] = {}
     notes: list[str] = []
 

@@ -2,8 +2,9 @@
 
 First every record of both sides goes into one sum of keyed hashes, in whatever order it comes; if
 the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
-origins are not in the sum, and count as gone: a format has no word for where else it was.) Only
-where the sums differ are both read once more, laid side by side on disk, paired and compared.
+origins are not in the sum, and count as gone: a format has no word for where else it was.) What the
+format's product keeps beside a memory (``Info.beside``) is not compared. Only where the sums differ
+are both read once more, laid side by side on disk, paired and compared.
 Memory is bounded either way.
 
 A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
@@ -34,6 +35,7 @@ from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
+from satchel.transfer.receipts.apart import Apart
 from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 
@@ -67,6 +69,13 @@ class _Named(msgspec.Struct, gc=False):
 
 
 _named = msgspec.json.Decoder(_Named).decode
+
+
+class _Provided(msgspec.Struct, gc=False):
+    provider: str | None = None
+
+
+_provider = msgspec.json.Decoder(_Provided).decode
 
 
 class Written(NamedTuple):
@@ -147,22 +156,22 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         InputError: If it cannot be read.
     """
     key, tally = os.urandom(32), Tally()
-    wanted = _planned(planned, key, written.trim)
+    apart = Apart(written.adapter.info.beside)
+    wanted = _planned(planned, apart, key, written)
     whole = bare = 0
-    for record_type, print_, without in _prints(written):
+    for record_type, print_, without in _prints(written, apart):
         tally.records[record_type] += 1
         whole += _weight(print_, key)
         bare += _weight(without, key)
     if (whole - wanted.whole) & _WRAP == 0:
         return Found(tally.records, Differences())
-    if (bare - wanted.bare) & _WRAP == 0:
+    if (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
         return Found(tally.records, wanted.origins)
     differences = Differences()
     with _Beside() as beside:
-        beside.add(
-            0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned, written.trim))
-        )
-        beside.add(1, _sealed(written))
+        lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
+        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
+        beside.add(1, _sealed(written, apart))
         beside.compare(differences)
     return Found(tally.records, differences)
 
@@ -177,23 +186,28 @@ class _Wanted(NamedTuple):
     origins: Differences
     """What is lost when only the second is right."""
 
+    some_stay: bool
+    """Whether some come from the provider itself, whose origins are not replaced."""
 
-def _planned(records: RecordSet, key: bytes, trim: Trim) -> _Wanted:
-    whole, bare, origins = 0, 0, Differences()
-    for _, line in lines_of(records, trim):
+
+def _planned(records: RecordSet, apart: Apart, key: bytes, written: Written) -> _Wanted:
+    whole, bare, origins, stay = 0, 0, Differences(), False
+    for _, given in lines_of(records, written.trim):
+        line = apart.line(given)
         said = _named(line)
         weight = _weight(fingerprint(said.id, line), key)
         whole += weight
         origin = bytes(said.origin)
         if origin:
             origins.add("origin", _ORIGIN_GONE, said.id)
+            stay = stay or _provider(origin).provider == written.name
             rest = line.replace(b'"origin":%b,' % origin, b"", 1)
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
-    return _Wanted(whole, bare, origins)
+    return _Wanted(whole, bare, origins, stay)
 
 
-def _prints(written: Written) -> Iterator[tuple[str, bytes, bytes]]:
+def _prints(written: Written, apart: Apart) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield type and fingerprints, with and without origin, of each record of an output.
 
     Those without plain bytes get ones that nothing has, so that they are looked at closely.
@@ -207,7 +221,7 @@ def _prints(written: Written) -> Iterator[tuple[str, bytes, bytes]]:
             continue
         record_type = str(item.__struct_config__.tag)
         if record_type in CARRIED:
-            yield record_type, *_plain_prints(item)
+            yield record_type, *_plain_prints(apart.draft(item))
 
 
 def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
@@ -229,11 +243,12 @@ def _is_ours(origin: Origin) -> bool:
     return origin.id is not None and is_id(origin.id) and not origin.as_written
 
 
-def _sealed(written: Written) -> Iterator[Sealed]:
+def _sealed(written: Written, apart: Apart) -> Iterator[Sealed]:
     reading = Reading(limits=written.limits)
     for record in taken(written.adapter, written.place, reading):
         if record.type in CARRIED:
-            yield record
+            line = apart.line(record.body)
+            yield record if line is record.body else Sealed(record.id, record.type, line)
 
 
 def _weight(print_: bytes, key: bytes) -> int:

@@ -11,7 +11,7 @@ from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOp
 from satchel.actions.operating.migrating import migrate
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
-from satchel.surfaces.cli._options import DryRun, Json, owner_key
+from satchel.surfaces.cli._options import AcceptLoss, DryRun, Json, owner_key, tell_receipts
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,14 +39,17 @@ def migrate_command(
     no_switch: Annotated[
         bool, typer.Option("--no-switch", help="Leave the active configuration as it is.")
     ] = False,
+    accept_loss: AcceptLoss = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Bring all banks of one store to another, verified, and switch to it.
 
-    Each bank keeps its ids, its log and its head, and is read back whole. When all are done, the
-    active configuration becomes the new one, and what it was is kept beside it. Cut short, the
-    same command goes on. Exit status: 0 all done, 1 a copy differs, 5 one could not be written.
+    Each bank keeps its ids, its log and its head, and is read back whole; each has a receipt. When
+    all are done, the active configuration becomes the new one, and what it was is kept beside it.
+    What a product has no place for is a loss, and leaves the configuration as it is, unless
+    `--accept-loss` names it. Cut short, the same command goes on. Exit status: 0 all done, 1 a copy
+    differs, 5 one could not be written.
 
     Example: `satchel migrate --from-config old.toml --to-config new.toml`
     """
@@ -59,6 +62,7 @@ def migrate_command(
         jobs=jobs,
         new=None if no_switch else to_config,
         active=_active(),
+        accept_loss=tuple(accept_loss or ()),
         dry_run=dry_run,
         owner=lambda: owner_key(None),
         told=_tell,
@@ -72,6 +76,7 @@ def migrate_command(
         print_json(found)
     else:
         _show(found, wants_switch=bool(to_config) and not no_switch)
+    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
     return found.exit_status
 
 

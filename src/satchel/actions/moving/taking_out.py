@@ -1,0 +1,71 @@
+"""Taking memory out of a bank, whoever it is for: what has to be there, and what is told of it."""
+
+import msgspec
+
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.opened import OpenBank
+from satchel.actions.receipts.of_outputs import Transfer
+from satchel.errors import EmptyInputError
+from satchel.ledger.epochs import BankStanding
+from satchel.ledger.view import View
+from satchel.ports.report import Report
+from satchel.transfer.exporting import Taken
+from satchel.transfer.receipts.account import unaccepted
+from satchel.transfer.screening import Screening
+
+
+def require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:
+    """Refuse to go on with nothing.
+
+    Raises:
+        EmptyInputError: If nothing was taken out.
+    """
+    if found.entries + found.others:
+        return
+    more = "" if asked.selection.is_whole else " Ask for more: fewer options leave less out."
+    raise EmptyInputError(
+        "there is no memory to export",
+        file=bank.name or bank.id,
+        hint=f"Nothing was written.{more}",
+    )
+
+
+def screening_of(bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool) -> Screening:
+    """Return what goes out through: secrets are replaced where it is asked for, or settled."""
+    return Screening(
+        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
+    )
+
+
+def note_taken(view: View, found: Taken, report: Report) -> None:
+    """Say what is worth knowing of what was taken out."""
+    for note in view.notes:
+        report.note(note)
+    if view.standing is BankStanding.STRANGER:
+        report.note(
+            "the bank is a stranger's: it was proved by keys that this machine does not know"
+        )
+    if found.expired:
+        report.note(f"entries past their expiry, which go along with it: {found.expired}")
+    if found.edges_left:
+        report.note(f"edges left out, since they lead to what is not exported: {found.edges_left}")
+    if found.withheld:
+        report.note(
+            f"{found.withheld} parents are not exported; the file proves that they were logged"
+        )
+    if found.absent:
+        report.note(
+            f"{found.absent} parents are not in the bank, such as"
+            f" {', '.join(found.absent_examples)}; the file says so too: it is incomplete"
+        )
+
+
+def told_of(done: Export, errand: Transfer) -> Export:
+    """Return an export with what its report has to say."""
+    report = errand.report
+    return msgspec.structs.replace(
+        done,
+        losses=list(report.losses.values()),
+        notes=list(report.notes),
+        unaccepted=unaccepted(report, errand.accepted),
+    )

@@ -1,0 +1,280 @@
+"""With a provider set, export, import and migrate work with the product: a local Mem0."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from satchel import Satchel, aio
+from satchel.errors import UnknownBankError
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def test_memory_goes_to_a_product_and_back_and_the_configuration_follows(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Two users, each a bank; read again from the product; run again, nothing is there twice."""
+    first, live, back = (tmp_path / name for name in ("first.toml", "live.yaml", "back.toml"))
+    first.write_text(f'store.address = "{tmp_path / "first.db"}"')
+    live.write_text(
+        f"provider: mem0\nprovider_tier: engine\nprovider_config: {{path: {tmp_path / 'm'}}}"
+    )
+    back.write_text(f'store.address = "{tmp_path / "back.db"}"')
+    for user in ("ada", "bob"):
+        assert satchel("--config", first, "banks", "create", user).status == 0
+        for number in range(3):
+            words = ["remember", f"fact {number} of {user}", "--bank", user, "--user", user]
+            assert satchel("--config", first, *words).status == 0
+
+    there = satchel("migrate", "--from-config", first, "--to-config", live, "--no-switch", "--json")
+    assert (there.status, [one["verified"] for one in there.json["banks"]]) == (0, [True, True])
+    for carried in (6, 0):
+        ran = satchel(
+            "migrate", "--from-config", live, "--to-config", back, "--no-switch", "--json"
+        )
+        assert (ran.status, sum(one.get("carried", 0) for one in ran.json["banks"])) == (0, carried)
+    listed = satchel("--config", back, "list", "--bank", "ada", "--json").json["memories"]
+    assert sorted(one["text"] for one in listed) == [f"fact {number} of ada" for number in range(3)]
+
+    out = tmp_path / "out.json"
+    words = ["export", "--bank", "ada", "--format", "mem0", "--output", str(out)]
+    assert satchel("--config", live, *words).status == 0
+    assert len(json.loads(out.read_bytes())["results"]) == 3
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps([{"id": "x", "memory": "likes cola", "user_id": "cy"}]))
+    assert satchel("--config", live, "import", file).status in (0, 1)
+    ran = satchel("migrate", "--from-config", live, "--to-config", back, "--no-switch", "--json")
+    assert [one["name"] for one in ran.json["banks"] if one.get("carried")] == ["cy"]
+
+
+class Place:
+    """A store with one bank, and a configuration whose provider is a local Mem0."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.live = folder / "store.toml", folder / "live.toml"
+        self.product = folder / "m"
+        self.store.write_text(f'store.address = "{folder / "store.db"}"')
+        config = f'provider_config = {{path = "{self.product}"}}'
+        self.live.write_text(f'provider = "mem0"\nprovider_tier = "engine"\n{config}')
+
+
+@pytest.fixture
+def place(satchel: Run, tmp_path: Path) -> Place:
+    """Ada's memory: one with a tag, for which Mem0 has no place."""
+    found = Place(tmp_path)
+    words = ["--config", found.store, "remember", "--user", "ada", "--bank", "ada"]
+    assert satchel("--config", found.store, "banks", "create", "ada").status == 0
+    assert satchel(*words, "likes tea", "--tag", "x").status == 0
+    assert satchel(*words, "lives in Lisbon").status == 0
+    return found
+
+
+def file_of(folder: Path, **more: object) -> Path:
+    """Write a Mem0 file of one memory of Cy's."""
+    path = folder / "cy.json"
+    path.write_text(json.dumps([{"id": "7", "memory": "likes cola", "user_id": "cy", **more}]))
+    return path
+
+
+def kinds(satchel: Run) -> list[tuple[str, str, str]]:
+    """Return kind, input and output of the receipts on this machine, the newest first."""
+    found = satchel("receipts", "--json").json
+    lines = found if isinstance(found, list) else found["receipts"]
+    return [(one["kind"], one["input"], one["output"]) for one in lines]
+
+
+def test_losses_leave_the_configuration_unless_they_are_accepted(
+    satchel: Run, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status 1, a receipt that names the field, no switch; with ``--accept-loss`` all of it."""
+    active = tmp_path / "satchel.toml"
+    active.write_bytes(place.store.read_bytes())
+    monkeypatch.setenv("SATCHEL_CONFIG", str(active))
+    words = ["migrate", "--from-config", place.store, "--to-config", place.live]
+
+    lost = satchel(*words, "--json")
+    assert lost.status == 1
+    assert active.read_bytes() == place.store.read_bytes()
+    (bank,) = lost.json["banks"]
+    account = bank["account"]
+    assert (account["kind"], account["read_back"]) == ("migrate", "differs")
+    assert [one["field"] for one in account["lost"]] == ["tags"]
+    assert account["counts"]["semantic"] == {
+        "read": 2,
+        "planned": 2,
+        "written": 2,
+        "read_back": 2,
+    }
+    assert account["input"]["store"].endswith("store.db")
+    assert account["input"]["root"].startswith("blake3:")
+
+    done = satchel(*words, "--accept-loss", "tags", "--json")
+    assert done.status == 0
+    assert active.read_bytes() == place.live.read_bytes()
+    (bank,) = done.json["banks"]
+    assert bank["account"]["lost"][0]["accepted"] is True
+    shown = satchel("receipt", "show", bank["receipt"], "--json").json
+    receipt = shown[0] if isinstance(shown, list) else shown
+    assert receipt["standing"] == "good"
+    assert [one[0] for one in kinds(satchel)] == ["migrate", "migrate"]
+
+
+def test_what_comes_from_a_product_has_a_receipt_with_the_head_that_it_made(
+    satchel: Run, place: Place, tmp_path: Path
+) -> None:
+    """One for each bank, which names the product and where the bank is now."""
+    assert satchel("--config", place.live, "import", file_of(tmp_path)).status == 0
+    words = ["migrate", "--from-config", place.live, "--to-config", place.store, "--no-switch"]
+
+    (bank,) = satchel(*words, "--json").json["banks"]
+
+    assert bank["verified"]
+    account = bank["account"]
+    assert (account["kind"], account["input"]["name"]) == (
+        "migrate",
+        str(Path(f"mem0:///{place.product}")),
+    )
+    assert account["output"]["name"] == "cy"
+    assert account["output"]["size"] > 0
+    assert account["counts"]["semantic"]["read_back"] == 1
+    assert kinds(satchel)[0][0] == "migrate"
+    page = satchel("receipt", "show", bank["receipt"]).out
+    assert "RECEIPT OF A MIGRATION" in page
+    assert account["output"]["root"] in page
+
+
+def test_an_import_into_a_product_leaves_one_receipt_of_the_file_and_the_product(
+    satchel: Run, place: Place, tmp_path: Path
+) -> None:
+    """Nothing speaks of the store that it went through; what has no place there is named once."""
+    file, copy = file_of(tmp_path, categories=["x"]), tmp_path / "r.json"
+
+    plan = satchel("--config", place.live, "import", file, "--dry-run", "--json").json["plan"]
+    assert [one["field"] for one in plan["cannot_hold"]] == ["tags"]
+    assert (plan["kind"], plan["read"], plan["targets"][0]["created"]) == (
+        "import",
+        {"semantic": 1},
+        1,
+    )
+    assert not place.product.exists()
+    ran = satchel("--config", place.live, "import", file, "--receipt", copy, "--json")
+
+    assert ran.status == 1
+    (account,) = ran.json["accounts"]
+    assert account["counts"] == {
+        "semantic": {"read": 1, "planned": 1, "written": 1, "read_back": 1}
+    }
+    assert [(one["field"], one["count"]) for one in account["lost"]] == [("tags", 1)]
+    assert account["input"]["digest"].startswith("blake3:")
+    assert kinds(satchel) == [("import", str(file), str(Path(f"mem0:///{place.product}")))]
+    assert len(copy.read_bytes().splitlines()) == 1
+    again = satchel("--config", place.live, "import", file, "--accept-loss", "tags", "--json")
+    assert again.status == 0
+    assert again.json["accounts"][0]["done"] == {"written": 0, "known": 1}
+
+
+def test_an_export_from_a_product_leaves_one_receipt_of_the_product_and_the_file(
+    satchel: Run, place: Place, tmp_path: Path
+) -> None:
+    """Which user's memory it is, and the digest of the file."""
+    assert satchel("--config", place.live, "import", file_of(tmp_path)).status == 0
+    out, copy = tmp_path / "out.json", tmp_path / "r.json"
+    words = ["export", "--bank", "cy", "--format", "mem0", "--output", out]
+
+    dry = satchel("--config", place.live, *words, "--dry-run", "--json").json
+    assert dry["plan"]["input"]["name"].endswith(" of cy")
+    ran = satchel("--config", place.live, *words, "--receipt", copy, "--json")
+
+    assert (ran.status, len(kinds(satchel))) == (0, 2)
+    kind, source, target = kinds(satchel)[0]
+    assert (kind, source, target) == (
+        "export",
+        str(Path(f"mem0:///{place.product}")) + " of cy",
+        str(out),
+    )
+    account = ran.json["account"]
+    assert account["output"]["digest"] == ran.json["output_digest"]
+    assert account["counts"]["semantic"]["read_back"] == 1
+    assert len(copy.read_bytes().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("place")
+def test_a_migration_between_stores_has_a_receipt_for_each_bank(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Both stores, head, root, and each type; the second time nothing was carried."""
+    there = f"sqlite:///{tmp_path / 'new.db'}"
+    words = ["migrate", "--from", tmp_path / "store.db", "--to", there]
+
+    assert satchel(*words, "--dry-run", "--json").json["banks"][0].get("receipt") is None
+    ran = satchel(*words, "--json")
+    (bank,) = ran.json["banks"]
+
+    account = bank["account"]
+    assert account["input"]["store"].endswith("store.db")
+    assert account["output"]["store"] == there
+    assert account["input"]["root"] == account["output"]["root"] == bank["root"]
+    assert account["read_back"] == "equal"
+    assert {name: one["read_back"] for name, one in account["counts"].items()} == bank["read_back"]
+    assert account["done"]["carried"] == bank["size"]
+    assert satchel("receipt", "verify", bank["receipt"]).status == 0
+    (again,) = satchel(*words, "--json").json["banks"]
+    assert again["account"]["unchanged"]
+    assert "satchel receipt show" in satchel(*words).err
+    assert len(kinds(satchel)) == 3
+
+
+@pytest.mark.usefixtures("place")
+def test_a_bank_that_could_not_be_brought_has_a_receipt_that_says_why(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Nobody takes it for done."""
+    there = tmp_path / "new.db"
+    words = ["migrate", "--from", tmp_path / "store.db", "--to", there, "--json"]
+    assert satchel(*words).status == 0
+    assert satchel("--store", there, "remember", "more", "--bank", "ada").status == 0
+
+    ran = satchel(*words)
+
+    (bank,) = ran.json["banks"]
+    assert (ran.status != 0, bank["account"]["lost"][0]["field"]) == (True, "record")
+    assert "NOT ALL OF IT ARRIVED" in satchel("receipt", "show", bank["receipt"]).out
+
+
+def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_path: Path) -> None:
+    """Whole banks by the name of the user, awaited or not; the store stays as it is."""
+    free, out = {"allow_uncontained": True}, tmp_path / "out.json"
+    with Satchel.open(tmp_path / "other.db", config=place.live) as store:
+        done = store.import_bank("cy", file_of(tmp_path), **free)  # type: ignore[arg-type]
+        assert done.accounts[0].output.format == "mem0-local"
+        assert store.banks() == []
+        exported = store.export_bank("cy", out, format="mem0", **free)  # type: ignore[arg-type]
+        assert exported.account is not None
+        assert exported.account.input.name.endswith(" of cy")
+        with pytest.raises(UnknownBankError):
+            store.export_bank("nobody", tmp_path / "n.json", format="mem0", **free)  # type: ignore[arg-type]
+        bank = store.create_bank("cy")
+        bank.import_(file_of(tmp_path, run_id="r"), **free)  # type: ignore[arg-type]
+        assert bank.list().memories == []
+        bank.export(tmp_path / "b.json", format="mem0", **free)  # type: ignore[arg-type]
+    for path in (out, tmp_path / "b.json"):
+        assert [one["memory"] for one in json.loads(path.read_bytes())["results"]] == ["likes cola"]
+
+
+@pytest.mark.usefixtures("place")
+def test_migrate_can_be_awaited(tmp_path: Path) -> None:
+    """The same value, with the receipts."""
+    there = f"sqlite:///{tmp_path / 'new.db'}"
+    calling = aio.migrate(from_store=str(tmp_path / "store.db"), to_store=there)
+
+    found = asyncio.run(calling)
+
+    assert [(one.name, one.verified, one.receipt is not None) for one in found.banks] == [
+        ("ada", True, True)
+    ]
