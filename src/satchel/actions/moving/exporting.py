@@ -8,6 +8,7 @@ import msgspec
 from satchel.actions.moving.connecting import Asked, connector_for
 from satchel.actions.moving.delivering import Delivered, Product, deliver
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
+from satchel.actions.moving.vectors import vectors_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
@@ -91,6 +92,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
             found = take_out(view, asked.selection, outgoing, asked.progress)
             head, header = view.head, _header(view, asked)
+            vectors = vectors_of(bank, view)
             _note(view, found, report)
         _require_some(bank, found, asked)
         limits = bank.settings.options.limits
@@ -104,6 +106,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             bank=bank.name or bank.id,
             entities=asked.entities,
             embeddings=asked.embeddings,
+            vectors=vectors,
         )
         done = Export(
             bank=bank.id,
@@ -140,6 +143,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             accepted=asked.accept_loss,
             fail_on_loss=asked.fail_on_loss,
             screening=screening,
+            vectors=vectors if asked.embeddings else None,
             key=asked.key,
             copy=asked.receipt,
         )

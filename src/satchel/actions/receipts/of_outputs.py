@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.moving.vectors import BankVectors
 from satchel.actions.receipts.keeping import keep, signer, tool
 from satchel.disk.outlet import Outlet
 from satchel.errors import InputError, LossError, TargetError
@@ -65,6 +66,9 @@ class Errand:
     key: SigningKey | None = None
     """Who signs the receipt; this machine's writer key when not given."""
 
+    vectors: BankVectors | None = None
+    """Those of the bank, where they go along."""
+
     copy: Path | None = None
     """Where a copy of the receipt goes."""
 
@@ -101,7 +105,9 @@ def compare_output(errand: Errand, records: RecordSet) -> ReadOutput:
     try:
         with errand.outlet.written() as made:
             place = Place(made.path, held=made)
-            found = read_again(Written(errand.format, errand.writer, place, limits), records)
+            sent = None if errand.vectors is None else errand.vectors.sent
+            there = Written(errand.format, errand.writer, place, limits, sent)
+            found = read_again(there, records)
     except InputError as error:
         errand.outlet.remove()
         raise TargetError(

@@ -24,6 +24,7 @@ from blake3 import blake3
 
 from satchel.memory.parts import Origin, is_id
 from satchel.memory.records import Model
+from satchel.ports.carried import Sum
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
@@ -78,6 +79,8 @@ class Written(NamedTuple):
     adapter: Format
     place: Place
     limits: Limits
+    vectors: Sum | None = None
+    """The vectors that went along; None for none."""
 
 
 class Found(NamedTuple):
@@ -133,7 +136,7 @@ class Differences:
             known = min(count, said[top])
             said[top] -= known
             if count > known:
-                for example in self.examples[field, reason]:
+                for example in self.examples.get((field, reason), ()):
                     report.lost(field, reason, example=example, count=0)
                 report.lost(field, reason, count=count - known)
 
@@ -144,22 +147,25 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     Raises:
         InputError: If it cannot be read.
     """
-    key, tally = os.urandom(32), Tally()
+    key, tally, vectors = os.urandom(32), Tally(), Sum()
     wanted = _planned(planned, key)
     whole = bare = 0
-    for record_type, print_, without in _prints(written):
+    for record_type, print_, without in _prints(written, vectors):
         tally.records[record_type] += 1
         whole += _weight(print_, key)
         bare += _weight(without, key)
     if (whole - wanted.whole) & _WRAP == 0:
-        return Found(tally.records, Differences())
-    if (bare - wanted.bare) & _WRAP == 0:
-        return Found(tally.records, wanted.origins)
-    differences = Differences()
-    with _Beside() as beside:
-        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
-        beside.add(1, _sealed(written))
-        beside.compare(differences)
+        differences = Differences()
+    elif (bare - wanted.bare) & _WRAP == 0:
+        differences = wanted.origins
+    else:
+        differences = Differences()
+        with _Beside() as beside:
+            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
+            beside.add(1, _sealed(written))
+            beside.compare(differences)
+    if written.vectors is not None and written.vectors.total != vectors.total:
+        differences.counts["embedding", OTHER] += max(1, written.vectors.count - vectors.count)
     return Found(tally.records, differences)
 
 
@@ -198,12 +204,12 @@ def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
                 yield str(record_type), line
 
 
-def _prints(written: Written) -> Iterator[tuple[str, bytes, bytes]]:
+def _prints(written: Written, vectors: Sum) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield type and fingerprints, with and without origin, of each record of an output.
 
     Those without plain bytes get ones that nothing has, so that they are looked at closely.
     """
-    reading = Reading(limits=written.limits)
+    reading = Reading(limits=written.limits, vectors=vectors)
     for item in written.adapter.read(written.place, reading):
         if isinstance(item, Sealed):
             if item.type in CARRIED:
@@ -235,7 +241,7 @@ def _is_ours(origin: Origin) -> bool:
 
 
 def _sealed(written: Written) -> Iterator[Sealed]:
-    reading = Reading(limits=written.limits)
+    reading = Reading(limits=written.limits, vectors=Sum())
     for record in taken(written.adapter, written.place, reading):
         if record.type in CARRIED:
             yield record
