@@ -6,6 +6,7 @@ bank, so those are never taken over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -71,19 +72,25 @@ def reuse(
     made = _fitting(store, ledger, maker, configured)
     if isinstance(made, str):
         return msgspec.structs.replace(told, reason=made)
-    reused, some = 0, list[Logged]()
-    with ledger.reading() as view:
-        for logged in view.imported(source):
-            if isinstance(logged.model, Entry) and CURRENT.matches(logged.row):
-                some.append(logged)
-            if len(some) == _TOGETHER:
-                reused += _give(
-                    store, ledger.bank, made, lacking(view, made.generation, some), find
-                )
-                some = []
-        reused += _give(store, ledger.bank, made, lacking(view, made.generation, some), find)
+    reused, place = 0, _begins(ledger, source)
+    batch = place
+    while True:
+        with ledger.reading() as view:
+            some = list(islice(view.scan(CURRENT, after=place), _TOGETHER))
+            came = [one for one in some if one.row.batch == batch]
+            wanted = lacking(view, made.generation, came)
+        if not some:
+            break
+        place = some[-1].seq
+        reused += _give(store, ledger.bank, made, wanted, find)
     put_in_use(store, ledger.bank, made)
     return msgspec.structs.replace(told, reused=reused)
+
+
+def _begins(ledger: Ledger, source: str) -> int:
+    """Return the place of an import in the log: it is behind that, whatever else is."""
+    with ledger.reading() as view:
+        return next(one.place for one in view.imports() if one.source == source)
 
 
 def _fitting(
@@ -103,14 +110,17 @@ def _fitting(
         embedder = configured()
     except SatchelError as error:
         return f"the model that is configured cannot be used: {error.message}"
+    if making is not None and not making.is_of(embedder):
+        return f"vectors of {making.model} are being made"
+    return _unlike(embedder, maker) or begun(store, ledger, embedder)
+
+
+def _unlike(embedder: Embedder, maker: Maker) -> str:
+    """Return why a bank's first vectors cannot be those of a file; empty where they can."""
     if isinstance(embedder, Learning):
         return f"{embedder.model} is configured, which weighs words by the memories of a bank"
     there = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)
-    if there != maker:
-        return _other("what is configured is", there, maker)
-    if making is not None and not making.is_of(embedder):
-        return f"vectors of {making.model} are being made"
-    return begun(store, ledger, embedder)
+    return "" if there == maker else _other("what is configured is", there, maker)
 
 
 def _other(what: str, there: Maker, maker: Maker) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from satchel.formats._ama.lines import Row
 from satchel.formats._ama.rows import SATCHEL
 from satchel.memory.entries import Entry
 from satchel.ports.carried import Carried, Carrying, Maker, mark_of
