@@ -44,48 +44,6 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(error.message) from None
 
 
-class Carrying(Protocol):
-    """The vectors of a bank, for a writer that has a place for them."""
-
-    @property
-    def maker(self) -> Maker:
-        """What made them."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """How many the bank has."""
-        ...
-
-    def begin(self) -> None:
-        """Is told before the first record: what was written before does not count."""
-        ...
-
-    def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
-        """Return the vectors of some hundred records by id; those without are left out."""
-        ...
-
-    def wrote(self, mark: str, vector: Sequence[float]) -> None:
-        """Is told of each vector that was written."""
-        ...
-
-
-class Carried(Protocol):
-    """Takes the vectors that a reader finds beside memories."""
-
-    def begin(self, maker: Maker) -> None:
-        """Is told first what made them."""
-        ...
-
-    def take(self, mark: str, vector: Any) -> None:
-        """Take the vector of the text with a mark, as it stands in the file, whatever that is."""
-        ...
-
-    def refuse(self, reason: str) -> None:
-        """Count one that is of no use."""
-        ...
-
-
 def mark_of(text: str) -> str:
     """Return what tells the text that a vector was made of from any other."""
     return blake3(text.encode()).hexdigest(length=MARK_BYTES)
@@ -127,3 +85,50 @@ class Sum:
 
     def refuse(self, reason: str) -> None:
         """It is missing in the sum, then."""
+
+
+class Carrying(Protocol):
+    """The vectors of a bank, for a writer that has a place for them."""
+
+    @property
+    def maker(self) -> Maker:
+        """What made them."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many the bank has."""
+        ...
+
+    @property
+    def sent(self) -> Sum:
+        """Those that were written."""
+        ...
+
+    def begin(self) -> None:
+        """Is told before the first record: what was written before does not count."""
+        ...
+
+    def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
+        """Return the vectors of some hundred records by id; those without are left out."""
+        ...
+
+    def wrote(self, mark: str, vector: Sequence[float]) -> None:
+        """Is told of each vector that was written."""
+        ...
+
+
+class Carried(Protocol):
+    """Takes the vectors that a reader finds beside memories."""
+
+    def begin(self, maker: Maker) -> None:
+        """Is told first what made them."""
+        ...
+
+    def take(self, mark: str, vector: Any) -> None:
+        """Take the vector of the text with a mark, as it stands in the file, whatever that is."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Count one that is of no use."""
+        ...

@@ -143,7 +143,6 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             accepted=asked.accept_loss,
             fail_on_loss=asked.fail_on_loss,
             screening=screening,
-            vectors=vectors if asked.embeddings else None,
             key=asked.key,
             copy=asked.receipt,
         )
@@ -160,7 +159,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             policy_of(bank.settings, VerifyOptions()),
             request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
         )
-        again = compare_output(errand, records)
+        again = compare_output(errand, records, writing)
     signed_by = asked.key.did if asked.key and sealed else None
     there = _there(errand, again)
     account = account_of_output(errand, there, again, signed_by=signed_by)

@@ -30,12 +30,12 @@ from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
-from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.encoding.carry import restore
 from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
+from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 
 GONE = "not there when read back"
@@ -79,6 +79,9 @@ class Written(NamedTuple):
     adapter: Format
     place: Place
     limits: Limits
+    trim: Trim = unchanged
+    """What was done to records because nobody asked for all of them."""
+
     vectors: Sum | None = None
     """The vectors that went along; None for none."""
 
@@ -148,7 +151,7 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         InputError: If it cannot be read.
     """
     key, tally, vectors = os.urandom(32), Tally(), Sum()
-    wanted = _planned(planned, key)
+    wanted = _planned(planned, key, written.trim)
     whole = bare = 0
     for record_type, print_, without in _prints(written, vectors):
         tally.records[record_type] += 1
@@ -161,7 +164,8 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     else:
         differences = Differences()
         with _Beside() as beside:
-            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines_of(planned)))
+            lines = lines_of(planned, written.trim)
+            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
             beside.add(1, _sealed(written))
             beside.compare(differences)
     if written.vectors is not None and written.vectors.total != vectors.total:
@@ -180,9 +184,9 @@ class _Wanted(NamedTuple):
     """What is lost when only the second is right."""
 
 
-def _planned(records: RecordSet, key: bytes) -> _Wanted:
+def _planned(records: RecordSet, key: bytes, trim: Trim) -> _Wanted:
     whole, bare, origins = 0, 0, Differences()
-    for _, line in lines_of(records):
+    for _, line in lines_of(records, trim):
         said = _named(line)
         weight = _weight(fingerprint(said.id, line), key)
         whole += weight
@@ -193,15 +197,6 @@ def _planned(records: RecordSet, key: bytes) -> _Wanted:
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
     return _Wanted(whole, bare, origins)
-
-
-def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
-    """Yield type and canonical bytes of each record that is memory."""
-    for section, span in records.body.spans().items():
-        record_type = TYPED_SECTIONS.get(section)
-        if record_type in CARRIED:
-            for line in records.body.within(span):
-                yield str(record_type), line
 
 
 def _prints(written: Written, vectors: Sum) -> Iterator[tuple[str, bytes, bytes]]:
