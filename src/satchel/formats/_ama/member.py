@@ -12,7 +12,6 @@ from math import copysign
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from satchel.errors import InputError, MalformedError
 from satchel.formats._ama.lines import Row
@@ -55,7 +54,7 @@ def exact_line_of(record: Sealed, bank: str) -> Row | None:
     if row is None:
         return None
     try:
-        again = replace(entry_of(row, bank), id=record.id, nonce=entry.nonce)
+        again = entry_of(row, bank, id=record.id, nonce=entry.nonce)
     except MalformedError:
         return None
     return row if encode_sorted(again) == record.body else None

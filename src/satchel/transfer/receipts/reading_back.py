@@ -193,7 +193,7 @@ def _planned(records: RecordSet, key: bytes, trim: Trim) -> _Wanted:
         origin = bytes(said.origin)
         if origin:
             origins.add("origin", _ORIGIN_GONE, said.id)
-            rest = line.replace(b'"origin":%b,' % origin, b"", 1)
+            rest = _without(line, origin)
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
     return _Wanted(whole, bare, origins)
@@ -220,14 +220,20 @@ def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
     if draft.id is not None or draft.nonce is not None:
         draft = msgspec.structs.replace(draft, id=None, nonce=None)
     origin = getattr(draft, "origin", None)
-    bare = draft if origin is None else msgspec.structs.replace(draft, origin=None)
     try:
-        without = blake3(encode_sorted(bare)).digest()
+        line = encode_sorted(draft)
+        rest = line if origin is None else _without(line, bytes(_named(line).origin))
+        without = blake3(rest).digest()
         if origin is None or _is_ours(origin):
             return without, without
-        return blake3(encode_sorted(draft)).digest(), without
+        return blake3(line).digest(), without
     except (msgspec.MsgspecError, ValueError, TypeError):
         return os.urandom(32), os.urandom(32)
+
+
+def _without(line: bytes, origin: bytes) -> bytes:
+    """Return a canonical line without its origin, which is never its last member."""
+    return line.replace(b'"origin":%b,' % origin, b"", 1)
 
 
 def _is_ours(origin: Origin) -> bool:
