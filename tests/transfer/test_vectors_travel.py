@@ -2,6 +2,7 @@
 
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,34 @@ def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
     first, *again = lines(path)
     assert first["_satchel"] == {"embedding_model": "theirs"}
     assert [row.get("embedding") for row in again] == [[0.5], None]
+
+
+def test_a_format_without_a_place_for_them_is_named(sent: Path) -> None:
+    """Somebody asked for them."""
+    done = out(sent.with_name("out.pam.jsonl"))
+    assert "pam_jsonl has no place for the bank's own vectors; they stay there" in done.notes
+
+
+def test_taking_them_out_and_in_takes_no_memory_for_each(
+    tmp_path: Path, configured: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times as many, and next to nothing more at once."""
+    for module in (generations, reusing):
+        monkeypatch.setattr(module, "_TOGETHER", 64)
+    configured(Model())
+    peaks = []
+    for count in (96, 288):
+        rows = [memory(f"m-{n}", f"text number {n}") for n in range(count)]
+        bring(archive(tmp_path / f"{count}.ama.jsonl", *rows), f"from {count}")
+        embedded(f"from {count}", Model())
+        tracemalloc.start()
+        out(tmp_path / f"{count}.out.ama.jsonl", f"from {count}")
+        done = bring(tmp_path / f"{count}.out.ama.jsonl", f"to {count}")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert done.banks[0].reused is not None
+        assert done.banks[0].reused.reused == count
+    assert peaks[1] < peaks[0] + 192 * 2000
 
 
 def test_a_conversion_says_that_it_leaves_them(sent: Path) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from satchel.actions.moving.connecting import Asked, connector_for
 from satchel.actions.moving.delivering import Delivered, Product, deliver
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
-from satchel.actions.moving.vectors import vectors_of
+from satchel.actions.moving.vectors import BankVectors, vectors_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
@@ -91,8 +91,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             screening = _screening(bank, view, asked, sealed=sealed)
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
             found = take_out(view, asked.selection, outgoing, asked.progress)
-            head, header = view.head, _header(view, asked)
-            vectors = vectors_of(bank, view)
+            head, header, vectors = view.head, _header(view, asked), vectors_of(bank, view)
             _note(view, found, report)
         _require_some(bank, found, asked)
         limits = bank.settings.options.limits
@@ -160,6 +159,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
         )
         again = compare_output(errand, records, writing)
+        _note_vectors(vectors, writing, name)
     signed_by = asked.key.did if asked.key and sealed else None
     there = _there(errand, again)
     account = account_of_output(errand, there, again, signed_by=signed_by)
@@ -245,6 +245,12 @@ def _hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) ->
         notes=report.notes,
         unaccepted=unaccepted(report, asked.accept_loss),
     )
+
+
+def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> None:
+    """Say that vectors stay behind which somebody asked for."""
+    if writing.embeddings and vectors is not None and not vectors.placed:
+        writing.report.note(f"{name} has no place for the bank's own vectors; they stay there")
 
 
 def _require_some(bank: OpenBank, found: Taken, asked: ExportOptions) -> None:

@@ -32,12 +32,15 @@ class BankVectors:
         self.sent = Sum()
         """Those that were written."""
 
+        self.placed = False
+        """Whether the format has a place for them."""
+
         self._bank = bank
         self._generation = made.generation
 
     def begin(self) -> None:
         """Forget what was written: it is written again."""
-        self.sent = Sum()
+        self.sent, self.placed = Sum(), True
 
     def of(self, ids: Sequence[str]) -> Mapping[str, Sequence[float]]:
         """Return vectors by id, of this generation or none: it may be replaced meanwhile."""
