@@ -256,7 +256,8 @@ class ExportArguments(TypedDict, total=False):
     """Whether an AMA archive has the entities of memories; yes when not given."""
 
     embeddings: bool
-    """Whether embeddings that came with memories go along, where there is a place for them."""
+    """Whether vectors go along, the bank's own and those that came with memories, where there is a
+    place for them."""
 
     dry_run: bool
     """Write nothing, and say what would be written and lost: ``Export.plan``."""

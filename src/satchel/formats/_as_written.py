@@ -23,7 +23,9 @@ def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any
     kept = {
         name: part
         for name, part in found.items()
-        if (other := written.get(name, _MISSING)) is _MISSING or not _same(part, other)
+        # Most are the very same object, or plain texts.
+        if (other := written.get(name, _MISSING)) is not part
+        and (other is _MISSING or not _same(part, other))
     }
     kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
     return kept
@@ -40,10 +42,16 @@ def _same(one: Any, other: Any) -> bool:
     """Tell whether two JSON values are the same; ``1`` and ``true`` are not."""
     if one is other:
         return True
-    if type(one) is not type(other):
+    kind = type(one)
+    if kind is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
+    if kind is str:
+        return bool(one == other)
+    if kind is dict:
+        return len(one) == len(other) and all(
+            key in other and (part is other[key] or _same(part, other[key]))
+            for key, part in one.items()
+        )
+    if kind is list:
         return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)

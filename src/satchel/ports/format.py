@@ -12,6 +12,7 @@ from satchel.errors import InputError, UnreadableError
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
+from satchel.ports.carried import Carried, Carrying
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
@@ -88,6 +89,9 @@ class Reading:
     skip_bad: bool = False
     """Whether bad records are left out, counted, instead of being an error."""
 
+    vectors: Carried | None = None
+    """Takes a bank's own vectors, where a file has some; without it they count as lost."""
+
     def refuse(self, error: InputError) -> None:
         """Leave a bad record out.
 
@@ -121,7 +125,10 @@ class Writing:
     """Whether entities go along, in formats that can do without them."""
 
     embeddings: bool = True
-    """Whether embeddings that came with memories go along, in such formats."""
+    """Whether embeddings go along, in such formats."""
+
+    vectors: Carrying | None = None
+    """The vectors of the bank that the records were taken out of, where it has some."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ durable by itself, and takes the place of the one in use when nothing is missing
 is killed goes on where they were, and nobody ever compares vectors of two generations.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 import msgspec
@@ -123,7 +123,7 @@ def fill(
         InferenceError: If the model does not answer. What was made is kept, and gone on with.
         StoreError: If the store cannot be written; likewise.
     """
-    made = _begun(store, ledger, embedder, rebuild=rebuild)
+    made = begun(store, ledger, embedder, rebuild=rebuild)
     generation, own = made.generation, made.embedder(embedder)
     new, kept, place = 0, 0, -1
     while True:
@@ -136,7 +136,7 @@ def fill(
         new += _put(store, ledger.bank, generation, own, wanted)
         if told is not None:
             told(place + 1, size)
-    return Filled(made=made, new=new, kept=kept, dropped=_use(store, ledger.bank, made))
+    return Filled(made=made, new=new, kept=kept, dropped=put_in_use(store, ledger.bank, made))
 
 
 def texts(view: View) -> Iterator[str]:
@@ -145,7 +145,7 @@ def texts(view: View) -> Iterator[str]:
         yield _text(logged)
 
 
-def _begun(store: Store, ledger: Ledger, embedder: Embedder, *, rebuild: bool) -> Made:
+def begun(store: Store, ledger: Ledger, embedder: Embedder, *, rebuild: bool = False) -> Made:
     """Return the generation to go on with, begun if there is none."""
     with ledger.reading() as view:
         used, making, there = in_use(view), under_way(view), view.generations()
@@ -177,14 +177,8 @@ def _begun(store: Store, ledger: Ledger, embedder: Embedder, *, rebuild: bool) -
     return made
 
 
-def _put(
-    store: Store, bank: str, generation: Generation, embedder: Embedder, wanted: list[Logged]
-) -> int:
-    """Make the vectors of some memories, and keep them."""
-    if not wanted:
-        return 0
-    vectors = embedder.embed([_text(one) for one in wanted])
-    made = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
+def keep(store: Store, bank: str, generation: Generation, made: Mapping[str, bytes]) -> int:
+    """Keep vectors of memories, by id, and return how many; durable when it returns."""
     with store.writing() as writing:
         # What was erased since it was read leaves no vector behind.
         rows = writing.get(bank, list(made))
@@ -193,7 +187,7 @@ def _put(
     return len(there)
 
 
-def _use(store: Store, bank: str, made: Made) -> int:
+def put_in_use(store: Store, bank: str, made: Made) -> int:
     """Put a generation that is complete in the place of the one in use."""
     with store.writing() as writing:
         used = _kept(writing.side(bank, _USED), _USED)
@@ -203,6 +197,17 @@ def _use(store: Store, bank: str, made: Made) -> int:
             writing.vectors.drop(bank, used.generation)
         _say(writing, bank, made)
     return dropped
+
+
+def _put(
+    store: Store, bank: str, generation: Generation, embedder: Embedder, wanted: list[Logged]
+) -> int:
+    """Make the vectors of some memories, and keep them."""
+    if not wanted:
+        return 0
+    vectors = embedder.embed([_text(one) for one in wanted])
+    made = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
+    return keep(store, bank, generation, made)
 
 
 def _say(writing: Writer, bank: str, made: Made) -> None:

@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 # Where a token can start: not within a word, unless that is the end of an escape (\n, %3D) or of
@@ -33,10 +34,20 @@ class Shape(NamedTuple):
     marks: tuple[str, ...]
     """One of these is in every text that holds it."""
 
-    pattern: re.Pattern[str]
-    """The secret is the group ``secret``, or all of it."""
+    source: str
+    """The pattern, as text: most are never needed, and to compile all takes long."""
 
     accepts: Callable[[str], bool]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern; the secret is its group ``secret``, or all of it."""
+        return _compiled(self.source)
+
+
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.ASCII)
 
 
 class Found(NamedTuple):
@@ -81,7 +92,7 @@ def _shape(
     pattern: str,
     accepts: Callable[[str], bool] = looks_random,
 ) -> Shape:
-    return Shape(kind, title, tuple(marks.split()), re.compile(_START + pattern, re.ASCII), accepts)
+    return Shape(kind, title, tuple(marks.split()), _START + pattern, accepts)
 
 
 SHAPES = (
@@ -248,7 +259,8 @@ def vendor_secrets(text: str) -> Iterator[Found]:
 
 
 def _of_shape(shape: Shape, text: str) -> Iterator[Found]:
-    group = "secret" if "secret" in shape.pattern.groupindex else 0
-    for found in shape.pattern.finditer(text):
+    pattern = shape.pattern
+    group = "secret" if "secret" in pattern.groupindex else 0
+    for found in pattern.finditer(text):
         if shape.accepts(found[group]):
             yield Found(found.start(group), found.end(group), shape.kind)

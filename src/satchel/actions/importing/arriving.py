@@ -29,6 +29,7 @@ from satchel.seal.artifact.body import Progress
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.incoming.brought import Brought
 from satchel.transfer.incoming.older import Ended
 from satchel.transfer.screening import Screening
 from satchel.transfer.writing import NEVER, digest_of
@@ -99,6 +100,9 @@ class Arriving:
         self.extraction: Extraction | None = None
         """What gives its memories their entities; None to leave them as they are."""
 
+        self.brought = Brought()
+        """The vectors that came with it."""
+
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
@@ -143,9 +147,9 @@ class Arriving:
         """
         self.screening = Screening(scrub=self._scrub)
         limits = self._settings.options.limits
-        # Nothing is counted twice.
+        self.brought.begin_again()  # nothing is counted twice
         self.reading = (
-            Reading(limits=limits, skip_bad=self.skip_bad)
+            Reading(limits=limits, skip_bad=self.skip_bad, vectors=self.brought)
             if self._listed is None
             else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
         )

@@ -11,6 +11,7 @@ from satchel.actions.inferring.duplicates import NearDuplicates, NearPair
 from satchel.actions.inferring.embedding import Embedded
 from satchel.jobs.steps import OnStep
 from satchel.ports.report import Loss, Refused
+from satchel.recall.reusing import Reused
 from satchel.seal.artifact.body import Progress
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
@@ -123,6 +124,9 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     resumed: int = 0
     """Records that an earlier attempt had logged already."""
+
+    reused: Reused | None = None
+    """What became of the vectors that came with its memories, where some did."""
 
     embedded: Embedded | None = None
     """What became of its vectors, where that was asked for."""

@@ -78,6 +78,7 @@ def import_file(
         arriving.require_unchanged()
         if not asked.dry_run:
             work.log(owner)
+            work.reuse_vectors()
             if asked.re_embed:
                 work.embed()
             tell_imported(settings, work.banks.values())

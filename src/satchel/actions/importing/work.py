@@ -16,6 +16,7 @@ from satchel.actions.importing.arriving import Arriving
 from satchel.actions.importing.imported import BankImported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.receipts.keeping import require_whole, signer
 from satchel.disk.spool import Strands
@@ -26,6 +27,7 @@ from satchel.jobs.steps import Step
 from satchel.ledger.folding import CLOSED
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
+from satchel.recall.reusing import reuse
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
@@ -151,6 +153,33 @@ class Work:
             else [f"{found.model} found {found.entities:,} entities in {found.memories:,} memories"]
         )
         return [*told, *self.near.notes]
+
+    def reuse_vectors(self) -> None:
+        """Use the vectors that came, for what came, where they are of the model used there."""
+        brought = self.arriving.brought
+        maker, notes = brought.maker, self.arriving.report.note
+        for reason, number in brought.unusable.items():
+            notes(f"{number:,} embeddings are not used: {reason}")
+        count = brought.count
+        if maker is None or not count:
+            return
+        for name, bank in self._open.items():
+            told = self.banks.get(name)
+            if told is None or told.source is None:
+                continue
+            told.reused = reuse(
+                bank.store,
+                bank.ledger,
+                told.source,
+                maker,
+                brought.find,
+                partial(embedder_of, bank.settings),
+            )
+            if told.reused.reason:
+                notes(
+                    f"{count:,} embeddings of {maker.model} are not used: {told.reused.reason};"
+                    " satchel embed makes them"
+                )
 
     def embed(self) -> None:
         """Make the vectors of what came."""

@@ -43,7 +43,8 @@ class ExportOptions:
     """Whether entities go along, in formats that can do without them."""
 
     embeddings: bool = False
-    """Whether embeddings that came with memories go along, where there is a place for them."""
+    """Whether vectors go along, the bank's own and those that came with memories, where there is a
+    place for them."""
 
     accept_loss: tuple[str, ...] = ()
     """Fields that may be lost; ``all`` for whatever there is."""

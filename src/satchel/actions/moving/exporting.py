@@ -8,6 +8,7 @@ from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.moving.handing import hand_over
 from satchel.actions.moving.taking_out import note_taken, require_some, screening_of, told_of
+from satchel.actions.moving.vectors import BankVectors, vectors_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
@@ -88,7 +89,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             screening = screening_of(bank, view, asked, sealed=sealed)
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
             found = take_out(view, asked.selection, outgoing, asked.progress)
-            head, header = view.head, _header(view, asked)
+            head, header, vectors = view.head, _header(view, asked), vectors_of(bank, view)
             note_taken(view, found, report)
         require_some(bank, found, asked)
         limits = bank.settings.options.limits
@@ -102,6 +103,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             bank=bank.name or bank.id,
             entities=asked.entities,
             embeddings=asked.embeddings,
+            vectors=vectors,
         )
         done = Export(
             bank=bank.id,
@@ -155,6 +157,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
         )
         again = compare_output(errand, records, writing)
+        _note_vectors(vectors, writing, name)
     signed_by = asked.key.did if asked.key and sealed else None
     there = _there(errand, again)
     account = account_of_output(errand, there, again, signed_by=signed_by)
@@ -180,6 +183,12 @@ def _there(errand: Errand, again: ReadOutput) -> End:
         bytes=size,
         records=sum(again.records.values()),
     )
+
+
+def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> None:
+    """Say that vectors stay behind which somebody asked for."""
+    if writing.embeddings and vectors is not None and not vectors.placed:
+        writing.report.note(f"{name} has no place for the bank's own vectors; they stay there")
 
 
 def _header(view: View, asked: ExportOptions) -> Header:

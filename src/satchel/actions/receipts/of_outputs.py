@@ -112,7 +112,9 @@ def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> Read
     try:
         with errand.outlet.written() as made:
             place = Place(made.path, held=made)
-            found = read_again(Written(errand.format, errand.writer, place, limits, trim), records)
+            sent = writing.vectors.sent if writing.vectors and writing.embeddings else None
+            there = Written(errand.format, errand.writer, place, limits, trim, sent)
+            found = read_again(there, records)
     except InputError as error:
         errand.outlet.remove()
         raise TargetError(

@@ -7,14 +7,22 @@ with other tools is heard, and no line shows one thing and means another.
 """
 
 import base64
+from collections.abc import Sequence
+from math import copysign
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from satchel.errors import InputError, MalformedError
 from satchel.formats._ama.lines import Row
-from satchel.formats._ama.rows import SATCHEL, entry_of, likely_row_of, row_of
+from satchel.formats._ama.rows import (
+    EMBEDDING,
+    SATCHEL,
+    entry_of,
+    likely_row_of,
+    row_of,
+    without_embedding,
+)
 from satchel.formats._as_written import differences, reproduce
 from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import is_hex
@@ -24,6 +32,8 @@ from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.records import Sealed, as_model, known_members
 
 _ENTRY, _NONCE = "entry", "nonce"
+_VECTOR_OF, _MINUS_ZEROS = "vector_of", "minus_zeros"
+_OF_VECTORS = frozenset({_VECTOR_OF, _MINUS_ZEROS})
 _DIGITS = 32
 _DOLLAR = b'"$'
 """Only where this is, there can be a carried form."""
@@ -44,13 +54,13 @@ def exact_line_of(record: Sealed, bank: str) -> Row | None:
     if row is None:
         return None
     try:
-        again = replace(entry_of(row, bank), id=record.id, nonce=entry.nonce)
+        again = entry_of(row, bank, id=record.id, nonce=entry.nonce)
     except MalformedError:
         return None
     return row if encode_sorted(again) == record.body else None
 
 
-def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool) -> Row:
+def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool = False) -> Row:
     """Return a line as JSON that every reader takes.
 
     Args:
@@ -58,8 +68,9 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool) -> Row:
         entry: What it says; not all of the record where something is to be left out.
         bank: The ``bank_id`` of the header.
         nonce: Whether the id must come back even if the line alone says everything.
+        bare: Whether the place of the embedding is for one of the bank's own.
     """
-    row = row_of(entry, record.id, bank)
+    row = row_of(without_embedding(entry) if bare else entry, record.id, bank)
     carried = _DOLLAR in record.body
     line = holdable(restore(row)) if carried else row
     base = entry_of(carry(line) if carried else line, bank)
@@ -68,6 +79,15 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool) -> Row:
     if kept or nonce:
         line = {**line, SATCHEL: {_ENTRY: kept, _NONCE: record.value["nonce"]}}
     return line
+
+
+def with_vector(line: Row, mark: str, vector: Sequence[float]) -> Row:
+    """Return a line with a vector of the bank's own, which is of the text with a mark."""
+    ours = {**line.get(SATCHEL, {}), _VECTOR_OF: mark}
+    if 0.0 in vector:  # JSON has one zero only
+        zeros = [at for at, part in enumerate(vector) if part == 0 and copysign(1, part) < 0]
+        ours |= {_MINUS_ZEROS: zeros} if zeros else {}
+    return {**line, EMBEDDING: vector, SATCHEL: ours}
 
 
 def holdable(value: Any) -> Any:
@@ -89,11 +109,17 @@ class Members:
 
     Args:
         bank: The ``bank_id`` of the header.
+        own: Whether the header says what made the vectors of a bank that are in it.
     """
 
-    def __init__(self, bank: str) -> None:
+    def __init__(self, bank: str, *, own: bool = False) -> None:
         self.unbelieved = 0
         """How many did not fit the rest of their line."""
+
+        self.vector: tuple[str, Any] | None = None
+        """The bank's own vector of the last line, with the mark of its text."""
+
+        self._own = own
 
         self._bank = bank
         self._nonces: set[int] = set()
@@ -104,6 +130,9 @@ class Members:
         Raises:
             MalformedError: As ``rows.entry_of``.
         """
+        self.vector = None
+        if self._own and SATCHEL in row:
+            row = self._without_vector(row)
         entry = entry_of(row, self._bank)
         if SATCHEL not in row:
             return entry
@@ -112,6 +141,16 @@ class Members:
             self.unbelieved += 1
             return entry
         return found
+
+    def _without_vector(self, row: Row) -> Row:
+        """Return a line without the bank's own vector, which is no part of the memory."""
+        ours = row[SATCHEL]
+        if type(ours) is not dict or type(ours.get(_VECTOR_OF)) is not str:
+            return row
+        self.vector = ours[_VECTOR_OF], _signed(row.get(EMBEDDING), ours.get(_MINUS_ZEROS))
+        rest = {name: part for name, part in ours.items() if name not in _OF_VECTORS}
+        line = {name: part for name, part in row.items() if name not in (EMBEDDING, SATCHEL)}
+        return {**line, SATCHEL: rest} if rest else line
 
     def _whole(self, row: Row, entry: Entry) -> Entry | None:
         """Return what the line and its ``_satchel`` say together; None if they contradict."""
@@ -134,8 +173,19 @@ class Members:
 
     def _fits(self, entry: Entry, row: Row) -> bool:
         """Tell whether a line is what is written of an entry."""
+        if self._own and EMBEDDING not in row:
+            entry = without_embedding(entry)  # its place was for one of the bank's own
         again = carry(holdable(restore(row_of(entry, row["id"], self._bank))))
         return not differences({k: v for k, v in row.items() if k != SATCHEL}, again)
+
+
+def _signed(vector: Any, zeros: Any) -> Any:
+    """Return a vector with minus zeros where they were; what it never was stays as it is."""
+    if type(vector) is list and type(zeros) is list:
+        for at in zeros:
+            if type(at) is int and 0 <= at < len(vector) and vector[at] == 0:
+                vector[at] = -0.0
+    return vector
 
 
 def _is_entry(value: Row) -> bool:

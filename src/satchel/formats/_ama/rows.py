@@ -39,12 +39,13 @@ _NOTHING_FINER = ".000000"
 _MOST_WORDS = 4096
 
 
-def entry_of(row: Row, bank: str) -> Entry:
+def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
     """Return a memory as an entry, without what is in its ``_satchel``.
 
     Args:
         row: The line.
         bank: The ``bank_id`` of the header.
+        seal: Id and nonce, where it is sealed.
 
     Raises:
         MalformedError: If a member has another type than the format gives it, naming it.
@@ -70,6 +71,7 @@ def entry_of(row: Row, bank: str) -> Entry:
         "entities": said["entities"],
         "sources": () if said[SOURCE] is None else (Evidence(kind=SOURCE, id=said[SOURCE]),),
         "origin": origin,
+        **seal,
     }
     event: Any = _EVENTS.get(said["fact_type"])
     return Semantic(**members) if event is None else Episodic(event_type=event, **members)

@@ -12,8 +12,9 @@ import msgspec
 
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
-from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of
+from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of, with_vector
 from satchel.formats._ama.order import Order, in_order
+from satchel.formats._ama.own_vectors import MODEL, Incoming, Outgoing, header_member, maker_in
 from satchel.formats._ama.rows import (
     NAME,
     SATCHEL,
@@ -26,6 +27,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.memory.times import now
+from satchel.ports.carried import Maker
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
@@ -68,7 +70,7 @@ class Ama:
             reading.line = lambda: archive.line
             reading.by_line = True
             reading.container["header"] = archive.header_row
-            found = _Found(archive)
+            found = _Found(archive, reading)
             while (row := _next(archive, reading)) is not None:
                 try:
                     entry = found.entry_of(row)
@@ -90,8 +92,9 @@ class Ama:
             if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
                 report.lost(kind, "an archive holds memories only", count=count)
         container = _container(records, report)
-        header = _header(records, container, writing)
-        lines = _Lines(header["bank_id"], writing, nonce=_refer(records))
+        own = Outgoing(writing)
+        header = _header(records, container, writing, own.maker)
+        lines = _Lines(header["bank_id"], writing, own, nonce=_refer(records))
         with target.open() as sink:
             if writing.compress:
                 with compressing(sink) as packed:
@@ -99,6 +102,7 @@ class Ama:
             else:
                 _write(sink, header, lines.of(in_order(records, container)))
         lines.tell(report)
+        own.tell(writing)
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -133,10 +137,11 @@ def _judge_count(archive: Archive, reading: Reading) -> None:
 class _Found:
     """Turns lines into entries, and remembers what there is to say about them at the end."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._bank = archive.header.bank_id
-        self._members = Members(self._bank)
-        self._model = _model_of(archive.header.extra)
+    def __init__(self, archive: Archive, reading: Reading) -> None:
+        maker = maker_in(archive.header.extra)
+        self._members = Members(archive.header.bank_id, own=maker is not None)
+        self._own = Incoming(reading, maker)
+        self._model = None if maker is not None else _model_of(archive.header.extra)
         self._order = Order()
         self._embeddings = 0
         self._times = 0
@@ -144,6 +149,8 @@ class _Found:
     def entry_of(self, row: Row) -> Entry:
         """Return a line as an entry."""
         entry = self._members.entry_of(row)
+        if self._members.vector is not None:
+            self._own.take(self._members.vector, entry)
         self._order.add(entry)
         self._embeddings += has_embedding(entry)
         for name in ("occurred_at", "created_at"):
@@ -153,6 +160,7 @@ class _Found:
     def tell(self, reading: Reading) -> None:
         """Say what was found."""
         self._order.keep(reading)
+        self._own.tell(reading)
         report = reading.report
         if self._members.unbelieved:
             reason = "it does not fit the rest of its line"
@@ -173,7 +181,7 @@ class _Found:
 def _model_of(extra: dict[str, Any]) -> str | None:
     """Return the model that made the embeddings, where the header says it."""
     ours = extra.get(SATCHEL)
-    model = ours.get("embedding_model") if isinstance(ours, dict) else None
+    model = ours.get(MODEL) if isinstance(ours, dict) else None
     return model if isinstance(model, str) else None
 
 
@@ -189,7 +197,7 @@ def _container(records: RecordSet, report: Report) -> Row:
     return dict(found[0].get("container", {})) if found else {}
 
 
-def _header(records: RecordSet, container: Row, writing: Writing) -> Row:
+def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker | None) -> Row:
     """Return the first line: as it was found, where an archive is only converted."""
     there = container.get("header")
     header = holdable(restore(there)) if isinstance(there, dict) else {}
@@ -203,7 +211,10 @@ def _header(records: RecordSet, container: Row, writing: Writing) -> Row:
         "provider": found.get("provider", _WRITER),
         "memory_count": sum(records.count(kind) for kind in COMPONENTS),
     }
-    return {**known, **{name: part for name, part in header.items() if name not in HEADER}}
+    more = {name: part for name, part in header.items() if name not in HEADER}
+    if maker is not None or SATCHEL in more:
+        more[SATCHEL] = header_member(more.get(SATCHEL), maker)
+    return {**known, **more}
 
 
 def _refer(records: RecordSet) -> bool:
@@ -219,23 +230,28 @@ def _refer(records: RecordSet) -> bool:
 class _Lines:
     """Makes lines of records, and counts what is left out."""
 
-    def __init__(self, bank: str, writing: Writing, *, nonce: bool) -> None:
+    def __init__(self, bank: str, writing: Writing, own: Outgoing, *, nonce: bool) -> None:
         self._bank = bank
+        self._own = own
         self._writing = writing
         self._nonce = nonce
+        # Whether embeddings that came with memories have no place in their lines.
+        self._alone = not writing.embeddings or own.maker is not None
         self._embeddings = self._entities = 0
 
     def of(self, records: Iterator[Sealed]) -> Iterator[Row]:
         """Yield the line of each record."""
-        for record in records:
+        for record, vector in self._own.beside(records):
             line = exact_line_of(record, self._bank) if self._goes_whole(record) else None
-            yield self._careful(record) if line is None else line
+            if line is None:
+                line = self._careful(record)
+            yield line if vector is None else with_vector(line, *vector)
 
     def _goes_whole(self, record: Sealed) -> bool:
         """Tell whether nothing in a record is to be left out of its line, and nothing added."""
         return not (
             self._nonce
-            or (not self._writing.embeddings and b'"embedding":' in record.body)
+            or (self._alone and b'"embedding":' in record.body)
             or (not self._writing.entities and b'"entities":' in record.body)
         )
 
@@ -243,7 +259,8 @@ class _Lines:
         for name in record.unknown:
             self._writing.report.lost(name, "no member of ours", example=record.id)
         entry = self._wanted(cast("Entry", record.model))
-        return line_of(record, entry, self._bank, nonce=self._nonce)
+        bare = self._own.maker is not None
+        return line_of(record, entry, self._bank, nonce=self._nonce, bare=bare)
 
     def _wanted(self, entry: Entry) -> Entry:
         self._embeddings += not self._writing.embeddings and has_embedding(entry)

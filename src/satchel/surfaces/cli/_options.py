@@ -55,7 +55,8 @@ IncludeEmbeddings = Annotated[
     bool,
     typer.Option(
         "--include-embeddings/--no-include-embeddings",
-        help="Whether vectors go along that memories came with, where both sides have them.",
+        help="Whether vectors go along, the bank's own and those that memories came with, where"
+        " both sides have a place for them.",
     ),
 ]
 SignWith = Annotated[str | None, typer.Option("--sign-with", help="Name of the signing key.")]

@@ -222,6 +222,8 @@ def _show_bank(one: BankImported) -> None:
         rows.append(("", f"{number:,} {name} records stay with the log they come from"))
     if one.resumed:
         rows.append(("", f"gone on with: {count(one.resumed, 'record')} had been logged before"))
+    if one.reused is not None and one.reused.reused:
+        rows.append(("vectors", f"{one.reused.reused:,} came along ({one.reused.model})"))
     if one.embedded is not None:
         told = one.embedded
         rows.append(("vectors", f"{told.made:,} made, {told.kept:,} there ({told.model})"))

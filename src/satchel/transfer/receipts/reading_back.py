@@ -25,6 +25,7 @@ from blake3 import blake3
 
 from satchel.memory.parts import Origin, is_id
 from satchel.memory.records import Model
+from satchel.ports.carried import Sum
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
@@ -90,6 +91,9 @@ class Written(NamedTuple):
     trim: Trim = unchanged
     """What was done to records because nobody asked for all of them."""
 
+    vectors: Sum | None = None
+    """The vectors that went along; None for none."""
+
 
 class Found(NamedTuple):
     """What was found when an output was read again."""
@@ -144,7 +148,7 @@ class Differences:
             known = min(count, said[top])
             said[top] -= known
             if count > known:
-                for example in self.examples[field, reason]:
+                for example in self.examples.get((field, reason), ()):
                     report.lost(field, reason, example=example, count=0)
                 report.lost(field, reason, count=count - known)
 
@@ -155,24 +159,27 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     Raises:
         InputError: If it cannot be read.
     """
-    key, tally = os.urandom(32), Tally()
+    key, tally, vectors = os.urandom(32), Tally(), Sum()
     apart = Apart(written.adapter.info.beside)
     wanted = _planned(planned, apart, key, written)
     whole = bare = 0
-    for record_type, print_, without in _prints(written, apart):
+    for record_type, print_, without in _prints(written, apart, vectors):
         tally.records[record_type] += 1
         whole += _weight(print_, key)
         bare += _weight(without, key)
     if (whole - wanted.whole) & _WRAP == 0:
-        return Found(tally.records, Differences())
-    if (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
-        return Found(tally.records, wanted.origins)
-    differences = Differences()
-    with _Beside() as beside:
-        lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
-        beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
-        beside.add(1, _sealed(written, apart))
-        beside.compare(differences)
+        differences = Differences()
+    elif (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
+        differences = wanted.origins
+    else:
+        differences = Differences()
+        with _Beside() as beside:
+            lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
+            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
+            beside.add(1, _sealed(written, apart))
+            beside.compare(differences)
+    if written.vectors is not None and written.vectors.total != vectors.total:
+        differences.counts["embedding", OTHER] += max(1, written.vectors.count - vectors.count)
     return Found(tally.records, differences)
 
 
@@ -201,18 +208,18 @@ def _planned(records: RecordSet, apart: Apart, key: bytes, written: Written) -> 
         if origin:
             origins.add("origin", _ORIGIN_GONE, said.id)
             stay = stay or _provider(origin).provider == written.name
-            rest = line.replace(b'"origin":%b,' % origin, b"", 1)
+            rest = _without(line, origin)
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
     return _Wanted(whole, bare, origins, stay)
 
 
-def _prints(written: Written, apart: Apart) -> Iterator[tuple[str, bytes, bytes]]:
+def _prints(written: Written, apart: Apart, vectors: Sum) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield type and fingerprints, with and without origin, of each record of an output.
 
     Those without plain bytes get ones that nothing has, so that they are looked at closely.
     """
-    reading = Reading(limits=written.limits)
+    reading = Reading(limits=written.limits, vectors=vectors)
     for item in written.adapter.read(written.place, reading):
         if isinstance(item, Sealed):
             if item.type in CARRIED:
@@ -228,14 +235,20 @@ def _plain_prints(draft: Model) -> tuple[bytes, bytes]:
     if draft.id is not None or draft.nonce is not None:
         draft = msgspec.structs.replace(draft, id=None, nonce=None)
     origin = getattr(draft, "origin", None)
-    bare = draft if origin is None else msgspec.structs.replace(draft, origin=None)
     try:
-        without = blake3(encode_sorted(bare)).digest()
+        line = encode_sorted(draft)
+        rest = line if origin is None else _without(line, bytes(_named(line).origin))
+        without = blake3(rest).digest()
         if origin is None or _is_ours(origin):
             return without, without
-        return blake3(encode_sorted(draft)).digest(), without
+        return blake3(line).digest(), without
     except (msgspec.MsgspecError, ValueError, TypeError):
         return os.urandom(32), os.urandom(32)
+
+
+def _without(line: bytes, origin: bytes) -> bytes:
+    """Return a canonical line without its origin, which is never its last member."""
+    return line.replace(b'"origin":%b,' % origin, b"", 1)
 
 
 def _is_ours(origin: Origin) -> bool:
@@ -244,7 +257,7 @@ def _is_ours(origin: Origin) -> bool:
 
 
 def _sealed(written: Written, apart: Apart) -> Iterator[Sealed]:
-    reading = Reading(limits=written.limits)
+    reading = Reading(limits=written.limits, vectors=Sum())
     for record in taken(written.adapter, written.place, reading):
         if record.type in CARRIED:
             line = apart.line(record.body)

@@ -1,0 +1,160 @@
+"""The models that come along: texts a second, near-duplicates a pair, entities that are right."""
+
+import json
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import data
+from benchmarks.measure import Table, report
+from satchel.inference.entities.rules import RuleExtractor
+from satchel.inference.static_table.table import StaticTable, WeightedTable
+from satchel.ports.inference.embedder import Embedder
+from satchel.ports.rows import texts_of
+from satchel.transfer.near.finding import Texts
+
+FEW, MANY = 200, 20_000
+ROUNDS = 3
+MOST_MS = 1.0
+MOST_NANOSECONDS = 60.0
+LEAST_PRECISION, LEAST_RECALL = 0.9, 0.8
+
+_TOGETHER = 512
+_DIGITS = re.compile(r"\d+")
+_SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "inference"
+_SENTENCES = {"seen": "entities.json", "unseen": "entities-unseen.json"}
+
+
+def _texts(count: int) -> list[str]:
+    """Return what so many memories say."""
+    return [texts_of(entry) for entry in data.entries(count)]
+
+
+def _plain(count: int) -> list[str]:
+    """Return texts without digits, so that none is set aside because its numbers differ."""
+    return [_DIGITS.sub("", text) for text in _texts(count)]
+
+
+def _embedding(embedder: Embedder, texts: list[str]) -> float:
+    """Make the vectors of texts, and return the seconds of processor time that took."""
+    start = time.process_time()
+    for first in range(0, len(texts), _TOGETHER):
+        embedder.embed(texts[first : first + _TOGETHER])
+    return time.process_time() - start
+
+
+def _comparing(texts: list[str]) -> tuple[float, int, int]:
+    """Find near-duplicates; return seconds of processor time, pairs, and how many were found."""
+    with Texts(StaticTable()) as there:
+        for number, text in enumerate(texts):
+            there.add(str(number), text)
+        start = time.process_time()
+        found = there.twins()
+        return time.process_time() - start, there.pairs, len(found)
+
+
+def _judged(name: str) -> dict[str, tuple[float, float, int]]:
+    """Return precision, recall and number of entities by type; name and type have to be right."""
+    samples: list[dict[str, Any]] = json.loads((_SAMPLES / name).read_text("utf-8"))
+    right, found, wanted = Counter[str](), Counter[str](), Counter[str]()
+    mentions = RuleExtractor().extract([sample["text"] for sample in samples])
+    for sample, some in zip(samples, mentions, strict=True):
+        there = {(one.name, one.type) for one in some}
+        own = {(one["name"], one["type"]) for one in sample["entities"]}
+        for counter, pairs in ((right, there & own), (found, there), (wanted, own)):
+            counter.update(kind for _, kind in pairs)
+            counter["all"] += len(pairs)
+    return {
+        kind: (right[kind] / max(1, found[kind]), right[kind] / wanted[kind], wanted[kind])
+        for kind in wanted
+    }
+
+
+def test_texts_are_embedded_compared_and_looked_through() -> None:
+    """The work of the measurements below, once, on little."""
+    texts = _texts(FEW)
+    weighted = WeightedTable()
+    knowing = weighted.knowing(weighted.learn(texts))
+    for embedder in (StaticTable(), knowing):
+        assert _embedding(embedder, texts) >= 0
+        assert {len(one) for one in embedder.embed(texts)} == {4 * embedder.dimensions}
+    plain = _plain(FEW)
+    _, pairs, found = _comparing([*plain, plain[0]])
+    assert pairs > 0
+    assert found >= 1
+    assert _judged(_SENTENCES["unseen"])["all"][1] >= LEAST_RECALL
+
+
+@pytest.mark.prove
+def test_a_short_text_is_embedded_in_a_millisecond() -> None:
+    """On one core, without a network."""
+    texts = _texts(MANY)
+    size = sum(map(len, texts)) / len(texts)
+    weighted = WeightedTable()
+    learning = time.process_time()
+    learnt = weighted.learn(texts)
+    learning = time.process_time() - learning
+    rows = list[tuple[str, float, int]]()
+    for name, embedder in (("static", StaticTable()), ("static-idf", weighted.knowing(learnt))):
+        spent = min(_embedding(embedder, texts) for _ in range(ROUNDS)) / MANY * 1000
+        rows.append((name, spent, round(1000 / spent)))
+    report(
+        "embed",
+        Table(
+            f"Vectors of {MANY:,} memories of {size:.0f} characters",
+            ["model", "ms each", "a second"],
+            rows,
+            f"Bound: {MOST_MS} ms. Processor time. Counting words for static-idf takes"
+            f" {learning / MANY * 1000:.2f} ms a memory more, once.",
+        ),
+    )
+    assert all(row[1] <= MOST_MS for row in rows)
+
+
+@pytest.mark.prove
+def test_near_duplicates_cost_nanoseconds_a_pair() -> None:
+    """What is looked for grows with the square, so the pair is what has to be cheap."""
+    each, rows = 0.0, list[tuple[object, ...]]()
+    for count in (MANY // 4, MANY // 2, MANY):
+        spent, pairs, found = _comparing(_plain(count))
+        all_pairs = count * (count - 1) // 2
+        each = spent / all_pairs * 1e9
+        rows.append((f"{count:,}", all_pairs, pairs, found, spent, each))
+    report(
+        "near",
+        Table(
+            "Near-duplicates among memories",
+            ["memories", "pairs", "compared", "found", "seconds", "ns a pair"],
+            rows,
+            f"Bound: {MOST_NANOSECONDS:.0f} ns a pair at {MANY:,}. Processor time.",
+        ),
+    )
+    assert each <= MOST_NANOSECONDS
+
+
+@pytest.mark.prove
+def test_entities_are_mostly_right() -> None:
+    """Of the sentences that the rules were written with, and of those that they never saw."""
+    judged = {name: _judged(file) for name, file in _SENTENCES.items()}
+    rows = [
+        [name, kind, number, 100 * precision, 100 * recall]
+        for name, kinds in judged.items()
+        for kind, (precision, recall, number) in sorted(kinds.items())
+    ]
+    report(
+        "entities",
+        Table(
+            "Entities in sentences, by rules",
+            ["sentences", "type", "there", "precision %", "recall %"],
+            rows,
+            f"Bound, of all in unseen ones: {100 * LEAST_PRECISION:.0f} % and"
+            f" {100 * LEAST_RECALL:.0f} %.",
+        ),
+    )
+    precision, recall, _ = judged["unseen"]["all"]
+    assert precision >= LEAST_PRECISION
+    assert recall >= LEAST_RECALL

@@ -1,0 +1,483 @@
+"""Vectors of a bank in an archive: they go along when asked for, and are used where they fit."""
+
+import json
+import struct
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ama_kit import Row, archive, lines, memory
+from hypothesis import given
+from hypothesis import strategies as st
+from import_kit import bring, opened
+
+from satchel.actions.config import load_settings
+from satchel.actions.converting import ConvertOptions, convert
+from satchel.actions.importing import work
+from satchel.actions.importing.imported import Imported
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.memories.counting import stats
+from satchel.actions.moving.comparing import compare
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.moving.exporting import export
+from satchel.actions.moving.vectors import BankVectors
+from satchel.actions.opened import opened_bank
+from satchel.formats._ama.own_vectors import header_member
+from satchel.inference.static_table.table import StaticTable
+from satchel.memory.entries import Entry
+from satchel.ports.carried import Maker, Sum, as_kept, mark_of
+from satchel.ports.inference.embedder import Embedder
+from satchel.recall import generations, reusing
+from satchel.recall.generations import CURRENT, fill, in_use, under_way
+from satchel.transfer.incoming.brought import Brought
+
+TEXTS = ("Noor keeps bees.", "Noor likes order.", "It rains a lot in May.")
+ROWS = [memory(f"m-{n}", text) for n, text in enumerate(TEXTS)]
+
+
+class Model:
+    """A model that learns nothing; its vectors are told apart by its name."""
+
+    def __init__(self, model: str = "one", dimensions: int = 3, revision: str = "") -> None:
+        self.model, self.dimensions, self.revision = model, dimensions, revision
+
+    def embed(self, given: Sequence[str]) -> list[bytes]:
+        """Return vectors that have every kind of number: a fraction, a tiny one, minus zero."""
+        numbers = [[len(one) / 3, -1e-42 * len(self.model), -0.0] for one in given]
+        return [struct.pack(f"<{self.dimensions}f", *part[: self.dimensions]) for part in numbers]
+
+
+Configure = Callable[[Embedder], None]
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Set what makes vectors of banks that have none."""
+
+    def configure(embedder: Embedder) -> None:
+        monkeypatch.setattr(work, "embedder_of", lambda _settings: embedder)
+
+    return configure
+
+
+@pytest.fixture(autouse=True)
+def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at two memories at a time."""
+    for module in (generations, reusing):
+        monkeypatch.setattr(module, "_TOGETHER", 2)
+
+
+def embedded(bank: str, embedder: Embedder) -> None:
+    """Make the vectors of a bank."""
+    with opened(bank) as there:
+        fill(there.store, there.ledger, embedder)
+
+
+def out(path: Path, bank: str = "b", **options: Any) -> Export:
+    """Export a bank with its vectors."""
+    asked = ExportOptions(**{"overwrite": True, "embeddings": True, **options})
+    with opened_bank(load_settings(), bank) as found:
+        return export(found, path, asked)
+
+
+def vectors(bank: str) -> dict[str, bytes]:
+    """Return the vectors that a bank uses, as bits, by the text of each memory."""
+    with opened(bank) as there, there.ledger.reading() as view:
+        made = in_use(view)
+        if made is None:
+            return {}
+        logged = list(view.scan(CURRENT))
+        found = view.vectors(made.generation, [one.record.id for one in logged])
+        kind = f"<{made.dimensions}f"
+        return {
+            one.model.text: struct.pack(kind, *found[one.record.id])
+            for one in logged
+            if one.record.id in found
+        }
+
+
+@pytest.fixture
+def sent(tmp_path: Path, configured: Configure) -> Path:
+    """Return an archive of a bank with vectors of a model; the same model is configured."""
+    bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
+    embedded("b", Model())
+    configured(Model())
+    out(tmp_path / "sent.ama.jsonl")
+    return tmp_path / "sent.ama.jsonl"
+
+
+def rewritten(path: Path, change: Callable[[list[Row]], object]) -> Path:
+    """Change the lines of an archive."""
+    rows = lines(path)
+    change(rows)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def reasons(done: Imported) -> str:
+    """Return what an import says of vectors."""
+    return "\n".join(one for one in done.notes if "are not used" in one)
+
+
+# -- out -----------------------------------------------------------------------------------
+
+
+def test_each_line_has_the_vector_of_its_text_and_the_header_says_what_made_it(sent: Path) -> None:
+    """And the mark of the text that it was made of."""
+    header, *rows = lines(sent)
+    assert header["_satchel"] == {
+        "embedding_model": "one",
+        "vectors": {"model": "one", "dimensions": 3},
+    }
+    for row, text in zip(rows, TEXTS, strict=True):
+        assert row["text"] == text
+        assert struct.pack("<3f", *row["embedding"]) == Model().embed([text])[0]
+        assert row["_satchel"]["vector_of"] == mark_of(text)
+
+
+def test_without_the_option_they_stay_and_are_counted(sent: Path) -> None:
+    """By the model that they are of."""
+    done = out(sent, embeddings=False)
+    assert "3 vectors of one stay in the bank: --include-embeddings" in done.notes
+    assert all("embedding" not in row for row in lines(sent))
+    assert "_satchel" not in lines(sent)[0]
+
+
+def test_a_memory_without_a_vector_is_written_without_one_and_counted(sent: Path) -> None:
+    """It came after the vectors were made."""
+    bring(archive(sent.with_name("more.ama.jsonl"), memory("m-9", "New.")))
+    done = out(sent)
+    assert [("embedding" in row) for row in lines(sent)[1:]] == [True, True, True, False]
+    assert "1 memories have no vector yet: satchel embed" in done.notes
+
+
+def test_what_a_model_learnt_of_its_bank_is_told_apart(tmp_path: Path) -> None:
+    """Vectors under other weights are of another model, though it has one name."""
+    bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
+    with opened() as there:
+        embed_bank(there, "static-idf")
+    out(tmp_path / "out.ama.jsonl")
+    made = lines(tmp_path / "out.ama.jsonl")[0]["_satchel"]["vectors"]
+    assert made.keys() == {"model", "dimensions", "revision", "learnt"}
+
+
+def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
+    tmp_path: Path, configured: Configure
+) -> None:
+    """They wait in a member of ours, and are there again where the archive is imported."""
+    foreign = [memory("m-1", TEXTS[0], embedding=[0.5]), memory("m-2", TEXTS[1])]
+    bring(archive(tmp_path / "in.ama.jsonl", *foreign, _satchel={"embedding_model": "theirs"}))
+    embedded("b", Model())
+    configured(Model())
+    path = tmp_path / "out.ama.jsonl"
+    done = out(path)
+    assert done.lost == 0
+    assert {len(row["embedding"]) for row in lines(path)[1:]} == {3}
+    assert lines(path)[0]["_satchel"]["embedding_model"] == "one"
+    bring(path, "copy")
+    assert vectors("copy") == vectors("b")
+    assert compare(load_settings(), "b", "copy").is_same
+    configured(Model("another"))
+    with opened("copy") as there, there.store.writing() as writing:
+        writing.put_side(there.id, {generations._USED: None})
+    out(path, "copy")
+    first, *again = lines(path)
+    assert first["_satchel"] == {"embedding_model": "theirs"}
+    assert [row.get("embedding") for row in again] == [[0.5], None]
+
+
+def test_a_format_without_a_place_for_them_is_named(sent: Path) -> None:
+    """Somebody asked for them."""
+    done = out(sent.with_name("out.pam.jsonl"))
+    assert "pam_jsonl has no place for the bank's own vectors; they stay there" in done.notes
+
+
+def test_taking_them_out_and_in_takes_no_memory_for_each(
+    tmp_path: Path, configured: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times as many, and next to nothing more at once."""
+    for module in (generations, reusing):
+        monkeypatch.setattr(module, "_TOGETHER", 64)
+    configured(Model())
+    peaks = []
+    for count in (96, 288):
+        rows = [memory(f"m-{n}", f"text number {n}") for n in range(count)]
+        bring(archive(tmp_path / f"{count}.ama.jsonl", *rows), f"from {count}")
+        embedded(f"from {count}", Model())
+        tracemalloc.start()
+        out(tmp_path / f"{count}.out.ama.jsonl", f"from {count}")
+        done = bring(tmp_path / f"{count}.out.ama.jsonl", f"to {count}")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert done.banks[0].reused is not None
+        assert done.banks[0].reused.reused == count
+    assert peaks[1] < peaks[0] + 192 * 2000
+
+
+def test_a_conversion_says_that_it_leaves_them(sent: Path) -> None:
+    """A file that is only converted has no bank that they could belong to."""
+    done = convert(sent, sent.with_name("out.pam"), load_settings(), ConvertOptions())
+    assert [(one.name, one.count) for one in done.losses] == [("embedding", 3)]
+
+
+def test_a_vector_that_reads_back_otherwise_is_a_loss(
+    sent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the disk gives back is compared, not what was meant."""
+
+    def other(self: BankVectors, mark: str, vector: Sequence[float]) -> None:
+        self.sent.take(mark, [*vector[:-1], 1.0])
+
+    monkeypatch.setattr(BankVectors, "wrote", other)
+    done = out(sent)
+    assert [one.name for one in done.losses] == ["embedding"]
+
+
+# -- in ------------------------------------------------------------------------------------
+
+
+def test_they_come_back_bit_for_bit_and_are_in_use(sent: Path) -> None:
+    """From a bank into an archive, and from there into another bank."""
+    done = bring(sent, "copy").banks[0]
+    assert done.reused is not None
+    assert (done.reused.reused, done.reused.model) == (3, "one")
+    assert vectors("copy") == vectors("b") != {}
+    with opened("copy") as there:
+        found = stats(there).vectors
+    assert found is not None
+    assert (found.model, found.count, found.missing) == ("one", 3, 0)
+    assert compare(load_settings(), "b", "copy").is_same
+
+
+def test_an_archive_with_vectors_changes_nothing_in_its_bank(sent: Path) -> None:
+    """They are no part of the memories."""
+    done = bring(sent).banks[0]
+    assert (done.source, done.done.known) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("here", "why"),
+    [
+        (Model("two"), "two, of 3 numbers"),
+        (Model("one", 2), "one, of 2 numbers"),
+        (Model(revision="2"), "another make of it"),
+    ],
+)
+def test_vectors_of_another_model_are_never_mixed_in(
+    here: Model, why: str, sent: Path, configured: Configure
+) -> None:
+    """Of the same length or not, in a bank with vectors or without: they are counted."""
+    configured(here)
+    done = bring(sent, "new")
+    assert f"3 embeddings of one are not used: what is configured is {why}" in reasons(done)
+    assert vectors("new") == {}
+    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+    embedded("full", here)
+    done = bring(sent, "full")
+    assert f"the bank uses {why}" in reasons(done)
+    assert vectors("full").keys() == {"Other."}
+
+
+def test_a_model_that_learns_from_its_bank_takes_none(sent: Path) -> None:
+    """Neither where it is configured, nor where it is in use."""
+    assert "weighs words" in reasons(_with_default_model(sent, "new"))
+    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+    with opened("full") as there:
+        embed_bank(there, "static-idf")
+    assert "weighs words" in reasons(bring(sent, "full"))
+
+
+def _with_default_model(path: Path, bank: str) -> Imported:
+    with pytest.MonkeyPatch.context() as patched:
+        from satchel.actions.inferring.models import embedder_of
+
+        patched.setattr(work, "embedder_of", embedder_of)
+        return bring(path, bank)
+
+
+def test_the_built_in_model_takes_its_own(tmp_path: Path, configured: Configure) -> None:
+    """With its digest, so that another make of the table would be another model."""
+    bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
+    embedded("b", StaticTable())
+    out(tmp_path / "out.ama.jsonl")
+    configured(StaticTable())
+    assert bring(tmp_path / "out.ama.jsonl", "copy").banks[0].reused.reused == 3  # type: ignore[union-attr]
+    assert vectors("copy") == vectors("b")
+
+
+def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
+    """The others are, and the one that is left out can be made."""
+    rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))
+    done = bring(sent, "copy")
+    assert "1 embeddings are not used: they were made of another text" in reasons(done)
+    assert vectors("copy").keys() == {TEXTS[0], TEXTS[2]}
+    with opened("copy") as there:
+        found = stats(there).vectors
+    assert found is not None
+    assert (found.count, found.missing) == (2, 1)
+    embedded("copy", Model())
+    assert vectors("copy").keys() == {TEXTS[0], "Noor hates order.", TEXTS[2]}
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "[NaN, 1, 1]",
+        "[Infinity, 1, 1]",
+        "[1e300, 1, 1]",
+        "[3e38, 1, 1]",
+        "[0.1, 1, 1]",
+        "[1" + "0" * 400 + ", 1, 1]",
+        "[1, 1]",
+        "[1, 1, 1, 1]",
+        "[true, 1, 1]",
+        '["1", 1, 1]',
+        "[[1], 1, 1]",
+        '{"0": 1}',
+        '"AAAA"',
+        "null",
+    ],
+)
+def test_numbers_that_no_such_model_gave_are_left_out_and_counted(hostile: str, sent: Path) -> None:
+    """The memory is imported all the same, and nothing of it is in the bank's vectors."""
+    text = sent.read_text()
+    there = json.dumps(lines(sent)[1]["embedding"], separators=(",", ":"))
+    assert text.count(there) == 1
+    sent.write_text(text.replace(there, hostile))
+    done = bring(sent, "copy")
+    assert done.banks[0].done.added == 3
+    assert "1 embeddings are not used: they are not 3 finite 32-bit numbers" in reasons(done)
+    assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
+
+
+def test_two_vectors_of_one_text_are_both_left_out(sent: Path) -> None:
+    """One of them is not what the model makes of it, and nobody knows which."""
+
+    def doubled(rows: list[Row]) -> None:
+        rows.append({**rows[1], "id": "m-7", "embedding": [1.0, 0.0, 0.0]})
+        rows[0]["memory_count"] = 4
+
+    done = bring(rewritten(sent, doubled), "copy")
+    assert "1 embeddings are not used: there are two of one text" in reasons(done)
+    assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        {"model": "one"},
+        {"model": "one", "dimensions": 0},
+        {"model": "one", "dimensions": 10**12},
+        {"model": "", "dimensions": 3},
+        {"model": "x" * 1001, "dimensions": 3},
+        {"model": 1, "dimensions": 3},
+        [],
+        None,
+    ],
+)
+def test_without_a_model_and_its_length_in_the_header_nothing_is_used(
+    header: object, sent: Path
+) -> None:
+    """They are kept with the memories, as those of other programs are."""
+    rewritten(sent, lambda rows: rows[0]["_satchel"].update(vectors=header))
+    done = bring(sent, "copy")
+    assert vectors("copy") == {}
+    assert done.banks[0].done.added == 3
+
+
+def test_a_vector_in_a_file_is_not_given_to_memories_that_were_there(sent: Path) -> None:
+    """Whoever sends a file says nothing about what others remember in the same words."""
+    other = archive(sent.with_name("other.ama.jsonl"), memory("x", TEXTS[0]), bank_id="other")
+    bring(other, "full")
+    bring(sent, "full")
+    with opened("full") as there, there.ledger.reading() as view:
+        first = next(iter(view.scan(CURRENT)))
+        made = in_use(view)
+        assert made is not None
+        assert isinstance(first.model, Entry)
+        assert first.model.text == TEXTS[0]
+        assert view.vectors(made.generation, [first.record.id]) == {}
+    assert len(vectors("full")) == 3
+
+
+def test_vectors_that_are_being_made_are_left_alone(sent: Path) -> None:
+    """Whoever was interrupted goes on with them."""
+    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+    with opened("full") as there:
+        generations.begun(there.store, there.ledger, Model("two"))
+    done = bring(sent, "full")
+    assert "vectors of two are being made" in reasons(done)
+    with opened("full") as there, there.ledger.reading() as view:
+        assert under_way(view) is not None
+
+
+def test_secrets_that_are_replaced_take_their_vector_with_them(
+    tmp_path: Path, configured: Configure
+) -> None:
+    """The vector is of the text with the secret in it."""
+    secret = "the key is ghp_" + "a1B2c3D4" * 4 + "e5F6"
+    bring(archive(tmp_path / "in.ama.jsonl", memory("m-9", secret), ROWS[1]))
+    embedded("b", Model())
+    configured(Model())
+    out(tmp_path / "whole.ama.jsonl")
+    out(tmp_path / "scrubbed.ama.jsonl", scrub_secrets=True)
+    _, *rows = lines(tmp_path / "scrubbed.ama.jsonl")
+    assert ["embedding" in row for row in rows] == [False, True]
+    bring(tmp_path / "whole.ama.jsonl", "copy", scrub_secrets=True)
+    assert vectors("copy").keys() == {TEXTS[1]}
+
+
+def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that came stay."""
+    from satchel.actions.inferring import embedding
+
+    monkeypatch.setattr(embedding, "embedder_of", lambda _settings, _name=None: Model())
+    rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))
+    done = bring(sent, "copy", re_embed=True).banks[0]
+    assert done.reused is not None
+    assert done.embedded is not None
+    assert (done.reused.reused, done.embedded.made, done.embedded.kept) == (2, 1, 2)
+
+
+# -- parts ---------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=8))
+def test_every_32_bit_number_survives_a_line_of_json(numbers: list[float]) -> None:
+    """Also minus zero, and what is nearly nothing."""
+    again = json.loads(json.dumps(numbers))
+    assert as_kept(again, len(numbers)) == struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:
+    """What is no mark is no vector either."""
+    found = Brought()
+    found.begin(Maker(model="one", dimensions=1))
+    for mark in ("", "zz", "00" * 15, mark_of("x").upper(), "é"):
+        found.take(mark, [1.0])
+    found.take(mark_of("x"), [1.0])
+    found.take(mark_of("x"), [1.0])
+    assert (found.count, sum(found.unusable.values())) == (1, 5)
+    assert found.find([mark_of("x"), mark_of("y")]) == {mark_of("x"): struct.pack("<f", 1.0)}
+
+
+def test_the_sum_tells_vectors_apart_that_were_exchanged() -> None:
+    """In whatever order they come."""
+    pairs = [("a", [1.0]), ("b", [2.0])]
+    one, same, other = Sum(), Sum(), Sum()
+    for mark, vector in pairs:
+        one.take(mark, vector)
+    for mark, vector in reversed(pairs):
+        same.take(mark, vector)
+    other.take("a", [2.0])
+    other.take("b", [1.0])
+    assert one.total == same.total != other.total
+
+
+def test_a_header_that_is_no_object_stays_as_it_was_found() -> None:
+    """Unless there is something to say in it."""
+    assert header_member("kept", None) == "kept"
+    assert header_member("kept", Maker(model="m", dimensions=1))["embedding_model"] == "m"
