@@ -4,6 +4,7 @@ A vector hangs on its text alone, so the mark is all that ties the two together.
 a file finds out what made them and of which text each is, or does not use them.
 """
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.errors import ValueRefusedError
-from satchel.ports.vectors import WIDTHS, Generation, packed
+from satchel.ports.vectors import Generation
 
 MARK_BYTES = 16
 """Length of a mark; it is written in hex."""
@@ -19,6 +20,7 @@ MARK_BYTES = 16
 MOST_LENGTH = 1e6
 """The largest number that a vector from elsewhere may have; those of models are about 1."""
 
+_NUMBERS = frozenset({int, float})
 _WRAP = (1 << 256) - 1
 
 
@@ -58,12 +60,18 @@ def as_kept(vector: Any, dimensions: int) -> bytes | None:
     """
     if type(vector) not in (list, tuple) or len(vector) != dimensions:
         return None
-    if not all(
-        type(part) in (float, int) and -MOST_LENGTH <= part <= MOST_LENGTH for part in vector
-    ):
+    if not {*map(type, vector)} <= _NUMBERS:
         return None
-    kept = packed(vector, dimensions, "")
-    return kept.numbers if kept.width == WIDTHS[0] else None
+    form = f"<{dimensions}f"
+    try:
+        kept = struct.pack(form, *vector)
+    except OverflowError:
+        return None
+    there = struct.unpack(form, kept)
+    # What is no number is not even equal to itself.
+    if there != tuple(vector) or max(map(abs, there), default=0) > MOST_LENGTH:
+        return None
+    return kept
 
 
 class Sum:
