@@ -301,4 +301,4 @@ def test_vectors_and_near_duplicates_are_had_in_python_too() -> None:
         with pytest.raises(UsageError):
             bank.embed("nope")
         with pytest.raises(UsageError):
-            bank.import_("x.json", allow_uncontained=True, near_duplicates="nope")  # type: ignore[arg-type]
+            bank.import_(__file__, allow_uncontained=True, near_duplicates="nope")  # type: ignore[arg-type]

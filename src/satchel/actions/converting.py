@@ -246,7 +246,7 @@ def _converted(
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
             verdict.outcome if verdict else None,
         )
-        again = compare_output(errand, records)
+        again = compare_output(errand, records, writing)
     with outlet.written() as made:
         after, written = digest_of(made)
     signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from satchel.errors import InputError, UnreadableError
+from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.place import Place, Target
@@ -149,3 +150,11 @@ class Format(Protocol):
             TargetError: If the target cannot be written.
         """
         ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A format that leaves something of a memory out where nobody asked for it."""
+
+    def as_asked(self, entry: Entry, writing: Writing) -> Entry:
+        """Return what is left of a memory; the memory itself where that is all of it."""

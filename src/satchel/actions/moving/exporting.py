@@ -154,7 +154,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             policy_of(bank.settings, VerifyOptions()),
             request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
         )
-        again = compare_output(errand, records)
+        again = compare_output(errand, records, writing)
     signed_by = asked.key.did if asked.key and sealed else None
     there = _there(errand, again)
     account = account_of_output(errand, there, again, signed_by=signed_by)

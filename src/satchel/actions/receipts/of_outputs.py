@@ -33,10 +33,11 @@ from satchel.transfer.receipts.account import (
 )
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.handed import Handed
+from satchel.transfer.receipts.planned import lines_of, tallied, trim_of
 from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
-from satchel.transfer.receipts.reading_back import Differences, Written, lines_of, read_again
+from satchel.transfer.receipts.reading_back import Differences, Written, read_again
 from satchel.transfer.receipts.signed import receipt_of
-from satchel.transfer.receipts.tally import CARRIED, Tally, by_type, tallied
+from satchel.transfer.receipts.tally import CARRIED, Tally, by_type
 from satchel.transfer.screening import Screening
 from satchel.transfer.writing import require_no_loss, tried
 
@@ -94,7 +95,7 @@ class ReadOutput(NamedTuple):
     differences: Differences
 
 
-def compare_output(errand: Errand, records: RecordSet) -> ReadOutput:
+def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> ReadOutput:
     """Read an output again, and count what is not as it was planned in the errand's report.
 
     A sealed one that holds everything was verified: that is more than comparing.
@@ -103,14 +104,15 @@ def compare_output(errand: Errand, records: RecordSet) -> ReadOutput:
         TargetError: If it cannot be read; it is taken away then.
         LossError: If all or nothing was asked for; the output is taken away then.
     """
-    planned, traits = tallied(records), errand.writer.info.traits
+    trim, traits = trim_of(errand.writer, writing), errand.writer.info.traits
+    planned = tallied(records, trim)
     if traits.sealed and traits.exact:
         return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
     limits = errand.settings.options.limits
     try:
         with errand.outlet.written() as made:
             place = Place(made.path, held=made)
-            found = read_again(Written(errand.format, errand.writer, place, limits), records)
+            found = read_again(Written(errand.format, errand.writer, place, limits, trim), records)
     except InputError as error:
         errand.outlet.remove()
         raise TargetError(

@@ -80,6 +80,9 @@ class Ama:
                 raise EmptyInputError("there is no memory in this file", file=place.name)
             found.tell(reading)
 
+    def as_asked(self, entry: Entry, writing: Writing) -> Entry:
+        return _as_asked(entry, writing)
+
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         report = writing.report
         for section, count in records.counts.items():
@@ -243,13 +246,9 @@ class _Lines:
         return line_of(record, entry, self._bank, nonce=self._nonce)
 
     def _wanted(self, entry: Entry) -> Entry:
-        if not self._writing.embeddings and has_embedding(entry):
-            self._embeddings += 1
-            entry = without_embedding(entry)
-        if not self._writing.entities and entry.entities:
-            self._entities += len(entry.entities)
-            entry = without_entities(entry)
-        return entry
+        self._embeddings += not self._writing.embeddings and has_embedding(entry)
+        self._entities += 0 if self._writing.entities else len(entry.entities)
+        return _as_asked(entry, self._writing)
 
     def tell(self, report: Report) -> None:
         """Say what was left out because nobody asked for it."""
@@ -257,6 +256,14 @@ class _Lines:
             report.note(f"{self._embeddings} embeddings are left out: --include-embeddings")
         if self._entities:
             report.note(f"{self._entities} entities are left out: --include-entities")
+
+
+def _as_asked(entry: Entry, writing: Writing) -> Entry:
+    if not writing.embeddings and has_embedding(entry):
+        entry = without_embedding(entry)
+    if not writing.entities and entry.entities:
+        entry = without_entities(entry)
+    return entry
 
 
 def _write(sink: BinaryIO, header: Row, lines: Iterator[Row]) -> None:

@@ -30,13 +30,13 @@ from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
-from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.encoding.carry import restore
 from satchel.seal.encoding.jcs import canonical_checked, encode_sorted
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
 from satchel.transfer.receipts.apart import Apart
+from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 
 GONE = "not there when read back"
@@ -87,6 +87,8 @@ class Written(NamedTuple):
     adapter: Format
     place: Place
     limits: Limits
+    trim: Trim = unchanged
+    """What was done to records because nobody asked for all of them."""
 
 
 class Found(NamedTuple):
@@ -155,7 +157,11 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     """
     key, tally = os.urandom(32), Tally()
     apart = Apart(written.adapter.info.beside)
-    wanted = _planned(planned, apart, key, written.name)
+
+    def trim(line: bytes) -> bytes:
+        return apart.line(written.trim(line))
+
+    wanted = _planned(planned, trim, key, written.name)
     whole = bare = 0
     for record_type, print_, without in _prints(written, apart):
         tally.records[record_type] += 1
@@ -167,7 +173,7 @@ def read_again(written: Written, planned: RecordSet) -> Found:
         return Found(tally.records, wanted.origins)
     differences = Differences()
     with _Beside() as beside:
-        lines = ((kind, apart.line(one)) for kind, one in lines_of(planned))
+        lines = lines_of(planned, trim)
         beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
         beside.add(1, _sealed(written, apart))
         beside.compare(differences)
@@ -188,10 +194,9 @@ class _Wanted(NamedTuple):
     """Whether some come from the provider itself, whose origins are not replaced."""
 
 
-def _planned(records: RecordSet, apart: Apart, key: bytes, provider: str) -> _Wanted:
+def _planned(records: RecordSet, trim: Trim, key: bytes, provider: str) -> _Wanted:
     whole, bare, origins, stay = 0, 0, Differences(), False
-    for _, given in lines_of(records):
-        line = apart.line(given)
+    for _, line in lines_of(records, trim):
         said = _named(line)
         weight = _weight(fingerprint(said.id, line), key)
         whole += weight
@@ -203,15 +208,6 @@ def _planned(records: RecordSet, apart: Apart, key: bytes, provider: str) -> _Wa
             weight = _weight(fingerprint(said.id, rest), key)
         bare += weight
     return _Wanted(whole, bare, origins, stay)
-
-
-def lines_of(records: RecordSet) -> Iterator[tuple[str, bytes]]:
-    """Yield type and canonical bytes of each record that is memory."""
-    for section, span in records.body.spans().items():
-        record_type = TYPED_SECTIONS.get(section)
-        if record_type in CARRIED:
-            for line in records.body.within(span):
-                yield str(record_type), line
 
 
 def _prints(written: Written, apart: Apart) -> Iterator[tuple[str, bytes, bytes]]:

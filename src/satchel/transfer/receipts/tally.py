@@ -43,17 +43,6 @@ class Tally:
         return {told(name): number for name, number in sorted(found[:_MOST_MEMBERS])}
 
 
-def tallied(records: RecordSet) -> Tally:
-    """Count a set of records, without looking into them."""
-    found = Tally()
-    for section, span in records.body.spans().items():
-        record_type = TYPED_SECTIONS.get(section)
-        if record_type is not None:
-            for line in records.body.within(span):
-                found.add(record_type, line)
-    return found
-
-
 def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:
     """Return how many records of each type a set has."""
     wanted = None if types is None else frozenset(types)
