@@ -191,7 +191,7 @@ class _Reading:
         end = at + 1
         while end < len(self._tokens) and end - at < _MOST_WORDS:
             token, before = self._tokens[end], self._tokens[end - 1]
-            follows = token.joined or (before.folded in cues.TITLES_BARE and not token.begins)
+            follows = token.joined or self._is_titled(before, token)
             if not follows or before.owns:
                 break
             if token.capital and not token.begins:
@@ -206,6 +206,11 @@ class _Reading:
             else:
                 break
         return end
+
+    def _is_titled(self, before: _Token, token: _Token) -> bool:
+        """Tell whether a title stands right before a name; a date may have stood in between."""
+        between = self._text[before.end : token.start]
+        return before.folded in cues.TITLES_BARE and not token.begins and not between.strip(". ")
 
     def _by_form(self, at: int, end: int) -> EntityType | None:
         """Tell what a run is by the words in it."""
