@@ -278,3 +278,29 @@ def test_migrate_can_be_awaited(tmp_path: Path) -> None:
     assert [(one.name, one.verified, one.receipt is not None) for one in found.banks] == [
         ("ada", True, True)
     ]
+
+
+def test_an_import_into_a_product_does_with_other_versions_what_was_asked(
+    place: Place, satchel: Run, tmp_path: Path
+) -> None:
+    """Skipped and named unless they are to be overwritten; what no product does is refused."""
+    name = "5f0c1d2e-0000-4000-8000-000000000001"
+
+    def file(text: str) -> Path:
+        path = tmp_path / f"{len(text)}.json"
+        path.write_text(json.dumps([{"id": name, "memory": text, "user_id": "ada"}]))
+        return path
+
+    def there() -> list[str]:
+        out = tmp_path / "out.json"
+        words = ["export", "--bank", "ada", "--format", "mem0", "--output", str(out), "--force"]
+        satchel("--config", place.live, *words)
+        return [one["memory"] for one in json.loads(out.read_bytes())["results"]]
+
+    assert satchel("--config", place.live, "import", file("likes tea")).status == 0
+    skipped = satchel("--config", place.live, "import", file("likes coffee"))
+    assert (skipped.status, there()) == (1, ["likes tea"])
+    words = ["import", str(file("likes coffee")), "--on-conflict"]
+    assert satchel("--config", place.live, *words, "rename").status == 2
+    assert satchel("--config", place.live, *words, "overwrite").status == 0
+    assert there() == ["likes coffee"]

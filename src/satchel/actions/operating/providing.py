@@ -27,6 +27,7 @@ from satchel.disk.reading import OpenFile
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.registry import installed_connectors
 from satchel.seal.signing.key import SigningKey
+from satchel.transfer.incoming.planned import OnConflict
 from satchel.transfer.receipts.account import End, told
 
 Owners = Callable[[], SigningKey]
@@ -159,17 +160,24 @@ def import_live(
         asked: The bank that everything is of, if there is one, and how it is to be read.
 
     Raises:
+        UsageError: If it is to do with other versions there what no product does.
         SatchelError: As ``import_file``; and as ``export`` does to the product.
     """
     place = place_of(_provider(settings))
     bank, options = asked
+    if options.mirror or options.on_conflict in (OnConflict.RENAME, OnConflict.ERROR):
+        raise UsageError(
+            "a live product is only added to: other versions there are skipped, or overwritten",
+            field="mirror" if options.mirror else "on_conflict",
+            hint="Say --on-conflict skip or overwrite.",
+        )
     with staged(settings) as stage:
         # What would be written can be told only of what was read.
         step = replace(options, dry_run=False, keeps_receipt=False)
         read = import_file(stage, source, bank, owner, step)
         how = ExportOptions(
             dry_run=options.dry_run,
-            overwrite=True,
+            overwrite=options.on_conflict is OnConflict.OVERWRITE,
             accept_loss=options.accept_loss,
             embeddings=options.embeddings,
             keeps_receipt=False,
