@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sqlite3
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -33,7 +34,6 @@ from satchel.seal.sealing import seal
 from satchel.transfer.whole_logs import following
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     from tests.cli.conftest import Run
@@ -313,10 +313,9 @@ def test_a_sink_that_is_killed_at_any_moment_misses_nothing(
     for turn in range(20):
         append(bank, memories(300, 1000 * turn))
         running = process("sink", "run", address, "--follow", "--interval", "0.05")
-        try:
+        with pytest.raises(subprocess.TimeoutExpired):  # it follows until it is stopped
             running.communicate(timeout=chance.uniform(0.3, 1.5))
-        except Exception:  # noqa: BLE001 - it follows for ever
-            running.send_signal(signal.SIGKILL)
-            running.communicate()
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
     run(address)
     assert sorted({row["seq"] for row in rows_in(address)}) == list(range(2 + 20 * 300))

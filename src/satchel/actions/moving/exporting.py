@@ -7,7 +7,14 @@ import msgspec
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.moving.handing import hand_over
-from satchel.actions.moving.taking_out import note_taken, require_some, screening_of, told_of
+from satchel.actions.moving.taking_out import (
+    begun,
+    input_of,
+    note_taken,
+    require_some,
+    screening_of,
+    told_of,
+)
 from satchel.actions.moving.vectors import BankVectors, vectors_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import file_to_write, require_uncontained
@@ -105,34 +112,12 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             embeddings=asked.embeddings,
             vectors=vectors,
         )
-        done = Export(
-            bank=bank.id,
-            name=bank.name,
-            epoch=head.epoch,
-            size=head.size,
-            root=head.root,
-            selection=asked.selection,
-            output=str(output),
-            format=name,
-            records=records.counts,
-            entries=found.entries,
-            losses=[],
-            notes=[],
-            secrets=screening.found,
-            secrets_kept=screening.kept,
-            dry_run=asked.dry_run,
-        )
+        done = begun(bank, head, asked, (output, name), (records, found, screening))
         errand = Errand(
             settings=bank.settings,
             kind="export",
             began=began,
-            input=End(
-                name=told(bank.name or bank.id),
-                bank=bank.id,
-                size=head.size,
-                root=head.root,
-                records=found.entries + found.others,
-            ),
+            input=input_of(bank, head, found),
             outlet=outlet,
             format=name,
             writer=writer,

@@ -9,7 +9,14 @@ import msgspec
 from satchel.actions.moving.connecting import Asked, opened_connector
 from satchel.actions.moving.delivering import Delivered, Product, deliver
 from satchel.actions.moving.exported import Export, ExportOptions
-from satchel.actions.moving.taking_out import note_taken, require_some, screening_of, told_of
+from satchel.actions.moving.taking_out import (
+    begun,
+    input_of,
+    note_taken,
+    require_some,
+    screening_of,
+    told_of,
+)
 from satchel.actions.opened import OpenBank
 from satchel.actions.receipts.keeping import refuse_copy
 from satchel.actions.receipts.of_outputs import (
@@ -72,13 +79,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             settings=bank.settings,
             kind="export",
             began=began,
-            input=End(
-                name=told(bank.name or bank.id),
-                bank=bank.id,
-                size=head.size,
-                root=head.root,
-                records=found.entries + found.others,
-            ),
+            input=input_of(bank, head, found),
             format=name,
             report=report,
             accepted=asked.accept_loss,
@@ -87,23 +88,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             key=asked.key,
             copy=asked.receipt,
         )
-        export = Export(
-            bank=bank.id,
-            name=bank.name,
-            epoch=head.epoch,
-            size=head.size,
-            root=head.root,
-            selection=asked.selection,
-            output=str(output),
-            format=name,
-            records=records.counts,
-            entries=found.entries,
-            losses=[],
-            notes=[],
-            secrets=screening.found,
-            secrets_kept=screening.kept,
-            dry_run=dry_run,
-        )
+        export = begun(bank, head, asked, (output, name), (records, found, screening))
         handing = _Handing(transfer, output, asked, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), Delivered()
         if dry_run or asked.fail_on_loss:

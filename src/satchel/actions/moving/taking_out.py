@@ -1,5 +1,7 @@
 """Taking memory out of a bank, whoever it is for: what has to be there, and what is told of it."""
 
+from pathlib import Path
+
 import msgspec
 
 from satchel.actions.moving.exported import Export, ExportOptions
@@ -8,9 +10,11 @@ from satchel.actions.receipts.of_outputs import Transfer
 from satchel.errors import EmptyInputError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.view import View
+from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
+from satchel.seal.log import Head
 from satchel.transfer.exporting import Taken
-from satchel.transfer.receipts.account import unaccepted
+from satchel.transfer.receipts.account import End, told, unaccepted
 from satchel.transfer.screening import Screening
 
 
@@ -68,4 +72,51 @@ def told_of(done: Export, errand: Transfer) -> Export:
         losses=list(report.losses.values()),
         notes=list(report.notes),
         unaccepted=unaccepted(report, errand.accepted),
+    )
+
+
+def input_of(bank: OpenBank, head: Head, found: Taken) -> End:
+    """Return the bank as a receipt has it: what was taken out of it, and under which head."""
+    return End(
+        name=told(bank.name or bank.id),
+        bank=bank.id,
+        size=head.size,
+        root=head.root,
+        records=found.entries + found.others,
+    )
+
+
+def begun(
+    bank: OpenBank,
+    head: Head,
+    asked: ExportOptions,
+    target: tuple[Path, str],
+    taken: tuple[RecordSet, Taken, Screening],
+) -> Export:
+    """Return what is known of an export before anything is written.
+
+    Args:
+        bank: The bank.
+        head: The head that it was read under.
+        asked: What is asked for.
+        target: The output, and its format.
+        taken: What was taken out, and what it went through.
+    """
+    (output, name), (records, found, screening) = target, taken
+    return Export(
+        bank=bank.id,
+        name=bank.name,
+        epoch=head.epoch,
+        size=head.size,
+        root=head.root,
+        selection=asked.selection,
+        output=str(output),
+        format=name,
+        records=records.counts,
+        entries=found.entries,
+        losses=[],
+        notes=[],
+        secrets=screening.found,
+        secrets_kept=screening.kept,
+        dry_run=asked.dry_run,
     )

@@ -1,6 +1,7 @@
 """What can go wrong with the files of a witness, in our words."""
 
 import errno
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,21 +19,22 @@ def is_shut(error: OSError | TargetError) -> bool:
 
 def looking(path: Path) -> AbstractContextManager[None]:
     """Turn what can go wrong in a block that reads into a refusal that names the file."""
-    return _Looking(path)
+    return _Naming(path, _unreadable)
 
 
 def changing(path: Path) -> AbstractContextManager[None]:
     """Turn what can go wrong in a block that writes into an error that names the file."""
-    return _Changing(path)
+    return _Naming(path, target_error)
 
 
 class _Naming:
     """Names the file in our own errors, and refuses what is no witness of ours."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_say", "path")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, say: Callable[[Path, OSError], SatchelError]) -> None:
         self.path = path
+        self._say = say
 
     def __enter__(self) -> None:
         pass
@@ -43,24 +45,10 @@ class _Naming:
         if isinstance(error, SatchelError):
             error.located(file=str(self.path))  # and it goes on
         elif isinstance(error, OSError):
-            raise self.refused(error) from error
-
-    def refused(self, error: OSError) -> SatchelError:
-        """Return what to say instead of what the system says."""
-        raise NotImplementedError
+            raise self._say(self.path, error) from error
 
 
-class _Looking(_Naming):
-    __slots__ = ()
-
-    def refused(self, error: OSError) -> SatchelError:
-        return WitnessError(
-            f"cannot read: {error.strerror}", file=str(self.path), hint="Check who may read it."
-        )
-
-
-class _Changing(_Naming):
-    __slots__ = ()
-
-    def refused(self, error: OSError) -> SatchelError:
-        return target_error(self.path, error)
+def _unreadable(path: Path, error: OSError) -> WitnessError:
+    return WitnessError(
+        f"cannot read: {error.strerror}", file=str(path), hint="Check who may read it."
+    )
