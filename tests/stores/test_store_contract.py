@@ -10,6 +10,7 @@ import pytest
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
 from satchel.ports.store import Store
+from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -30,7 +31,23 @@ def _sqlite(folder: Path) -> StoreSubject:
     return StoreSubject("sqlite", make, elsewhere, SqliteStore)
 
 
-_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}
+def _ladybug(folder: Path) -> StoreSubject:
+    names = itertools.count()
+
+    def make() -> Store:
+        return LadybugStore(folder / f"{next(names)}.graph")
+
+    def elsewhere(store: Store) -> Callable[[], Store]:
+        return partial(LadybugStore, Path(store.name))
+
+    return StoreSubject("ladybug", make, elsewhere)
+
+
+_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
+    "ladybug": _ladybug,
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
 
 
 @pytest.fixture(scope="session", params=sorted(_SUBJECTS))
