@@ -1,11 +1,12 @@
 """Every store keeps the contract."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
@@ -50,7 +51,19 @@ _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
 }
 
 
+_EXAMPLES = {"ladybug": 0.1}
+"""Of the examples of a property, the share that a store is tried with: making one takes time."""
+
+
 @pytest.fixture(scope="session", params=sorted(_SUBJECTS))
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreSubject:
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StoreSubject]:
     """Each store in turn."""
-    return _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+    profile = settings.get_current_profile_name()
+    share = _EXAMPLES.get(request.param, 1)
+    most = max(5, int(settings().max_examples * share))
+    settings.register_profile("share", settings.get_profile(profile), max_examples=most)
+    settings.load_profile("share")
+    yield _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+    settings.load_profile(profile)

@@ -112,7 +112,9 @@ def scores(
         newest: How many are ranked at most: those with the highest places.
     """
     every = {name: term_of(name) for name in search.phrases}
-    having = {name: sum(bool(term.times(one)) for one in everything) for name, term in every.items()}
+    having = {
+        name: sum(bool(term.times(one)) for one in everything) for name, term in every.items()
+    }
     rarities = {name: rarity(count, totals) for name, count in having.items()}
     needs = [every[name] for name in search.needed]
     found = {

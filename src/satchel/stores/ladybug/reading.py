@@ -21,7 +21,6 @@ from satchel.stores.ladybug.schema import (
     SEQ_BITS,
     SEQ_MASK,
     Values,
-    side_key,
     thing_key,
 )
 from satchel.stores.ladybug.statements import Statements, seqs, writable

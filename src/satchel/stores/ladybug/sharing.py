@@ -166,7 +166,9 @@ class Shared:
             self._idle.pop().close()
 
     def _connection(self) -> Any:
-        return self._idle.pop() if self._idle else engine().Connection(self._database, num_threads=1)
+        return (
+            self._idle.pop() if self._idle else engine().Connection(self._database, num_threads=1)
+        )
 
     @contextmanager
     def _in_it(self) -> Iterator[Any]:
@@ -213,7 +215,7 @@ class Shared:
         )
 
     def _forget_parent(self) -> None:
-        """Let go, in a child, of what the parent has open; ending it here would end the parent's."""
+        """Let go, in a child, of what its parent has open: ending it here would end that."""
         for left in (self._database, *self._idle):
             if left is not None:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))  # never closed, nor collected
@@ -266,20 +268,17 @@ def leave(shared: Shared) -> None:
 
 
 def _close_all() -> None:
-    for shared in list(_open.values()):
+    while _open:
         with suppress(SatchelError):
-            shared.close()
+            _open.popitem()[1].close()
 
 
-class _Forks:
-    """Forgets, in a child, what its parent has open."""
-
-    def forget(self) -> None:
-        global _registry  # noqa: PLW0603 - there is one process
-        _registry = threading.Lock()
-        _open.clear()
+def _forget() -> None:
+    """Forget, in a child, what its parent has open."""
+    global _registry  # noqa: PLW0603 - there is one process
+    _registry = threading.Lock()
+    _open.clear()
 
 
-_forks = _Forks()
-in_child(_forks.forget)
+os.register_at_fork(after_in_child=_forget)
 atexit.register(_close_all)

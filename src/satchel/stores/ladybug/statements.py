@@ -35,9 +35,7 @@ class Block:
             StoreError: If it fails; then the block is over.
         """
         if self.over is not None:
-            raise StoreError(
-                f"the transaction was taken back already: {self.over}", file=self.name
-            )
+            raise StoreError(f"the transaction was taken back already: {self.over}", file=self.name)
         try:
             with translated(self.name):
                 return self.connection.execute(cypher, values or {})

@@ -54,10 +54,8 @@ class Vectors(Statements):
             raise damaged(self._name, str(error)) from error
         cypher = "MATCH (r:Record) WHERE r.place = x RETURN r.place, r.id"
         places = [(number << SEQ_BITS) + place for place, _ in best]
-        names = {place: identity for place, identity in self._in(cypher, places)}
-        return [
-            (names[place], cosine) for place, (_, cosine) in zip(places, best, strict=True)
-        ]
+        names = dict(self._in(cypher, places))
+        return [(names[place], cosine) for place, (_, cosine) in zip(places, best, strict=True)]
 
     def _current(
         self, first: int, bank: int, dimensions: int

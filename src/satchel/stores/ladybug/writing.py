@@ -88,7 +88,8 @@ class Transaction(Linking):
     def _change(self, number: int, changes: Iterable[Change]) -> None:
         first, last = number << SEQ_BITS, {change.seq: change for change in changes}
         self._many(
-            "MATCH (r:Record) WHERE r.place = x.place SET r.retired = x.retired, r.hold = x.hold",
+            "MATCH (r:Record) WHERE r.place = x.place"
+            " SET r.retired = CAST(x.retired AS INT64), r.hold = x.hold",
             (
                 {"place": first + seq, "retired": change.retired, "hold": change.hold}
                 for seq, change in last.items()
@@ -107,9 +108,7 @@ class Transaction(Linking):
     def _add(self, number: int, rows: Sequence[Row]) -> None:
         before = dict[tuple[str, str], str]()
         for part in _weighed(rows):
-            self._many(
-                made_of("Record"), [self._columns(number, row, before) for row in part]
-            )
+            self._many(made_of("Record"), [self._columns(number, row, before) for row in part])
         self.link(number, rows)
 
     def _columns(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> Values:
@@ -129,7 +128,12 @@ class Transaction(Linking):
         """Say who has slots from now on."""
         there = self._slots(number, list(slots))
         rows = [
-            {"key": thing_key(number, slot), "bank": number, "place": place, "new": slot not in there}
+            {
+                "key": thing_key(number, slot),
+                "bank": number,
+                "place": place,
+                "new": slot not in there,
+            }
             for slot, place in slots.items()
         ]
         self._many(made_of("Slot"), [row for row in rows if row["new"]])
@@ -145,9 +149,7 @@ class Transaction(Linking):
                 thread = thread_of(row)
                 if thread is not None:
                     followed.append((thread, first + seq))
-        self._many(
-            f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", [first + seq for seq in erased]
-        )
+        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", [first + seq for seq in erased])
         self.vectors.drop_of(bank, erased)
         for thread, place in followed:
             self._index_after(number, thread, place)
@@ -178,7 +180,10 @@ class Transaction(Linking):
             return
         number = self._number(bank)
         stretches = [("Record", number, SEQ_BITS), ("TreeNode", number, NODE_BITS)]
-        for table, beneath, bits in (("Generation", "Vector", SEQ_BITS), ("Blob", "Piece", PIECE_BITS)):
+        for table, beneath, bits in (
+            ("Generation", "Vector", SEQ_BITS),
+            ("Blob", "Piece", PIECE_BITS),
+        ):
             cypher = f"MATCH (n:{table}) WHERE n.bank = $bank RETURN n.number"
             stretches += [(beneath, each, bits) for (each,) in self._all(cypher, bank=number)]
             self._run(f"MATCH (n:{table}) WHERE n.bank = $bank DELETE n", bank=number)
@@ -214,9 +219,7 @@ class Transaction(Linking):
         """Yield what the row at a place is said in, whatever else it holds."""
         cypher = "MATCH (r:Record {place: $place}) RETURN r.run, r.session"
         for run, session in self._all(cypher, place=place):
-            yield thread_of(
-                Row(seq=0, id="", type="", at="", body=None, run=run, session=session)
-            )
+            yield thread_of(Row(seq=0, id="", type="", at="", body=None, run=run, session=session))
 
     def _refuse_taken(self, number: int) -> None:
         """Refuse what was written when two current rows have one slot; the block is over then."""
