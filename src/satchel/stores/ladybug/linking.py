@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from satchel.errors import InputError
 from satchel.ports.rows import Link, Row, derive_row
 from satchel.seal.records import shape_of
-from satchel.stores.ladybug.reading import View, table_of
+from satchel.stores.ladybug.linked import table_of
+from satchel.stores.ladybug.reading import View
 from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, SEQ_BITS, Values, made_of, thing_key
 
 _ANY = "|".join(LINK_TABLES)

@@ -8,15 +8,16 @@ from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
+from satchel.ports.traversal import Linked
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.ladybug.blobs import Blobs
 from satchel.stores.ladybug.errors import damaged
+from satchel.stores.ladybug.linked import linked, table_of
 from satchel.stores.ladybug.schema import (
     EDGE,
     LINK_TABLES,
-    LINKS,
     NODE_BITS,
     SEQ_BITS,
     SEQ_MASK,
@@ -127,6 +128,17 @@ class View(Statements):
         places = [place for (place,) in self._all(cypher, key=thing_key(number, end))]
         yield from sorted(self._at(places), key=_seq)
 
+    def links(
+        self,
+        bank: str,
+        ends: Sequence[str],
+        *,
+        incoming: bool,
+        kinds: frozenset[str] | None,
+        limit: int,
+    ) -> list[Linked]:
+        return linked(self, self._number(bank), ends, incoming=incoming, kinds=kinds, limit=limit)
+
     def candidates(
         self,
         bank: str,
@@ -229,11 +241,6 @@ class View(Statements):
 
 
 _WITHIN = "WHERE r.place >= $first AND r.place <= $last"
-
-
-def table_of(kind: str) -> str:
-    """Return the table of a type of links."""
-    return LINKS.get(kind, EDGE)
 
 
 def _of_kind(kind: str) -> str:

@@ -35,7 +35,7 @@ class LadybugStore:
         StoreError: If it cannot be opened.
     """
 
-    traits = StoreTraits(full_text=True, vectors=True)
+    traits = StoreTraits(full_text=True, vectors=True, traversal=True)
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> None:
         self.path = path

@@ -7,10 +7,12 @@ from typing import Any
 from satchel.errors import InputError
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
+from satchel.ports.traversal import Linked
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import Blobs
+from satchel.stores.sqlite.linked import linked
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
@@ -120,6 +122,17 @@ class View(Statements):
         places = [place for (place,) in self._all(sql, self._number(bank), end, kinds=(int,))]
         found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
         yield from sorted(map(_row, found), key=lambda row: row.seq)
+
+    def links(
+        self,
+        bank: str,
+        ends: Sequence[str],
+        *,
+        incoming: bool,
+        kinds: frozenset[str] | None,
+        limit: int,
+    ) -> list[Linked]:
+        return linked(self, self._number(bank), ends, incoming=incoming, kinds=kinds, limit=limit)
 
     def candidates(
         self,
