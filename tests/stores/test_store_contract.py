@@ -1,12 +1,12 @@
 """Every store keeps the contract."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
@@ -51,19 +51,22 @@ _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
 }
 
 
-_EXAMPLES = {"ladybug": 0.1}
-"""Of the examples of a property, the share that a store is tried with: making one takes time."""
+_SHARE = {"ladybug": 0.1}
+"""Of the examples of a property, the share that a store is tried with: making some takes time."""
 
 
 @pytest.fixture(scope="session", params=sorted(_SUBJECTS))
-def store(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StoreSubject]:
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreSubject:
     """Each store in turn."""
-    profile = settings.get_current_profile_name()
-    share = _EXAMPLES.get(request.param, 1)
-    most = max(5, int(settings().max_examples * share))
-    settings.register_profile("share", settings.get_profile(profile), max_examples=most)
-    settings.load_profile("share")
-    yield _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
-    settings.load_profile(profile)
+    return _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(autouse=True)
+def _fewer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take fewer examples where a store is slow to make."""
+    share = _SHARE.get(request.node.callspec.params["store"], 1)
+    if is_hypothesis_test(request.function):
+        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        whole = getattr(request.function, own)
+        most = max(5, int(whole.max_examples * share))
+        monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))

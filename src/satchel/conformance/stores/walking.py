@@ -58,7 +58,7 @@ def test_walks_reach_what_the_oracle_reaches(
         both.append(*edges)
         both.append(memory(1), changes=[Change(0, None, hold=True)])
         for most in (budget, _MANY):
-            asked = {"hops": hops, "budget": most, "direction": direction}
+            asked: dict[str, Any] = {"hops": hops, "budget": most, "direction": direction}
             _same(both, partial(walk, start="a", **asked), kinds)
             _same(both, partial(paths, start="a", end="c", limit=3, **asked), kinds)
 
