@@ -430,7 +430,7 @@ def kill_writers(folder: Path, rounds: int) -> None:
 
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder: Path) -> None:
     """Records and links, a few times."""
-    kill_writers(folder, 2)
+    kill_writers(folder, 1)
 
 
 @pytest.mark.prove
