@@ -30,7 +30,7 @@ from satchel.memory.records import Edge, Model
 from satchel.ports.rows import Row, derive_row
 from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.opening import FILE, LOG
+from satchel.stores.ladybug.files.opening import FILE, LOG
 
 HOLD = """
 import sys

@@ -21,6 +21,10 @@ _AT_ONCE = 200
 """Names that are asked for together."""
 
 
+Kinds = frozenset[str] | None
+"""Types of links; None for all."""
+
+
 class Linked(NamedTuple):
     """A link, and the record that makes it."""
 
@@ -51,13 +55,7 @@ class Walked(Protocol):
     """A view whose links can be asked for by many names at once."""
 
     def links(
-        self,
-        bank: str,
-        ends: Sequence[str],
-        *,
-        incoming: bool,
-        kinds: frozenset[str] | None,
-        limit: int,
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[Linked]:
         """Return the links that start (or, incoming, end) at any of some names.
 

@@ -19,7 +19,7 @@ from satchel.errors import (
 from satchel.ports.blobs import Pieces
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
-from satchel.ports.traversal import Linked, in_order
+from satchel.ports.traversal import Kinds, Linked, in_order
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
@@ -106,13 +106,7 @@ class _View:
                 yield row
 
     def links(
-        self,
-        bank: str,
-        ends: Sequence[str],
-        *,
-        incoming: bool,
-        kinds: frozenset[str] | None,
-        limit: int,
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[Linked]:
         names = set(ends)
         found = {

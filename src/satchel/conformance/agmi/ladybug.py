@@ -9,7 +9,7 @@ from satchel.conformance.agmi.sqlite import FOUNDING, SatchelSqlite
 from satchel.ports.store import Store
 from satchel.seal.records import PREFIX
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.opening import FILE, engine
+from satchel.stores.ladybug.files.opening import FILE, engine
 from satchel.stores.ladybug.schema import made_of
 
 _STRETCH = 1 << 40

@@ -8,7 +8,7 @@ from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Linked
+from satchel.ports.traversal import Kinds, Linked
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
 from satchel.stores._threads import is_searched, thread_of
@@ -129,13 +129,7 @@ class View(Statements):
         yield from sorted(self._at(places), key=_seq)
 
     def links(
-        self,
-        bank: str,
-        ends: Sequence[str],
-        *,
-        incoming: bool,
-        kinds: frozenset[str] | None,
-        limit: int,
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[Linked]:
         return linked(self, self._number(bank), ends, incoming=incoming, kinds=kinds, limit=limit)
 

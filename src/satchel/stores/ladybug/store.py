@@ -8,9 +8,9 @@ from pathlib import Path
 
 from satchel.errors import ReadOnlyStoreError, StoreError, UsageError
 from satchel.ports.store import StoreTraits
+from satchel.stores.ladybug.files.scrubbing import anew, unreadable
+from satchel.stores.ladybug.files.sharing import Shared, leave, share
 from satchel.stores.ladybug.reading import View
-from satchel.stores.ladybug.scrubbing import anew, unreadable
-from satchel.stores.ladybug.sharing import Shared, leave, share
 from satchel.stores.ladybug.statements import Block
 from satchel.stores.ladybug.writing import Transaction
 

@@ -19,7 +19,7 @@ from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.ladybug.errors import translated
-from satchel.stores.ladybug.opening import FILE, LOCK, LOG, engine, opened, prepare
+from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG, engine, opened, prepare
 from satchel.stores.ladybug.statements import Block
 
 _LOG_BYTES = 1 << 24

@@ -7,7 +7,7 @@ from typing import Any
 
 from satchel.errors import StoreError
 from satchel.stores.ladybug.errors import translated
-from satchel.stores.ladybug.opening import engine, opened, prepare
+from satchel.stores.ladybug.files.opening import engine, opened, prepare
 from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, NODES, key_of, made_of
 from satchel.stores.ladybug.statements import Block, Statements
 
