@@ -92,6 +92,7 @@ def test_a_walk_stops_at_its_budget_and_says_so(store: StoreSubject) -> None:
         found = _same(both, partial(walk, start="hub", hops=3, budget=10))
         assert [name for name, _, _ in found.reached] == [f"{number:03}" for number in range(10)]
         assert not found.complete
+        assert len(_same(both, lambda links: links(["hub"], False, 10))) == 10  # noqa: FBT003, PLR2004
         exact = _same(both, partial(walk, start="hub", hops=1, budget=len(spokes)))
         assert len(exact.reached) == len(spokes)
         assert exact.complete
