@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,32 @@ def test_what_is_not_ours_is_refused(folder: Path) -> None:
     cypher(folder, "MATCH (m:Meta) SET m.value = 2")
     with pytest.raises(StoreVersionError, match="version 2"):
         LadybugStore(folder)
+
+
+def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
+    folder: Path,
+) -> None:
+    """The engine writes them anew; for reading alone nothing is changed."""
+    LadybugStore(folder).close()
+    older = b"LBUG" + (40).to_bytes(8, "little") + (folder / FILE).read_bytes()[12:]
+    (folder / FILE).write_bytes(older)
+    with suppress(StoreDamagedError):  # it is only called older
+        LadybugStore(folder, read_only=True).close()
+    assert {path.name for path in folder.iterdir()} == {FILE, "lock"}
+    with suppress(StoreDamagedError):
+        LadybugStore(folder).close()
+    assert (folder / "graph.storage-40.lbug").read_bytes() == older
+
+
+def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
+    """Whoever goes on with it is told, and sees nothing that was written since."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    with store.reading() as reader:
+        rows = reader.scan(BANK, ALL)
+    with pytest.raises(StoreError, match="ended"):
+        next(rows)
+    store.close()
 
 
 def test_a_missing_engine_is_named_with_how_to_install_it(

@@ -199,6 +199,7 @@ class Shared:
             if os.getpid() == process and begin == _WRITE:
                 block.run("COMMIT")  # refused where the engine took it back before
         finally:
+            block.over = block.over or "it has ended"  # for what is still being listed
             if os.getpid() == process:
                 _take_back(connection)
 
