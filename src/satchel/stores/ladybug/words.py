@@ -6,13 +6,11 @@ some 10 million rows a second and term; what nominates is decided as in every st
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from satchel.stores import _driving, matching
 from satchel.stores.ladybug.schema import SEQ_MASK, Values
-
-if TYPE_CHECKING:
-    from satchel.stores.ladybug.reading import View
+from satchel.stores.ladybug.statements import Statements
 
 _SEARCHED = (
     "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last"
@@ -21,7 +19,7 @@ _SEARCHED = (
 
 
 def candidates(
-    view: "View",
+    view: Statements,
     first: int,
     text: str,
     *,
@@ -45,7 +43,7 @@ def candidates(
 class _Looking:
     def __init__(
         self,
-        view: "View",
+        view: Statements,
         first: int,
         terms: Sequence[matching.Term],
         without: Sequence[tuple[int, int]],
