@@ -5,9 +5,13 @@ from agmi.agent.compose import compose
 from agmi.attacks.at_rest import AT_REST_ATTACKS_WITH_SNAPSHOT as ATTACKS
 from agmi.check import verdict
 
-from satchel.conformance.agmi import SatchelArtifact, SatchelSqlite
+from satchel.conformance.agmi import SatchelArtifact, SatchelLadybug, SatchelSqlite
 
-_EACH = pytest.mark.parametrize("make", [SatchelSqlite, SatchelArtifact])
+# A restart of the graph's engine takes a tenth of a second.
+_LONG = [pytest.mark.prove, pytest.mark.timeout(900)]
+_EACH = pytest.mark.parametrize(
+    "make", [SatchelSqlite, pytest.param(SatchelLadybug, marks=_LONG), SatchelArtifact]
+)
 
 
 @_EACH

@@ -1,15 +1,18 @@
 """Every store keeps the contract."""
 
 import itertools
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
 from satchel.ports.store import Store
+from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -30,10 +33,43 @@ def _sqlite(folder: Path) -> StoreSubject:
     return StoreSubject("sqlite", make, elsewhere, SqliteStore)
 
 
-_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}
+def _ladybug(folder: Path) -> StoreSubject:
+    names, empty = itertools.count(), folder / "empty.graph"
+    LadybugStore(empty).close()
+
+    def make() -> Store:
+        # A copy of an empty one: making the tables takes longer than most of what is tried.
+        return LadybugStore(Path(shutil.copytree(empty, folder / f"{next(names)}.graph")))
+
+    def elsewhere(store: Store) -> Callable[[], Store]:
+        return partial(LadybugStore, Path(store.name))
+
+    return StoreSubject("ladybug", make, elsewhere)
+
+
+_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
+    "ladybug": _ladybug,
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
+
+
+_SHARE = {"ladybug": 0.06}
+"""Of the examples of a property, the share that a store is tried with: making some takes time."""
 
 
 @pytest.fixture(scope="session", params=sorted(_SUBJECTS))
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreSubject:
     """Each store in turn."""
     return _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(autouse=True)
+def _fewer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take fewer examples where a store is slow to make."""
+    share = _SHARE.get(request.node.callspec.params["store"], 1)
+    if is_hypothesis_test(request.function):
+        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        whole = getattr(request.function, own)
+        most = max(3, int(whole.max_examples * share))
+        monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))

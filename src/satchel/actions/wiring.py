@@ -1,6 +1,7 @@
 """Which store, keys and witness the actions work with; the one place that names a store's module.
 
-A store has an address: ``sqlite:///path/to/file.db``, or a plain path.
+A store has an address: ``sqlite:///path/to/file.db``, ``ladybug:///path/to/folder``, or the plain
+path of a file of SQLite's.
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +90,8 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
     """Open the store at an address.
 
     Args:
-        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or the path of a file.
+        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``ladybug:///folder``, or
+            the path of a file.
         read_only: Whether nothing is going to be written.
 
     Raises:
@@ -119,7 +121,8 @@ def split_address(address: str) -> tuple[str, str]:
         raise UsageError(
             f"not the address of a store: {address}",
             field="store",
-            hint="Write it as sqlite:///path/to/file.db; four slashes for an absolute path.",
+            hint="Write it as sqlite:///path/to/file.db or ladybug:///path/to/folder; four slashes"
+            " for an absolute path.",
         )
     return parts.scheme, unquote(parts.path.removeprefix("/"))
 
@@ -135,4 +138,10 @@ def _sqlite(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by ta
     return SqliteStore(Path(path).expanduser(), read_only=read_only)
 
 
-_SCHEMES: dict[str, Opener] = {"sqlite": _sqlite}
+def _ladybug(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+    from satchel.stores.ladybug import LadybugStore
+
+    return LadybugStore(Path(path).expanduser(), read_only=read_only)
+
+
+_SCHEMES: dict[str, Opener] = {"ladybug": _ladybug, "sqlite": _sqlite}

@@ -6,6 +6,7 @@ elsewhere. What is asked after each edit is an ordinary open and an ordinary rea
 """
 
 from satchel.conformance.agmi.artifact import SatchelArtifact
+from satchel.conformance.agmi.ladybug import SatchelLadybug
 from satchel.conformance.agmi.sqlite import SatchelSqlite
 
-__all__ = ["SatchelArtifact", "SatchelSqlite"]
+__all__ = ["SatchelArtifact", "SatchelLadybug", "SatchelSqlite"]
