@@ -118,10 +118,10 @@ def scores(
         for place, tokens in texts.items()
         if (all if search.all_needed else any)(term.times(tokens) for term in needs)
     }
-    rarity = {name: _rarity(term, everything, totals) for name, term in terms.items()}
+    rare = {name: rarity(_having(term, everything), totals) for name, term in terms.items()}
     score = {
         place: sum(
-            rarity[name] * _weight(terms[name].times(found[place]), len(found[place]), totals)
+            rare[name] * weight(terms[name].times(found[place]), len(found[place]), totals)
             for name in search.phrases
         )
         for place in sorted(found, reverse=True)[:newest]
@@ -129,13 +129,18 @@ def scores(
     return {place: round(total, SCORE_DIGITS) for place, total in score.items()}
 
 
-def _rarity(term: Term, everything: Collection[Tokens], totals: Totals) -> float:
-    having = sum(bool(term.times(tokens)) for tokens in everything)
+def _having(term: Term, texts: Collection[Tokens]) -> int:
+    return sum(bool(term.times(tokens)) for tokens in texts)
+
+
+def rarity(having: int, totals: Totals) -> float:
+    """Return what a term counts that so many texts have."""
     idf = log((totals.texts - having + 0.5) / (having + 0.5))
     return idf if idf > 0 else _LEAST_IDF
 
 
-def _weight(times: int, length: int, totals: Totals) -> float:
+def weight(times: int, length: int, totals: Totals) -> float:
+    """Return what it counts that a text of so many words has a term so many times."""
     mean = max(totals.tokens, 1) / totals.texts
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))
 
