@@ -63,7 +63,9 @@ def shared_server(run: str) -> Iterator[str]:
     with _alone(folder):
         found = started(folder)
         # What lies in memory should stay small.
-        run_sql(found.get_uri(), "ALTER SYSTEM SET max_wal_size = '64MB'", "SELECT pg_reload_conf()")
+        run_sql(
+            found.get_uri(), "ALTER SYSTEM SET max_wal_size = '64MB'", "SELECT pg_reload_conf()"
+        )
     database = f"test_{uuid.uuid4().hex}"
     run_sql(found.get_uri(), f"CREATE DATABASE {database}")
     try:
@@ -114,4 +116,4 @@ def run_sql(address: str, *statements: str) -> list[Any]:
 def emptying(schema: str) -> str:
     """Return the statements that make the store in a schema as good as new."""
     tables = [table for table in TABLES if table != "store"]
-    return "; ".join(f"DELETE FROM {schema}.{table}" for table in tables)
+    return "; ".join(f"DELETE FROM {schema}.{table}" for table in tables)  # noqa: S608 - our own

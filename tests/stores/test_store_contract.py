@@ -46,7 +46,7 @@ def _postgres(address: str) -> Iterator[StoreSubject]:
             connection.execute(emptying("contract"))
             return PostgresStore(place)
 
-        yield StoreSubject("postgresql", make, lambda store: partial(PostgresStore, place))
+        yield StoreSubject("postgresql", make, lambda _: partial(PostgresStore, place))
 
 
 _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}

@@ -19,7 +19,7 @@ from satchel.actions.moving.copies import (
 from satchel.actions.opened import find_bank, name_of
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating_live import migrate_live
-from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store
+from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store, shown_address
 from satchel.errors import (
     EmptyInputError,
     SatchelError,
@@ -76,20 +76,26 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
 
 
 def _place(settings: Settings) -> str:
-    return settings.provider.address if settings.provider is not None else settings.store
+    return (
+        settings.provider.address
+        if settings.provider is not None
+        else shown_address(settings.store)
+    )
 
 
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     """Return the ids of the banks that are meant, each once."""
     if not has_store(source):
-        raise UnknownBankError("there is no store to migrate from", file=source.store)
+        raise UnknownBankError(
+            "there is no store to migrate from", file=shown_address(source.store)
+        )
     with opened_store(source, read_only=True) as store:
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         with store.reading() as reader:
             banks = reader.banks()
     if not banks:
-        raise EmptyInputError("there is no bank to migrate", file=source.store)
+        raise EmptyInputError("there is no bank to migrate", file=shown_address(source.store))
     return banks
 
 

@@ -84,9 +84,7 @@ def read_address(address: str) -> Address:
     if parts.scheme not in {"postgresql", "postgres"} or parts.fragment:
         raise UsageError("not the address of a database", field="store", hint=hint)
     if not _NAME.fullmatch(schema):
-        raise UsageError(
-            "a schema is called by small letters, digits and _", field="store.schema"
-        )
+        raise UsageError("a schema is called by small letters, digits and _", field="store.schema")
     if bank is not None and (not bank or "\0" in bank):
         raise UsageError("not the id of a bank", field="store.bank")
     where = f"{found.get('host', '')}{':' + found['port'] if found.get('port') else ''}"

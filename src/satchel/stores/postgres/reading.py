@@ -120,7 +120,10 @@ class View(Words):
         if "\0" in bank:
             return {}
         raw = prefix.encode()
-        sql = "SELECT name, value FROM side WHERE bank = %s AND substr(name, 1, %s) = %s ORDER BY name"
+        sql = (
+            "SELECT name, value FROM side"
+            " WHERE bank = %s AND substr(name, 1, %s) = %s ORDER BY name"
+        )
         with translated(self._name):
             return {name.decode(): value for name, value in self._all(sql, bank, len(raw), raw)}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.errors import InputError
-from satchel.ports.rows import Filter, Link, Row, derive_row
+from satchel.ports.rows import Filter, Row, derive_row
 from satchel.seal.records import shape_of
 from satchel.stores.postgres.statements import ID_PREFIX, raw_id, raw_slot, raw_text, same
 
@@ -69,21 +69,10 @@ def values_of(row: Row, number: int) -> tuple[Any, ...]:
 
 def words_of(body: bytes) -> str:
     """Return the words of a record; none of a damaged one, which others are indexed without."""
-    derived = _derived(body)
-    return "" if derived is None else derived.text or ""
-
-
-def links_of(body: bytes) -> tuple[Link, ...] | None:
-    """Return the links that a record makes; None for a damaged one."""
-    derived = _derived(body)
-    return None if derived is None else derived.links
-
-
-def _derived(body: bytes) -> Row | None:
     try:
-        return derive_row(shape_of(body), seq=0, at="", body=body)
+        return derive_row(shape_of(body), seq=0, at="", body=body).text or ""
     except InputError:
-        return None
+        return ""
 
 
 def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
@@ -102,12 +91,15 @@ def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment >= %s", [raw_text(wanted.since)]
     if wanted.until is not None:
         yield "record.moment < %s", [raw_text(wanted.until)]
-    if wanted.as_of is not None:
-        yield "record.seq < %s", [wanted.as_of]
+    yield from _standing(wanted)
+
+
+def _standing(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the conditions on what rows are, and were."""
+    then = [] if wanted.as_of is None else [wanted.as_of]
+    if then:
+        yield "record.seq < %s", then
     if not wanted.retired:
-        yield (
-            _CURRENT if wanted.as_of is None else f"({_CURRENT} OR record.retired >= %s)",
-            ([] if wanted.as_of is None else [wanted.as_of]),
-        )
-    if not wanted.held and wanted.as_of is None:
+        yield (f"({_CURRENT} OR record.retired >= %s)" if then else _CURRENT), then
+    if not wanted.held and not then:
         yield "NOT record.hold", []

@@ -146,16 +146,16 @@ ALTER TABLE piece ALTER COLUMN data SET STORAGE EXTERNAL;
 # A role that owns the tables sees all banks, and so does a member of it. Any other role sees the
 # one bank that it is bound to in ``tenant``, or else the one that its session names; without
 # either, none.
-_ONLY = f"""
-CREATE FUNCTION {{schema}}.only_bank() RETURNS text LANGUAGE sql STABLE
-    SET search_path = {{schema}}, pg_temp
+_ONLY = """
+CREATE FUNCTION {schema}.only_bank() RETURNS text LANGUAGE sql STABLE
+    SET search_path = {schema}, pg_temp
     RETURN coalesce(
-        (SELECT bank FROM {{schema}}.tenant WHERE role = session_user),
-        current_setting('{BANK_SETTING}', true)
+        (SELECT bank FROM {schema}.tenant WHERE role = session_user),
+        current_setting('{setting}', true)
     );
-CREATE FUNCTION {{schema}}.only_number() RETURNS bigint LANGUAGE sql STABLE
-    SET search_path = {{schema}}, pg_temp
-    RETURN (SELECT number FROM {{schema}}.bank WHERE id = {{schema}}.only_bank());
+CREATE FUNCTION {schema}.only_number() RETURNS bigint LANGUAGE sql STABLE
+    SET search_path = {schema}, pg_temp
+    RETURN (SELECT number FROM {schema}.bank WHERE id = {schema}.only_bank());
 ALTER TABLE tenant ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON tenant FOR SELECT USING (role = session_user);
 ALTER TABLE bank ENABLE ROW LEVEL SECURITY;
@@ -173,7 +173,7 @@ CREATE POLICY own ON {table} USING (bank = (SELECT only_number()));
 def make(connection: Any, schema: str) -> None:
     """Make the tables in an empty schema, inside a transaction."""
     policies = "".join(_OWN.format(table=table) for table in _OF_BANK)
-    connection.execute(_MAKE + _ONLY.format(schema=schema) + policies)
+    connection.execute(_MAKE + _ONLY.format(schema=schema, setting=BANK_SETTING) + policies)
     connection.execute("INSERT INTO store VALUES (true, %s, %s)", (APPLICATION, VERSION))
 
 

@@ -226,3 +226,18 @@ class PostgresStore:
                 self._local.session = None
 
 
+def is_made(address: str, *, patience: float = PATIENCE) -> bool:
+    """Tell whether there is a store at an address; nothing is made.
+
+    Raises:
+        UsageError: If it is no address.
+        StoreVersionError: If the tables there are not ours, or newer.
+        StoreError: If the server does not answer.
+    """
+    there = read_address(address)
+    connections = Connections(there, busy_ms=BUSY_MS, patience=patience)
+    try:
+        with connections.begun("SELECT 1") as (connection, _), translated(there.name):
+            return found_version(connection, there.schema, there.name) is not None
+    finally:
+        connections.close()

@@ -133,9 +133,7 @@ class VectorsWriting(Vectors):
                         " VALUES (%s, %s, %s, %s) RETURNING number"
                     )
                     number = int(self._all(sql, *self._key(bank, generation))[0][0])
-                values = (
-                    (number, place, bank_number, width, kept) for place, width, kept in rows
-                )
+                values = ((number, place, bank_number, width, kept) for place, width, kept in rows)
                 self._many(_PUT, values)
 
     def drop(self, bank: str, generation: Generation) -> None:

@@ -66,7 +66,10 @@ class Words(Statements):
         last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
         size = 0 if last is None else last + 1
         few = _driving.few_of(size)
-        hidden = (" AND word.seq NOT BETWEEN %s AND %s" * len(without), sum(map(tuple, without), ()))
+        hidden = (
+            " AND word.seq NOT BETWEEN %s AND %s" * len(without),
+            sum(map(tuple, without), ()),
+        )
         spreads = [self._spread(number, term, hidden, few + 1) for term in terms.values()]
         rows = {spread.term: _having(spread, few, size) for spread in spreads}
         found: dict[int, float] = {}

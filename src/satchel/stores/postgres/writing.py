@@ -1,15 +1,15 @@
 """Writing rows to the tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Change, Commit, StoredHead, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
 from satchel.stores._threads import thread_of
 from satchel.stores.postgres.blobs import BlobsWriting
+from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.reading import View
-from satchel.stores.postgres.rows import RECORD_TYPES, links_of, values_of, words_of
+from satchel.stores.postgres.rows import RECORD_TYPES, values_of, words_of
 from satchel.stores.postgres.statements import MOST_PLACE, Session, raw_text, same
 from satchel.stores.postgres.vectors import VectorsWriting
 from satchel.stores.postgres.words import WORD_TYPES
@@ -22,7 +22,7 @@ _WAS = {
 _STRETCH = "bank = %s AND seq BETWEEN %s AND %s"
 _SEARCHED = f"""
 SELECT seq, run, session, body FROM record WHERE {_STRETCH} AND body IS NOT NULL
-AND (retired IS NULL OR retired = {PENDING}) ORDER BY seq LIMIT 100"""
+AND (retired IS NULL OR retired = {PENDING}) ORDER BY seq LIMIT 100"""  # noqa: S608 - our own names
 _SAID = "SELECT run, session, body FROM record WHERE bank = %s AND seq = %s"
 _EMPTY = """
 UPDATE record SET body = NULL, slot = NULL, kind = NULL, "user" = NULL, agent = NULL, run = NULL,
@@ -112,7 +112,7 @@ class Transaction(View):
                 if row.body is None:
                     self._drop_vectors(number, row.seq)
                 after.update(self._next(number, thread_of(row), row.seq))
-                *values, = values_of(row, number)
+                (*values,) = values_of(row, number)
                 slot, values[_SLOT] = values[_SLOT], None
                 self._add_rows("record", RECORD_TYPES, [values])
                 if slot is not None:
@@ -224,11 +224,9 @@ class Transaction(View):
         self._delete("word", number, first, last)
         at = first - 1
         while found := self._all(_SEARCHED, number, at + 1, last):
-            rows = list[Row]()
-            for at, *spoken, body in found:
-                run, session = (None if said is None else said.decode() for said in spoken)
-                text = words_of(body)
-                rows.append(_spoken(at, run, session, body, text))
+            with translated(self._name):
+                rows = [_spoken(*said) for said in found]
+            at = rows[-1].seq
             # One by one: between those that are searched, others are said.
             self._add_rows(
                 "word", WORD_TYPES, [said for row in rows for said in self.indexed(number, [row])]
@@ -247,8 +245,9 @@ class Transaction(View):
     def _following(self, number: int, seq: int) -> list[int]:
         """Return the place of what is said next where a row that is there was said."""
         for run, session, body in self._all(_SAID, number, seq):
-            said = (None if value is None else value.decode() for value in (run, session))
-            return self._next(number, thread_of(_spoken(seq, *said, body, "")), seq)
+            with translated(self._name):
+                row = _spoken(seq, run, session, body)
+            return self._next(number, thread_of(row), seq)
         return []
 
     def _next(self, number: int, thread: tuple[str, str] | None, seq: int) -> list[int]:
@@ -281,5 +280,8 @@ class Transaction(View):
 _SLOT = 9  # among the values of a row
 
 
-def _spoken(seq: int, run: Any, session: Any, body: bytes | None, text: str) -> Row:
-    return Row(seq=seq, id="", type="", at="", body=body, run=run, session=session, text=text)
+def _spoken(seq: int, run: bytes | None, session: bytes | None, body: bytes | None) -> Row:
+    """Return a row with what it is indexed by."""
+    text = None if body is None else words_of(body)
+    one, other = (None if value is None else value.decode() for value in (run, session))
+    return Row(seq=seq, id="", type="", at="", body=body, text=text, run=one, session=other)
