@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import uuid
 from contextlib import contextmanager
@@ -95,7 +96,9 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def kill(found: Any) -> None:
     """Kill a server and whatever it has started, as the kernel would."""
-    os.kill(found.get_pid(), signal.SIGKILL)
+    process = found.get_postmaster_info().process
+    process.kill()
+    process.wait(30)
 
 
 def in_schema(address: str, schema: str) -> str:
@@ -117,3 +120,32 @@ def emptying(schema: str) -> str:
     """Return the statements that make the store in a schema as good as new."""
     tables = [table for table in TABLES if table != "store"]
     return "; ".join(f"DELETE FROM {schema}.{table}" for table in tables)  # noqa: S608 - our own
+
+
+def stop_at_once(found: Any) -> None:
+    """Have a server and all that it has started end without tidying up, as a crash does."""
+    process = found.get_postmaster_info().process
+    process.send_signal(signal.SIGQUIT)
+    process.wait(30)
+
+
+def again(found: Any) -> None:
+    """Start a server that died; it recovers what it has in its log."""
+    while True:
+        try:
+            found.ensure_postgres_running()
+        except subprocess.SubprocessError:
+            # What a killed server has started ends a moment after it, and holds its memory so long.
+            continue
+        return
+
+
+def schema_of(place: str) -> str:
+    """Return the schema that ``in_schema`` put into an address."""
+    return place.rpartition("schema=")[2].partition("&")[0]
+
+
+def as_role(address: str, role: str, password: str = "") -> str:
+    """Return an address for another role."""
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{role}:{password}@{rest.partition('@')[2]}"

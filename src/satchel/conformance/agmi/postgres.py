@@ -38,6 +38,8 @@ class SatchelPostgres(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     supports_replay = True
     supports_metadata = True
     supports_snapshot = True
+    _store: PostgresStore | None = None
+    _ledgers: list[Ledger]
 
     def setup(self) -> None:
         """Start with empty tables, new keys and a new witness."""
@@ -48,10 +50,9 @@ class SatchelPostgres(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._owner, self._writer = SigningKey.generate(), SigningKey.generate()
         self._count = 0
         self._banks: list[str] = []
-        self._open()
         for name in ("first", "other"):
             ledger = Ledger.create(
-                self._store,
+                self._open(),
                 owner=self._owner,
                 writer=self._writer,
                 witness=Witness(self._root / "witness"),
@@ -62,7 +63,8 @@ class SatchelPostgres(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
 
     def teardown(self) -> None:
         """Throw everything away."""
-        self._store.close()
+        if self._store is not None:
+            self._store.close()
         self._sql(f"DROP SCHEMA {self._schema} CASCADE")
         self._raw.close()
         shutil.rmtree(self._root)
@@ -178,8 +180,8 @@ class SatchelPostgres(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
 
     # -- both ------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        if hasattr(self, "_store"):
+    def _open(self) -> PostgresStore:
+        if self._store is not None:
             self._store.close()
         mark = "&" if "?" in self._server else "?"
         self._store = PostgresStore(f"{self._server}{mark}schema={self._schema}")
@@ -187,6 +189,7 @@ class SatchelPostgres(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         self._ledgers = [
             Ledger(self._store, bank, writer=self._writer, witness=witness) for bank in self._banks
         ]
+        return self._store
 
     def _write(self, which: int, count: int) -> None:
         for _ in range(count):
