@@ -110,7 +110,10 @@ def split_address(address: str) -> tuple[str, str]:
     """
     if "://" not in address:
         return "sqlite", address
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise UsageError("not the address of a store", field="store") from None
     if parts.scheme in STORES and parts.scheme not in _SCHEMES:
         raise ConfigError(
             f"the store {parts.scheme!r} is not installed here",
@@ -156,7 +159,10 @@ def shown_address(address: str) -> str:
     """Return an address as it may be shown: whatever is a password in it is left out."""
     if "://" not in address:
         return address
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "an address that is none"
     who, at, where = parts.netloc.rpartition("@")
     asked = parse_qsl(parts.query, keep_blank_values=True)
     query = urlencode([pair for pair in asked if "pass" not in pair[0].lower()], safe="/:")

@@ -82,8 +82,11 @@ def test_a_connection_that_is_set_to_one_bank_sees_no_other(two: Two) -> None:
 
 def test_raw_sql_of_a_tenant_finds_nothing_of_others_in_any_table(two: Two) -> None:
     """Also where it changes what its session says, once its role is bound to a bank."""
-    run_sql(two.address, f"INSERT INTO {two.schema}.tenant VALUES ('{two.role}', '{two.mine.bank}')")
-    numbers = dict(run_sql(two.address, f"SELECT id, number FROM {two.schema}.bank"))
+    run_sql(
+        two.address,
+        f"INSERT INTO {two.schema}.tenant VALUES ('{two.role}', '{two.mine.bank}')",  # noqa: S608 - our own names
+    )
+    numbers = dict(run_sql(two.address, f"SELECT id, number FROM {two.schema}.bank"))  # noqa: S608 - our own names
     with psycopg.connect(as_role(two.address, two.role), autocommit=True) as connection:
         connection.execute("SELECT set_config('satchel.bank', %s, false)", (two.other.bank,))
         for table in TABLES:
@@ -94,9 +97,12 @@ def test_raw_sql_of_a_tenant_finds_nothing_of_others_in_any_table(two: Two) -> N
                 if table == "bank"
                 else ("bank", two.mine.bank if table == "side" else numbers[two.mine.bank])
             )
-            rows = connection.execute(f"SELECT DISTINCT {name} FROM {two.schema}.{table}")
+            rows = connection.execute(f"SELECT DISTINCT {name} FROM {two.schema}.{table}")  # noqa: S608 - our own names
             assert {row[0] for row in rows} <= {mine}, table
-            gone = connection.execute(f"DELETE FROM {two.schema}.{table} WHERE {name} <> %s", (mine,))
+            gone = connection.execute(
+                f"DELETE FROM {two.schema}.{table} WHERE {name} <> %s",
+                (mine,),
+            )
             assert gone.rowcount == 0
     assert len(listed(two.other)) == 5
 

@@ -72,14 +72,14 @@ def read_address(address: str) -> Address:
     Raises:
         UsageError: If it is none. What it says holds no part of it that may be a password.
     """
-    parts = urlsplit(address)
-    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-    schema, bank = asked.pop("schema", SCHEMA), asked.pop("bank", None)
-    url = urlunsplit(parts._replace(query=urlencode(asked, quote_via=quote)))
     hint = "Write it as postgresql://USER@HOST/DATABASE; passwords can be in ~/.pgpass."
     try:
+        parts = urlsplit(address)
+        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        schema, bank = asked.pop("schema", SCHEMA), asked.pop("bank", None)
+        url = urlunsplit(parts._replace(query=urlencode(asked, quote_via=quote)))
         found = DRIVER.conninfo.conninfo_to_dict(url)
-    except DRIVER.Error:
+    except (DRIVER.Error, ValueError):
         raise UsageError("not the address of a database", field="store", hint=hint) from None
     if parts.scheme not in {"postgresql", "postgres"} or parts.fragment:
         raise UsageError("not the address of a database", field="store", hint=hint)
