@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SECRET = "hunter2-hunter2"  # noqa: S105 - of nobody
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def address(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The configured store: a schema of its own, a password that the server does not ask for."""
     schema = f"s_{uuid.uuid4().hex}"
@@ -27,7 +27,7 @@ def address(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     run_sql(postgres, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
-def test_what_is_remembered_on_a_server_is_recalled_from_it(satchel: Run, address: str) -> None:
+def test_what_is_remembered_on_a_server_is_recalled_from_it(satchel: Run) -> None:
     """Init, remember, recall, list, forget, and the health of it."""
     assert satchel("banks", "list").status == 0
     assert satchel("init").status == 0
