@@ -69,6 +69,7 @@ def shared_server(run: str) -> Iterator[str]:
         )
     database = f"test_{uuid.uuid4().hex}"
     run_sql(found.get_uri(), f"CREATE DATABASE {database}")
+    run_sql(found.get_uri(database), "CREATE EXTENSION vector")
     try:
         yield found.get_uri(database)
     finally:

@@ -175,6 +175,32 @@ def make(connection: Any, schema: str) -> None:
     policies = "".join(_OWN.format(table=table) for table in _OF_BANK)
     connection.execute(_MAKE + _ONLY.format(schema=schema, setting=BANK_SETTING) + policies)
     connection.execute("INSERT INTO store VALUES (true, %s, %s)", (APPLICATION, VERSION))
+    add_units(connection)
+
+
+def add_units(connection: Any) -> None:
+    """Have vectors compared on the server, where pgvector is installed in the database.
+
+    The bytes stay what is believed: the extension has 32-bit numbers, and 16,000 of them at most.
+    """
+    found = connection.execute(_EXTENSION).fetchall()
+    if found and extension_of(connection) is None:
+        connection.execute(f"ALTER TABLE vector ADD COLUMN unit {found[0][0]}.vector")
+
+
+def extension_of(connection: Any) -> str | None:
+    """Return the schema of pgvector, quoted, where vectors are compared on the server."""
+    found = connection.execute(_UNITS).fetchall()
+    return str(found[0][0]) if found else None
+
+
+_EXTENSION = """
+SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+WHERE extname = 'vector'"""
+_UNITS = """
+SELECT quote_ident(nspname) FROM pg_attribute
+JOIN pg_type ON pg_type.oid = atttypid JOIN pg_namespace ON pg_namespace.oid = typnamespace
+WHERE attrelid = to_regclass('vector') AND attname = 'unit'"""
 
 
 def found_version(connection: Any, schema: str, name: str) -> int | None:

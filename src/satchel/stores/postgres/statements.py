@@ -45,9 +45,11 @@ def same(column: str) -> str:
 class Session:
     """A connection inside one block, and what was learnt in it."""
 
-    def __init__(self, connection: Any, name: str) -> None:
+    def __init__(self, connection: Any, name: str, extension: str | None) -> None:
         self.connection = connection
         self.name = name
+        self.extension = extension
+        """The schema of pgvector, where vectors are compared on the server."""
         self.numbers: dict[str, int] = {}
         """Of the banks that were asked about; those of a writer are locked."""
         self.awaited: set[str] = set()

@@ -22,7 +22,7 @@ from satchel.stores.postgres.connecting import Connections, read_address
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.migrations import STEPS, Step, prepare
 from satchel.stores.postgres.reading import View
-from satchel.stores.postgres.schema import TABLES, VERSION, found_version
+from satchel.stores.postgres.schema import TABLES, VERSION, extension_of, found_version
 from satchel.stores.postgres.statements import Session
 from satchel.stores.postgres.writing import Transaction
 
@@ -205,6 +205,7 @@ class PostgresStore:
                     file=self.name,
                     hint="Open it for writing once: it is brought up to date, and a copy is kept.",
                 )
+            self._extension = extension_of(connection)
             if only is not None:
                 sql = "SELECT row_security_active('bank')"
                 if connection.execute(sql).fetchall() != [(True,)]:
@@ -218,7 +219,7 @@ class PostgresStore:
     def _block(self, sql: str) -> Iterator[tuple[Session, list[tuple[object, ...]]]]:
         """Give a transaction of this thread, rolled back at the end where it is still open."""
         with self._connections.begun(sql) as (connection, found):
-            session = self._local.session = Session(connection, self.name)
+            session = self._local.session = Session(connection, self.name, self._extension)
             try:
                 yield session, found
             finally:
