@@ -13,8 +13,10 @@ import pytest
 from ledger_kit import OWNER, WRITER, created, listed, memories
 from postgres_kit import as_role, run_sql, schema_of
 
+from satchel.actions.wiring import open_store
 from satchel.conformance.stores.bench import ALL
 from satchel.errors import (
+    MissingExtraError,
     SatchelError,
     StoreBusyError,
     StoreError,
@@ -328,3 +330,14 @@ def test_words_that_are_too_many_for_an_index_are_found_all_the_same(
         for words in ("harbour", "金曜日", "茶", f"1f{'qrstuvwxyz' * 10}"):
             assert [place for place, _ in reader.candidates(ledger.bank, words, limit=9)] == [2]
         assert reader.candidates(ledger.bank, "曜日金曜", limit=9) == []
+
+
+def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that a module is missing."""
+    for name in list(sys.modules):
+        if name == "psycopg" or name.startswith(("psycopg.", "satchel.stores.postgres")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError) as missing:
+        open_store("postgresql://ada@h/x")
+    assert "satchel[postgres]" in (missing.value.hint or "")
