@@ -27,12 +27,14 @@ _MOST_LEXEME = 2_000
 _COUNTED = 10_000
 """Words in a row up to which it is counted how often one is there."""
 
+# A sum is in no index, so that only that of the words is left to look in, whether or not the server
+# has counted yet what the table holds: going through a bank for a rare word would be all of it.
 _NOMINATED = """
 SELECT word.seq, word.size{counts} FROM word {joined}
-WHERE word.bank = %s AND {found} {narrowed} ORDER BY word.seq DESC LIMIT %s"""
+WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY word.seq + 0 DESC LIMIT %s"""
 _SPREAD = """
 SELECT count(*), coalesce(min(seq), 0) FROM (
-    SELECT seq FROM word WHERE word.bank = %s AND {found} {narrowed} ORDER BY seq DESC LIMIT %s
+    SELECT seq FROM word WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY seq + 0 DESC LIMIT %s
 ) AS newest"""
 _LAST_WORDS = """
 SELECT body FROM record WHERE bank = %s AND {same} AND seq < %s AND body IS NOT NULL
