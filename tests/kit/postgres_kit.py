@@ -76,8 +76,9 @@ def shared_server(run: str) -> Iterator[str]:
         run_sql(found.get_uri(), f"DROP DATABASE {database} WITH (FORCE)")
         with _alone(folder):
             found.cleanup()  # it stops when nobody else has it
-            if not found.get_postmaster_info().is_running():
+            if not (folder / "data" / "postmaster.pid").exists():
                 shutil.rmtree(folder, ignore_errors=True)
+                folder.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _quick_folder() -> Path:

@@ -34,7 +34,8 @@ SELECT word.seq, word.size{counts} FROM word {joined}
 WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY word.seq + 0 DESC LIMIT %s"""
 _SPREAD = """
 SELECT count(*), coalesce(min(seq), 0) FROM (
-    SELECT seq FROM word WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY seq + 0 DESC LIMIT %s
+    SELECT seq FROM word WHERE word.bank + 0 = %s AND {found} {narrowed}
+    ORDER BY seq + 0 DESC LIMIT %s
 ) AS newest"""
 _LAST_WORDS = """
 SELECT body FROM record WHERE bank = %s AND {same} AND seq < %s AND body IS NOT NULL
