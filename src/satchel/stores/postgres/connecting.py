@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from satchel.disk.forks import in_child
-from satchel.errors import StoreBusyError, StoreError, UsageError
+from satchel.errors import StoreError, UsageError
 from satchel.stores.postgres.errors import DRIVER, is_passing, translated
 from satchel.stores.postgres.schema import BANK_SETTING
 
@@ -239,8 +239,3 @@ class Connections:
                     os.dup2(nothing, connection.fileno())
         finally:
             os.close(nothing)
-
-
-def refuse_nested(name: str) -> StoreBusyError:
-    """Return the error for a thread that waits for itself."""
-    return StoreBusyError("this thread reads the store, so it cannot write now", file=name)
