@@ -140,7 +140,7 @@ def ranked(
     terms = {name: term_of(name) for name in search.phrases}
     score = {
         place: sum(
-            rarities[name] * _weight(terms[name].times(tokens), len(tokens), totals)
+            rarities[name] * weight(terms[name].times(tokens), len(tokens), totals)
             for name in search.phrases
         )
         for place, tokens in found.items()
@@ -149,12 +149,13 @@ def ranked(
 
 
 def rarity(having: int, totals: Totals) -> float:
-    """Return how rare a term is that so many texts have."""
+    """Return what a term counts that so many texts have."""
     idf = log((totals.texts - having + 0.5) / (having + 0.5))
     return idf if idf > 0 else _LEAST_IDF
 
 
-def _weight(times: int, length: int, totals: Totals) -> float:
+def weight(times: int, length: int, totals: Totals) -> float:
+    """Return what it counts that a text of so many words has a term so many times."""
     mean = max(totals.tokens, 1) / totals.texts
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))
 
