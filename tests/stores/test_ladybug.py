@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of, memory
 from satchel.errors import (
     LockedError,
     MissingExtraError,
+    PathRefusedError,
     ReadOnlyStoreError,
     StoreBusyError,
     StoreDamagedError,
@@ -31,7 +32,7 @@ from satchel.memory.records import Edge, Model
 from satchel.ports.rows import Row, derive_row
 from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
-from satchel.stores.ladybug.files.opening import FILE, LOG
+from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG
 
 HOLD = """
 import sys
@@ -383,6 +384,29 @@ def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Pa
     assert size_of(store) == 1
     assert not list(folder.glob("graph.new*"))
     store.close()
+
+
+def test_what_others_could_read_or_have_linked_is_put_right_or_refused(tmp_path: Path) -> None:
+    """At every open: the files, the log that the engine makes anew, and links in their place."""
+    folder = tmp_path / "a"
+    with closing(LadybugStore(folder)) as there:
+        write(there, memory(1))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+        assert modes == dict.fromkeys([FILE, LOG, LOCK], 0o600)
+    (folder / FILE).chmod(0o644)
+    folder.chmod(0o755)
+    with closing(LadybugStore(folder)):
+        assert (folder / FILE).stat().st_mode & 0o777 == 0o600
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+    victim = tmp_path / "victim"
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / FILE).symlink_to(victim)
+    for hostile in ("link", "b"):
+        with pytest.raises(PathRefusedError):
+            LadybugStore(tmp_path / hostile)
+    assert not victim.exists()
 
 
 def test_core_links_have_tables_of_their_own_and_missing_ends_are_placeholders(

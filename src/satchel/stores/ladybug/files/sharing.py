@@ -16,8 +16,9 @@ from typing import Any
 
 from satchel.disk.forks import in_child
 from satchel.disk.locks import ProcessLock
-from satchel.disk.private import private_folder
-from satchel.errors import SatchelError, StoreBusyError, StoreError
+from satchel.disk.private import open_private, private_folder
+from satchel.disk.writing import PRIVATE_FILE
+from satchel.errors import PathRefusedError, SatchelError, StoreBusyError, StoreError
 from satchel.stores.ladybug.errors import translated
 from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG, engine, opened, prepare
 from satchel.stores.ladybug.statements import Block
@@ -65,11 +66,19 @@ class Shared:
         engine()
         self._lock.acquire(shared=self.read_only, wait=self._wait)
         try:
+            if not self.read_only:
+                self._make_private()
             self._database = opened(self.folder, read_only=self.read_only)
             prepare(self._database, self.name, read_only=self.read_only)
         except BaseException:
             self._end()
             raise
+
+    def _make_private(self) -> None:
+        """See to it that the files are the owner's alone, a new one from the start."""
+        for name in (FILE, LOG):
+            if name == FILE or os.path.lexists(self.folder / name):
+                os.close(open_private(self.folder / name, create=name == FILE).handle)
 
     @property
     def is_ours(self) -> bool:
@@ -96,8 +105,11 @@ class Shared:
                 yield block
         finally:
             self._turn.release()
-        if self._log_bytes() > _LOG_BYTES:
-            self.empty_log()
+        if (log := self._log()) is not None:
+            if log.st_mode & 0o077:  # the engine makes it anew, as the umask says
+                (self.folder / LOG).chmod(PRIVATE_FILE)
+            if log.st_size > _LOG_BYTES:
+                self.empty_log()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -203,10 +215,10 @@ class Shared:
             if os.getpid() == process:
                 _take_back(connection)
 
-    def _log_bytes(self) -> int:
+    def _log(self) -> os.stat_result | None:
         with suppress(FileNotFoundError):
-            return (self.folder / LOG).stat().st_size
-        return 0
+            return (self.folder / LOG).stat(follow_symlinks=False)
+        return None
 
     def _busy(self) -> StoreBusyError:
         return StoreBusyError(
@@ -246,8 +258,15 @@ def share(folder: Path, *, read_only: bool, wait: float) -> Shared:
 
     Raises:
         LockedError: If another process has it, or this one for reading only.
+        PathRefusedError: If the folder, or a file of the store in it, is a link.
         StoreError: If it cannot be opened.
     """
+    if folder.is_symlink():
+        raise PathRefusedError(
+            "the folder of a store is a link",
+            file=str(folder),
+            hint="Name the folder itself; folders above it may be links.",
+        )
     real = os.path.realpath(folder)
     with _registry:
         found = _open.get((real, False)) or (_open.get((real, True)) if read_only else None)
