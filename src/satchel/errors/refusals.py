@@ -55,3 +55,27 @@ class AdoptedError(VerificationError):
     """A bank of this machine goes on under the key of somebody whom it does not know."""
 
     code: ClassVar[str] = "verify.adopted"
+
+
+class TokenError(RefusedError):
+    """A capability token does not hold: its signatures, its chain, its bank, or who presents it."""
+
+    code: ClassVar[str] = "token.refused"
+
+
+class TokenTimeError(TokenError):
+    """A capability token has ended, or has not begun."""
+
+    code: ClassVar[str] = "token.expired"
+
+
+class TokenRevokedError(TokenError):
+    """A capability token was revoked, or one that it was made from."""
+
+    code: ClassVar[str] = "token.revoked"
+
+
+class PermissionRefusedError(RefusedError):
+    """The token that was presented does not allow this; the error says nothing of what is there."""
+
+    code: ClassVar[str] = "permission.refused"

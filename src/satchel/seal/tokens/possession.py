@@ -1,0 +1,120 @@
+"""Proof that who presents a token is its audience: a request signed for one verifier, for a minute.
+
+Source: docs/spec/6-keys-and-tokens.md, 6.6.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from satchel.errors import MalformedError, TokenError, TokenTimeError
+from satchel.memory.parts import Id, Nonce, Time, check_times
+from satchel.memory.records import KeyId
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.records import digest, shape_problem
+from satchel.seal.sealing import random_nonce
+from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tokens.chain import SKEW, Chain
+from satchel.seal.tokens.token import shifted
+
+SESSION = "session"
+"""The action of a proof that counts for a whole process, which made its verifier's key itself."""
+
+_LONGEST_ACTION = 64
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a holder signs."""
+
+    v: Literal[1]
+    action: Annotated[str, Meta(min_length=1, max_length=_LONGEST_ACTION)]
+    args: Id
+    """H(JCS(arguments))."""
+
+    audience: KeyId
+    """The verifier's key: what was signed for one counts at no other."""
+
+    bank: Id
+    token: Id
+    """Of the last token of the chain."""
+
+    at: Time
+    nonce: Nonce
+
+    def __post_init__(self) -> None:
+        check_times(self, ("at",))
+
+
+def prove(
+    chain: Chain, holder: SigningKey, verifier: str, at: str, asked: tuple[str, Any] = (SESSION, {})
+) -> dict[str, Any]:
+    """Return the proof that a holder sends along, as JSON.
+
+    Args:
+        chain: What is presented.
+        holder: The key of its audience.
+        verifier: The key of whoever is asked.
+        at: Now.
+        asked: The action, and its arguments.
+    """
+    action, args = asked
+    said = {
+        "v": 1,
+        "action": action,
+        "args": digest(canonical(args)),
+        "audience": verifier,
+        "bank": chain.bank,
+        "token": chain.leaf.id,
+        "at": at,
+        "nonce": random_nonce(),
+    }
+    signatures = sign(PayloadType.REQUEST, said, [holder])
+    return {"payload": said, "signatures": msgspec.to_builtins(signatures)}
+
+
+def require_possession(
+    chain: Chain,
+    proof: Any,
+    verifier: str,
+    moment: str,
+    asked: tuple[str, Any] = (SESSION, {}),
+) -> Request:
+    """Require that a proof was made by the audience of a chain, for this very request, just now.
+
+    Whoever takes requests from elsewhere keeps the nonces of writes, in the transaction of each
+    write, for as long as a proof counts.
+
+    Args:
+        chain: What is presented; one without an audience needs no proof.
+        proof: As ``prove`` returns it, from a strict reader.
+        verifier: The verifier's own key.
+        moment: Now.
+        asked: The action, and its arguments.
+
+    Raises:
+        MalformedError: If the proof has another shape.
+        TokenError: If it does not hold.
+        TokenTimeError: If it is too old, or from the future.
+    """
+    if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
+        raise MalformedError("a proof has a payload and signatures", field="request")
+    try:
+        found = msgspec.convert(proof["payload"], Request)
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
+    (action, args), expected = asked, (verifier, chain.bank, chain.leaf.id)
+    if (found.audience, found.bank, found.token) != expected or found.action != action:
+        raise TokenError("the proof of possession was made for something else", field="request")
+    if found.args != digest(canonical(args)):
+        raise TokenError("the proof of possession was made for other arguments", field="args")
+    signatures = parse_signatures(proof["signatures"], 1)
+    if [signature.key for signature in signatures] != [chain.audience]:
+        raise TokenError("the proof of possession is not the audience's", field="audience")
+    if not check(PayloadType.REQUEST, proof["payload"], signatures)[0].valid:
+        raise TokenError("the signature of the proof does not hold", field="request")
+    if not shifted(moment, -SKEW) <= found.at <= shifted(moment, SKEW):
+        raise TokenTimeError("the proof of possession is not of this minute", field="at")
+    return found

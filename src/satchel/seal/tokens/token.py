@@ -1,0 +1,226 @@
+"""One capability token: its payload, its id, its signature.
+
+The id is the hash of the payload and is never chosen. What is signed is the value as received, and
+there is one spelling of each payload, so a member of a later version, which might narrow what it
+allows, is refused rather than passed over. Source: docs/spec/6-keys-and-tokens.md, 6.5.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from satchel.errors import MalformedError, UsageError
+from satchel.memory.parts import Id, Nonce, Time, check_times
+from satchel.memory.records import KeyId
+from satchel.memory.times import format_time, to_datetime
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.records import digest, shape_problem
+from satchel.seal.sealing import random_nonce
+from satchel.seal.signing.did import public_key
+from satchel.seal.signing.envelope import PayloadType, Signature, check, parse_signatures, sign
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tokens.scope import Scope, require_scope, takes_new
+
+LONGEST = timedelta(days=90)
+"""From issue to end."""
+
+LONGEST_BEARER = timedelta(hours=24)
+"""The same, of a token without an audience: whoever has it may use it."""
+
+_ONE = 1
+
+
+class Permission(StrEnum):
+    """What a token can allow; each is asked for by the action that it names."""
+
+    DERIVE = "derive"
+    EXPORT = "export"
+    READ = "read"
+    REDACT = "redact"
+    REHYDRATE = "rehydrate"
+    WRITE = "write"
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a token counts for besides its bank."""
+
+    root_hash: Id
+    """Of the one artifact that it counts for; it opens no bank then."""
+
+
+class TokenPayload(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What a token says."""
+
+    v: Literal[1]
+    bank: Id
+    issuer: KeyId
+    audience: KeyId | None = None
+    """Who may present it, and proves to be that; None for whoever has it (a bearer token)."""
+
+    scope: Scope
+    permissions: Annotated[tuple[Permission, ...], Meta(min_length=1)]
+    issued_at: Time
+    not_before: Time
+    expires_at: Time
+    parent: Id | None = None
+    """Id of the token that it was made from; None for an owner's own."""
+
+    binding: Binding | None = None
+    nonce: Nonce
+
+    def __post_init__(self) -> None:
+        check_times(self, ("issued_at", "not_before", "expires_at"))
+        if list(self.permissions) != sorted(set(self.permissions)):
+            raise ValueError("`permissions` must be sorted, each once")
+        require_scope(self.scope)
+        if not self.issued_at <= self.not_before < self.expires_at:
+            raise ValueError("a token begins at or after its issue, and ends after that")
+        life = to_datetime(self.expires_at) - to_datetime(self.issued_at)
+        if life > LONGEST:
+            raise ValueError(f"a token lasts {LONGEST.days} days at most")
+        if self.audience is None and life > LONGEST_BEARER:
+            raise ValueError("a token without an audience lasts 24 hours at most")
+        if self.audience is None and self.parent is not None:
+            raise ValueError("a token that was made from another one needs an audience")
+
+
+class SignedToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token with its one signature, and its id."""
+
+    id: str
+    """H(JCS(payload))."""
+
+    payload: TokenPayload
+    signature: Signature
+
+    def value(self) -> dict[str, Any]:
+        """Return the envelope as JSON."""
+        return {
+            "payload": payload_value(self.payload),
+            "signatures": [msgspec.to_builtins(self.signature)],
+        }
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token that is going to be signed says."""
+
+    scope: tuple[Any, ...]
+    permissions: Iterable[str]
+    issued_at: str
+    expires_at: str
+    audience: str | None = None
+    not_before: str | None = None
+    """From its issue on when None."""
+
+    root_hash: str | None = None
+
+
+def payload_value(payload: TokenPayload) -> dict[str, Any]:
+    """Return a payload as JSON."""
+    return msgspec.to_builtins(payload)  # type: ignore[no-any-return]
+
+
+def issue(bank: str, owner: SigningKey, grant: Grant) -> SignedToken:
+    """Sign the first token of a chain, as an owner of its bank.
+
+    Raises:
+        UsageError: If it cannot say that: it lasts too long, allows nothing, or the like.
+    """
+    return signed_token(bank, owner, grant, None)
+
+
+def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -> SignedToken:
+    """Sign a token.
+
+    Args:
+        bank: Id of the bank.
+        key: Of who issues it.
+        grant: What it says.
+        parent: Id of the token that it is made from.
+
+    Raises:
+        UsageError: As ``issue``.
+    """
+    said = {
+        "v": 1,
+        "bank": bank,
+        "issuer": key.did,
+        "scope": [msgspec.to_builtins(clause) for clause in grant.scope],
+        "permissions": sorted(set(grant.permissions)),
+        "issued_at": grant.issued_at,
+        "not_before": grant.not_before or grant.issued_at,
+        "expires_at": grant.expires_at,
+        "nonce": random_nonce(),
+    }
+    if grant.audience is not None:
+        public_key(grant.audience)
+        said["audience"] = grant.audience
+    if parent is not None:
+        said["parent"] = parent
+    if grant.root_hash is not None:
+        said["binding"] = {"root_hash": grant.root_hash}
+    try:
+        payload = msgspec.convert(said, TokenPayload)
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise UsageError(f"no token can say this: {problem}", field=field) from None
+    adds = {Permission.WRITE, Permission.DERIVE} & set(payload.permissions)
+    if adds and not takes_new(payload.scope) and Permission.READ not in payload.permissions:
+        raise UsageError(
+            "a new memory is in no list of entries, so this token would allow nothing",
+            field="permissions",
+            hint="Say the scope by component or tag.",
+        )
+    (signature,) = sign(PayloadType.TOKEN, payload_value(payload), [key])
+    return SignedToken(id=token_id(payload), payload=payload, signature=signature)
+
+
+def token_id(payload: TokenPayload) -> str:
+    """Return the id of a token."""
+    return digest(canonical(payload_value(payload)))
+
+
+def parse_token(value: Any) -> SignedToken:
+    """Return a token from a value that a strict reader gave; its signature is not checked.
+
+    Raises:
+        MalformedError: If it has another shape, or another spelling than the one it has to have.
+    """
+    if not isinstance(value, dict) or value.keys() != {"payload", "signatures"}:
+        raise MalformedError("a token has a payload and signatures", field="tokens")
+    try:
+        payload = msgspec.convert(value["payload"], TokenPayload)
+    except msgspec.ValidationError as error:
+        problem, field = shape_problem(error)
+        raise MalformedError(f"not a token: {problem}", field=field) from None
+    if payload_value(payload) != value["payload"]:
+        raise MalformedError("a token leaves out what is not said", field="payload")
+    signatures = parse_signatures(value["signatures"], _ONE)
+    if len(signatures) != _ONE:
+        raise MalformedError("a token has the one signature of its issuer", field="signatures")
+    for key in (payload.issuer, payload.audience):
+        if key is not None:
+            public_key(key)
+    return SignedToken(id=token_id(payload), payload=payload, signature=signatures[0])
+
+
+def is_signed(token: SignedToken) -> bool:
+    """Tell whether a token was signed by the key that it names as its issuer."""
+    if token.signature.key != token.payload.issuer:
+        return False
+    found = check(PayloadType.TOKEN, payload_value(token.payload), [token.signature])
+    return found[0].valid
+
+
+def shifted(moment: str, by: timedelta) -> str:
+    """Return a canonical time some way on, or back; the first or last there is at the ends."""
+    try:
+        return format_time(to_datetime(moment) + by)
+    except OverflowError:
+        return "9999-12-31T23:59:59.999999Z" if by > timedelta() else "0001-01-01T00:00:00.000000Z"

@@ -1,0 +1,73 @@
+"""Keys, banks and tokens that are the same in every run."""
+
+from datetime import timedelta
+from typing import Any
+
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.records import digest
+from satchel.seal.signing.envelope import PayloadType, sign
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tokens.chain import Chain, Surroundings, attenuated, linked
+from satchel.seal.tokens.scope import Clause, Components, Wildcard
+from satchel.seal.tokens.token import Grant, issue, shifted
+
+NOW = "2026-03-01T12:00:00.000000Z"
+BANK, OTHER_BANK = "blake3:" + "11" * 32, "blake3:" + "22" * 32
+
+
+def key_of(number: int) -> SigningKey:
+    """Return a key that is the same in every run."""
+    return SigningKey.from_seed(bytes([number]) * 32)
+
+
+OWNER, HOLDER, SECOND, STRANGER = (key_of(number) for number in (1, 2, 3, 4))
+
+
+def later(hours: float = 0, *, seconds: float = 0, since: str = NOW) -> str:
+    """Return a moment some time from the one that tests start at."""
+    return shifted(since, timedelta(hours=hours, seconds=seconds))
+
+
+def grant(*scope: Clause, **members: Any) -> Grant:
+    """Return what a token says that may read everything for an hour, and what else is given."""
+    usual = {
+        "scope": scope or (Wildcard(),),
+        "permissions": ["read"],
+        "issued_at": NOW,
+        "expires_at": later(1),
+        "audience": HOLDER.did,
+    }
+    return Grant(**usual | members)
+
+
+def chain_of(*scope: Clause, bank: str = BANK, owner: SigningKey = OWNER, **members: Any) -> Chain:
+    """Return a chain of one token."""
+    return linked((issue(bank, owner, grant(*scope, **members)),), {})
+
+
+def child_of(chain: Chain, *scope: Clause, key: SigningKey = HOLDER, **members: Any) -> Chain:
+    """Return a chain with one more token, for the next holder."""
+    return attenuated(chain, key, grant(*scope, **{"audience": SECOND.did} | members), {})
+
+
+def around(**members: Any) -> Surroundings:
+    """Return surroundings in which a token of the owner's holds."""
+    return Surroundings(**{"bank": BANK, "owners": {OWNER.did}, "moment": NOW} | members)
+
+
+def signed_anyhow(payload: dict[str, Any], key: SigningKey) -> dict[str, Any]:
+    """Return an envelope around any payload, as somebody makes it who does not use this program."""
+    (signature,) = sign(PayloadType.TOKEN, payload, [key])
+    return {
+        "payload": payload,
+        "signatures": [{"key": signature.key, "sig": signature.sig}],
+    }
+
+
+def id_of(payload: dict[str, Any]) -> str:
+    """Return the id of any payload."""
+    return digest(canonical(payload))
+
+
+SEMANTIC = Components(components=("semantic",))  # type: ignore[arg-type]  # a plain word will do
+WORKING = Components(components=("working",))  # type: ignore[arg-type]
