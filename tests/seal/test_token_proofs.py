@@ -53,7 +53,7 @@ def test_a_proof_made_for_something_else_does_not_count(
     change: dict[str, Any], error: type[Exception]
 ) -> None:
     """Attack: a proof is taken to another place, time or request; or another key makes it."""
-    given = {
+    given: dict[str, Any] = {
         "chain": CHAIN,
         "key": HOLDER,
         "verifier": VERIFIER,
@@ -92,7 +92,12 @@ def test_no_proof_at_all_does_not_count(proof: Any) -> None:
 
 def revoked(**members: Any) -> bytes:
     """Return a signed list of one revoked token."""
-    given = {"bank": BANK, "owner": OWNER, "number": 7, "tokens": [CHAIN.leaf.id]} | members
+    given: dict[str, Any] = {
+        "bank": BANK,
+        "owner": OWNER,
+        "number": 7,
+        "tokens": [CHAIN.leaf.id],
+    } | members
     times = given.pop("times", (NOW, later(24)))
     return signed_list(times=times, **given)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, open_ledger, opened_store, shown_address, witness_of
 from satchel.errors import SatchelError
 from satchel.ledger.epochs import BankStanding
@@ -31,6 +32,7 @@ def check_banks(
             they count.
         progress: Told how far the examination of one bank is.
     """
+    require_owner(settings, "doctor")
     if not has_store(settings):
         yield Check(
             name="store",
@@ -57,6 +59,7 @@ def check_banks(
 
 def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:
     """Put right what can be derived again, bank by bank; bytes that do not hold are set aside."""
+    require_owner(settings, "doctor")
     if not has_store(settings):
         return
     with opened_store(settings) as store:

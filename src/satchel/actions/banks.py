@@ -4,6 +4,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     has_store,
     open_ledger,
@@ -43,6 +44,7 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     Raises:
         UsageError: If the name is empty, or a bank has it already.
     """
+    require_owner(settings, "banks")
     with opened_store(settings) as store:
         _require_free(store, name)
         return _line(settings, store, made_bank(settings, store, name, owner).bank)
@@ -66,6 +68,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -
         UsageError: If the name is empty, or another bank has it.
         SigningKeyError: If the key is not that of an owner.
     """
+    require_owner(settings, "banks")
     with opened_store(settings) as store:
         bank = find_bank(store, wanted)
         _require_free(store, name, but=bank)
@@ -75,6 +78,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -
 
 def list_banks(settings: Settings) -> list[BankLine]:
     """Return the banks of the store, by name."""
+    require_owner(settings, "banks")
     if not has_store(settings):
         return []
     with opened_store(settings, read_only=True) as store:
@@ -88,6 +92,7 @@ def adopt_bank(
     settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
 ) -> Decision:
     """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
+    require_owner(settings, "banks")
     with opened_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), owner)
         return decider.adopt(reason, with_loss=with_loss)
@@ -97,6 +102,7 @@ def accept_loss(
     settings: Settings, wanted: str, owner: SigningKey, reason: str | None
 ) -> Decision | None:
     """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
+    require_owner(settings, "banks")
     with opened_store(settings) as store:
         decider = _decider(settings, store, find_bank(store, wanted), owner)
         return decider.accept_rollback(reason)
@@ -104,6 +110,7 @@ def accept_loss(
 
 def admit_writer(settings: Settings, wanted: str, owner: SigningKey, key: str | None = None) -> str:
     """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
+    require_owner(settings, "banks")
     admitted = key or writer_key(settings).did
     with opened_store(settings) as store:
         _decider(settings, store, find_bank(store, wanted), owner).admit(admitted)
@@ -112,6 +119,7 @@ def admit_writer(settings: Settings, wanted: str, owner: SigningKey, key: str | 
 
 def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
+    require_owner(settings, "banks")
     with opened_store(settings) as store:
         return acceptance.forget(store, bank, witness=witness_of(settings))
 

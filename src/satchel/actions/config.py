@@ -135,6 +135,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Hooks = NO_HOOKS
     """Who is told of what happens."""
 
+    token: str | None = None
+    """A capability token that is presented: its file, or its JSON; None for the owner."""
+
     @property
     def store(self) -> str:
         """The address of the store."""
@@ -185,6 +188,7 @@ def load_settings(
     home: Path | None = None,
     config: Path | None = None,
     store: str | None = None,
+    token: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read the settings.
@@ -193,6 +197,7 @@ def load_settings(
         home: Where keys and trust are; ``SATCHEL_HOME`` or the platform's data folder by default.
         config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
         store: Where banks are; ``SATCHEL_STORE`` or ``store.address`` by default.
+        token: A capability token to present: its file, or its JSON; ``SATCHEL_TOKEN`` by default.
         environment: The environment; the process's own by default.
 
     Raises:
@@ -229,6 +234,7 @@ def load_settings(
         values=values,
         notes=found.notes,
         hooks=Hooks.of(options.hooks),
+        token=token or env.get("SATCHEL_TOKEN") or None,
     )
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.effective import BankConfig, effective, understood
@@ -13,6 +13,7 @@ from satchel.actions.wiring import has_store, open_ledger, opened_store
 from satchel.errors import (
     InputError,
     StoreError,
+    TokenError,
     UnknownBankError,
     UsageError,
     VerificationError,
@@ -24,6 +25,9 @@ from satchel.memory.records import Bank
 from satchel.ports.rows import Filter
 from satchel.ports.store import Reader, Store
 from satchel.seal.records import open_record
+
+if TYPE_CHECKING:  # what a command without a token does not need, it does not import
+    from satchel.actions.permitted.bearer import Bearer
 
 SETTINGS = "settings"
 """The action of the config record that carries a bank's own settings."""
@@ -42,17 +46,42 @@ class OpenBank:
     store: Store
     ledger: Ledger
     name: str | None
+    bearer: "Bearer | None" = None
+    """Who presented a token; None for the owner."""
 
     @property
     def id(self) -> str:
         """The bank's id."""
         return self.ledger.bank
 
+    def asked(self, action: str) -> "OpenBank":
+        """Return the bank for an action, which everything that it does has to go through.
+
+        The one place where permission is asked for: an action on a bank begins with it. For the
+        owner that is the bank itself. For a holder it is what the token covers; the bank that was
+        opened gives nothing before.
+
+        Args:
+            action: One of ``permitted.needs.NEEDS``; what is the owner's alone asks by
+                ``permitted.owning.require_owner``.
+
+        Raises:
+            TokenError: If the token does not hold, or not any more.
+            PermissionRefusedError: If it does not allow the action.
+        """
+        if self.bearer is None:
+            return self
+        return replace(self, ledger=self.bearer.asked(self.ledger, action))
+
+    def shows(self, permission: str) -> bool:
+        """Tell whether something may be told that needs a permission beyond that of the action."""
+        return self.bearer is None or permission in self.bearer.chain.permissions
+
     def document(self, view: View) -> dict[str, Any]:
         """Return the configuration that the bank carries in its log; empty for none."""
         if view.head.counts.get("config", 0) <= _ADMISSION:
             return {}
-        for logged in view.newest(_CONFIGS):
+        for logged in view.whole.newest(_CONFIGS):
             value = logged.record.value
             if value.get("action") == SETTINGS and value["payload"].get("bank") == self.id:
                 found = value["payload"].get("document")
@@ -104,19 +133,42 @@ def opened_bank(
     """
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
-    with opened_store(settings, read_only=not writes) as store:
+    with opened_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
 
 
 def open_bank_in(
     settings: Settings, store: Store, wanted: str | None = None, *, writes: bool = False
 ) -> OpenBank:
-    """Return one bank of a store that is open; see ``opened_bank``."""
+    """Return one bank of a store that is open; see ``opened_bank``.
+
+    With a token presented, it is the bank of that, which gives nothing before an action has asked.
+    """
+    if settings.token is not None:
+        return _held_bank(settings, store, wanted, writes=writes)
     bank = chosen_bank(settings, store, wanted)
     ledger = open_ledger(settings, store, bank, writes=writes)
     with store.reading() as reader:
         name = name_of(reader, bank)
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
+
+
+def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: bool) -> OpenBank:
+    """Return the bank of the token that is presented; nothing is said of the others."""
+    from satchel.actions.permitted.bearer import presented
+
+    bearer = presented(settings)
+    bank, name = bearer.chain.bank, None
+    with store.reading() as reader:
+        is_there = bank in reader.banks()
+        if is_there:
+            name = name_of(reader, bank)
+    digits = (wanted or bank).removeprefix(_PREFIX)
+    is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(_PREFIX + digits)
+    if not is_there or not (is_meant or wanted == name):
+        raise TokenError("the token is not for this bank", field="bank")
+    ledger = bearer.unasked(open_ledger(settings, store, bank, writes=writes))
+    return OpenBank(settings=settings, store=store, ledger=ledger, name=name, bearer=bearer)
 
 
 def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:

@@ -83,9 +83,9 @@ def recall_memories(bank: OpenBank, query: Query) -> Answer:
 
     What the query leaves open is as the bank's settings say.
     """
-    with bank.ledger.reading() as view:
+    with bank.asked("recall").ledger.reading() as view:
         found = recall(view, _settled(query, bank.settled(view)))
-        notes = list(view.notes)
+        notes, is_whole = list(view.notes), view.is_whole
     head = found.head
     bank.tell(
         "on_recall",
@@ -94,7 +94,7 @@ def recall_memories(bank: OpenBank, query: Query) -> Answer:
         lambda: [hit.logged.record.value for hit in found.hits],
     )
     return Answer(
-        memories=[_memory(hit) for hit in found.hits],
+        memories=[_memory(hit, scored=is_whole) for hit in found.hits],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
@@ -115,7 +115,8 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _memory(hit: Hit) -> Memory:
+def _memory(hit: Hit, *, scored: bool) -> Memory:
+    # How rare a word is says what others there are, so a part of a bank is not told scores.
     record, row = hit.logged.record, hit.logged.row
     return Memory(
         id=record.id,
@@ -124,7 +125,7 @@ def _memory(hit: Hit) -> Memory:
         trust=hit.trust.value,
         tokens=hit.tokens,
         moment=row.moment,
-        score=None if hit.score is None else round(hit.score, 6),
+        score=None if hit.score is None or not scored else round(hit.score, 6),
         terms=list(hit.terms),
         seq=row.seq,
         record=msgspec.json.decode(record.body),

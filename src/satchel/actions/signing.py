@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.permitted.owning import require_owner
 from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, SigningKeyError, UsageError
@@ -54,11 +55,16 @@ def signing_key(
     """Return the key to sign with, and whether it was made just now.
 
     A key in the environment wins; else the named one; else the default one, made on first use.
+    Where a token is presented, it is the key of its holder.
 
     Raises:
         SigningKeyError: If the key is missing, revoked, or needs a passphrase.
     """
     env = os.environ if environment is None else environment
+    if settings.token is not None:  # who presents a token signs as its holder, never as the owner
+        from satchel.actions.permitted.bearer import own_key
+
+        return own_key(settings, env), False
     if name is None and env.get(KEY_VARIABLE):
         key = key_from_text(env[KEY_VARIABLE])
         _trust_own(settings, key, "environment")
@@ -151,6 +157,7 @@ def export_secret(settings: Settings, name: str, output: Path, *, overwrite: boo
     Raises:
         TargetError: If it cannot be written.
     """
+    require_owner(settings, "keys")
     content = msgspec.to_builtins(settings.keyring.read(name))
     content = {field: part for field, part in content.items() if part is not None}
     with writing(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
@@ -171,6 +178,7 @@ def rotate_key(
     Raises:
         SigningKeyError: If there is no such key, or its passphrase is wrong.
     """
+    require_owner(settings, "keys")
     old = settings.keyring.load(name, passphrase=passphrase)
     role = settings.keyring.read(name).role
     new = SigningKey.generate()
@@ -212,6 +220,7 @@ def trust_key(
         UsageError: If it was revoked.
         MalformedError: If it is no usable key.
     """
+    require_owner(settings, "keys")
     entry = TrustedKey(
         key=read_public_key(key),
         name=name or (Path(key).stem if not key.startswith("did:") else key[-8:]),
@@ -242,6 +251,7 @@ def revoke_key(
     Raises:
         UsageError: If no key, or more than one, has that name.
     """
+    require_owner(settings, "keys")
     registry = settings.registry
     if not key.startswith("did:"):
         matches = [known.key for known in registry.listed() if known.name == key]

@@ -8,6 +8,7 @@ import msgspec
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, find_bank, name_of, open_bank_in
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store, shown_address
 from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder
@@ -55,6 +56,7 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started
         LockedError: If another process does not end doing the same.
         StoreError: If the store cannot be opened.
     """
+    require_owner(settings, "init")
     if name is not None and not name.strip():
         raise UsageError("a bank needs a name", field="name")
     wanted = name or settings.options.store.bank or None
@@ -123,7 +125,7 @@ def opened_to_fill(
         started = initialise(settings, wanted, owner)
         if told is not None:
             told(started)
-    with opened_store(settings) as store:
+    with opened_store(settings, for_holder=True) as store:
         yield bank_to_fill(settings, store, wanted, owner, told)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
 from satchel.disk.private import private_folder
-from satchel.errors import ConfigError, UsageError
+from satchel.errors import ConfigError, PermissionRefusedError, UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Store
@@ -24,12 +24,26 @@ WRITER_NAME = "writer"
 
 
 @contextmanager
-def opened_store(settings: Settings, *, read_only: bool = False) -> Iterator[Store]:
+def opened_store(
+    settings: Settings, *, read_only: bool = False, for_holder: bool = False
+) -> Iterator[Store]:
     """Give the configured store, and close it.
 
+    Args:
+        settings: Where it is.
+        read_only: Whether nothing is going to be written.
+        for_holder: That what is done with it is judged by the token that was presented, if one
+            was: a bank of it is opened by ``opened.open_bank_in``. Nothing else is done for one.
+
     Raises:
+        PermissionRefusedError: If a token was presented, and it is not judged.
         StoreError: If it cannot be opened.
     """
+    if settings.token is not None and not for_holder:
+        raise PermissionRefusedError(
+            "no token allows this, only the owner may do it",
+            hint="Leave --token and SATCHEL_TOKEN out, as the owner.",
+        )
     path = local_path(settings.store)
     if not read_only and path is not None and path.parent == settings.home:
         private_folder(settings.home)

@@ -111,6 +111,7 @@ class Satchel:
         bank: str | None = None,
         passphrase: str | None = None,
         read_only: bool = False,
+        token: str | Path | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> "Opening":
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
@@ -126,6 +127,7 @@ class Satchel:
                 bank=bank,
                 passphrase=passphrase,
                 read_only=read_only,
+                token=token,
                 hooks=hooks,
             )
         )

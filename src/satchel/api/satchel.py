@@ -25,6 +25,7 @@ from satchel.actions.operating.following import (
 )
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
@@ -75,6 +76,7 @@ class Satchel:
         bank: str | None = None,
         passphrase: str | None = None,
         read_only: bool = False,
+        token: str | Path | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
@@ -87,6 +89,8 @@ class Satchel:
             bank: Which bank ``bank()`` means; the configured one, or the only one, when None.
             passphrase: Of the owner's key, which new banks need, where it has one.
             read_only: Whether nothing is going to be written; then nothing is made, either.
+            token: A capability token to present: its file, or its JSON. Everything is done as its
+                holder then, whose key has to be here, and with the bank that it is for.
             hooks: Functions that are told what happens, by the name of the event, such as
                 ``{"on_remember": print}``; besides those of the configuration. They are called in
                 a thread of their own, and what they raise stops nothing: see ``hook_counts``.
@@ -101,6 +105,7 @@ class Satchel:
             home=Path(home) if home is not None else None,
             config=Path(config) if config is not None else None,
             store=str(store) if store is not None else None,
+            token=str(token) if token is not None else None,
         )
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
@@ -108,7 +113,7 @@ class Satchel:
             raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
         stack = ExitStack()
         stack.callback(settings.hooks.finish)
-        opened = stack.enter_context(opened_store(settings, read_only=read_only))
+        opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
         return cls(
             settings,
             opened,
@@ -161,6 +166,7 @@ class Satchel:
 
     def list_banks(self) -> list[str]:
         """Return what each bank is called, for ``export_bank``: its name, or else its id."""
+        require_owner(self._settings, "banks")
         with self._lifetime.use():
             named = named_banks(self._store)
             with self._store.reading() as reader:

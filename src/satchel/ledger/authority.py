@@ -31,6 +31,9 @@ ADMISSION = "writer_added"
 RENAMED = "renamed"
 """The action of the config record that gives a bank another name."""
 
+REVOKED = "token_revoked"
+"""The action of the config record that ends a capability token."""
+
 ACCEPTED, RESTORED, ADOPTED = "rollback_accepted", "restored", "adopted"
 DECISIONS = frozenset({ACCEPTED, RESTORED, ADOPTED})
 """The actions of the config records that start an epoch."""
@@ -115,6 +118,9 @@ class Authority:
     name: str | None = None
     """What an owner called the bank last, or whoever founded it."""
 
+    revoked: frozenset[str] = frozenset()
+    """Ids of capability tokens that an owner revoked."""
+
     @property
     def epoch(self) -> int:
         """The epoch that the log is in."""
@@ -179,12 +185,14 @@ def with_configs(
 
 def _told(authority: Authority, record: Sealed, model: Config) -> Authority:
     """Return who may sign after a record that is about the bank and starts no epoch."""
-    member = {ADMISSION: "key", RENAMED: "name"}.get(model.action)
+    member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None
     if not isinstance(value, str) or not _signers(record) & authority.owners:
         return authority
     if model.action == RENAMED:
         return replace(authority, name=value)
+    if model.action == REVOKED:
+        return replace(authority, revoked=authority.revoked | {value})
     return replace(authority, writers=authority.writers | {value})
 
 
@@ -210,8 +218,7 @@ def _after(authority: Authority, decided: Decided) -> Authority:
     key = decided.decision.key
     if key is not None:
         former = authority.former | authority.owners
-        name, before = authority.name, authority.decided
-        authority = Authority(frozenset({key}), former=former, decided=before, name=name)
+        authority = replace(authority, owners=frozenset({key}), writers=frozenset(), former=former)
     return replace(authority, decided=(*authority.decided, decided))
 
 
@@ -234,6 +241,12 @@ def admission(bank: str, writer: str, owner: SigningKey, at: str) -> Sealed:
 def naming(bank: str, name: str, owner: SigningKey, at: str) -> Sealed:
     """Return the record by which an owner gives a bank another name."""
     return signed_config(Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at), owner)
+
+
+def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | None) -> Sealed:
+    """Return the record by which an owner revokes a capability token, and all made from it."""
+    payload = {"bank": bank, "token": token} | ({"reason": reason} if reason else {})
+    return signed_config(Config(action=REVOKED, payload=payload, at=at), owner)
 
 
 def deciding(action: str, decision: Decision, key: SigningKey, at: str) -> Sealed:

@@ -37,6 +37,8 @@ class ProvedRows:
         """Whether the bank is this machine's own, or a stranger's."""
         self.notes: Final = found.verdict.notes
         """Sentences for whoever reads: what this machine saw of the bank and was given up."""
+        self.authority: Final = found.authority
+        """Whose bank it is, and what its owners decided."""
         self._reader = reader
         self._tree = tree
         self._fold = found.fold

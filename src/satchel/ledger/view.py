@@ -26,6 +26,16 @@ _Some = TypeVar("_Some")
 class View(ProvedRows):
     """One consistent, verified view of a bank."""
 
+    @property
+    def whole(self) -> "View":
+        """All of the bank: this view, unless it shows a part only (``ledger.scoped``)."""
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything in the bank can be seen here."""
+        return self.whole is self
+
     def starting(self, digits: str, *, limit: int) -> list[Logged]:
         """Return some records whose hash starts with hexadecimal digits.
 

@@ -104,6 +104,7 @@ class _Recall:
             if len(found) < limit:
                 return
             seen.update(found)
+        self.complete = False
 
     def _as_it_was(self) -> list[_Found]:
         """Return what was there at the moment asked for, by one ranking for all of it."""

@@ -23,6 +23,7 @@ from satchel.actions.access.account import (
     Write,
 )
 from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.records import Edge, Erasure, Model, Source, Status
@@ -80,6 +81,7 @@ def tell_everything(
         UsageError: If there is no name, or one that nothing can be found by.
         VerificationError: If the store is not what was signed; what was written is not all then.
     """
+    require_owner(bank.settings, "everything")
     mentions = Mentions(names)
     account: Account = Json(write) if as_json else Markdown(write)
     with bank.ledger.reading() as view, bank.store.reading() as reader:

@@ -13,6 +13,7 @@ from satchel.actions.importing.settling import settings_for, tell_imported
 from satchel.actions.importing.work import Work
 from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.paths.permission import require_uncontained
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import keep, refuse_copy
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
@@ -53,6 +54,7 @@ def import_file(
         LockedError: If another import into the store is running.
         StoreError: If the store cannot be written; the import can be gone on with.
     """
+    require_owner(settings, "import")
     asked = options or ImportOptions()
     refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
     wanted = bank or (None if asked.maps else settings.options.store.bank) or None

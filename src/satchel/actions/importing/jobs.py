@@ -11,6 +11,7 @@ from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.importing import import_file
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import LockedError, UnknownJobError, UsageError
 from satchel.jobs.job import Job, Part, job_id, jobs_of
@@ -38,6 +39,7 @@ def list_jobs(settings: Settings) -> list[Job]:
     Raises:
         VerificationError: If a bank is not what was signed.
     """
+    require_owner(settings, "jobs")
     if not has_store(settings):
         return []
     with opened_store(settings, read_only=True) as store:
@@ -71,6 +73,7 @@ def resume_job(
         UsageError: If its input is not known, or is another one now.
         SatchelError: As ``import_file``.
     """
+    require_owner(settings, "jobs")
     job = _chosen(list_jobs(settings), wanted)
     if job.input is None:
         raise UsageError(
@@ -112,6 +115,7 @@ def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) ->
         UnknownJobError: If there is no such job.
         LockedError: If it is running.
     """
+    require_owner(settings, "jobs")
     job = _chosen(list_jobs(settings), wanted)
     records = 0
     with opened_store(settings) as store, import_lock(settings):

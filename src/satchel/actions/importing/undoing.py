@@ -4,6 +4,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UnknownImportError
 from satchel.ledger.logged import Import
 from satchel.transfer.incoming.batch import take_back
@@ -40,6 +41,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def list_imports(settings: Settings, bank: str | None) -> list[ImportLine]:
     """Return the imports into a bank, in the order in which they began."""
+    require_owner(settings, "undo")
     with opened_bank(settings, bank) as opened, opened.ledger.reading() as view:
         found = view.imports()
         sources = view.get([one.source for one in found])
@@ -79,6 +81,7 @@ def undo_import(
     Raises:
         UnknownImportError: If there is no such import.
     """
+    require_owner(settings, "undo")
     with opened_bank(settings, bank, writes=not dry_run) as opened:
         return undo_in(opened, wanted, reason=reason, dry_run=dry_run)
 
@@ -87,6 +90,7 @@ def undo_in(
     bank: OpenBank, wanted: str | None = None, *, reason: str | None = None, dry_run: bool = False
 ) -> Undone:
     """Take an import into an open bank back; see ``undo_import``."""
+    require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
         one = _chosen_import(view.imports(), wanted)
     replaced = list[str]()

@@ -86,7 +86,7 @@ def duplicates(
         raise UsageError(f"a similarity is from {_LOWEST} to 1", field="similarity")
     if most < 0:
         raise UsageError("this must not be below 0", field="limit")
-    embedder = embedder_of(bank.settings, STATIC)
+    bank, embedder = bank.asked("duplicates"), embedder_of(bank.settings, STATIC)
     with Texts(embedder) as texts:
         memories = _add_all(texts, bank)
         twins, compared = texts.twins(least, progress), texts.pairs

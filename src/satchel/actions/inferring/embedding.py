@@ -4,6 +4,7 @@ import msgspec
 
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
 from satchel.ledger.view import View
 from satchel.recall.generations import Progress, fill, in_use
 
@@ -63,6 +64,7 @@ def embed_bank(
         UsageError: If there is no such model, or it is not installed.
         InferenceError: If it does not answer; what was made is kept, and gone on with.
     """
+    require_owner(bank.settings, "embed")
     embedder = embedder_of(bank.settings, model)
     done = fill(bank.store, bank.ledger, embedder, rebuild=rebuild, told=progress)
     made, memories, notes = done.made, done.new + done.kept, list[str]()

@@ -107,7 +107,8 @@ def update(
         SlotTakenError: If its new owner has a memory with the same key.
         EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``drafting.sealed_of``.
     """
-    return _again(lambda: _revise(bank, wanted, edit, reason, actor, correction=False))
+    asked = bank.asked("update")
+    return _again(lambda: _revise(asked, wanted, edit, reason, actor, correction=False))
 
 
 def correct(
@@ -127,8 +128,8 @@ def correct(
         UsageError: Also if the text is new, and the memory says the old one in other members, too.
         SatchelError: As ``update``.
     """
-    why = f"{CORRECTION}: {reason}" if reason else CORRECTION
-    return _again(lambda: _revise(bank, wanted, edit, why, actor, correction=True))
+    asked, why = bank.asked("correct"), f"{CORRECTION}: {reason}" if reason else CORRECTION
+    return _again(lambda: _revise(asked, wanted, edit, why, actor, correction=True))
 
 
 def forget(
@@ -162,7 +163,8 @@ def forget(
             raise not_current(view, each)
         return None
 
-    return _again(lambda: _move(bank, wanted, move, reason, actor, dry_run=dry_run))
+    asked = bank.asked("forget")
+    return _again(lambda: _move(asked, wanted, move, reason, actor, dry_run=dry_run))
 
 
 def restore(
@@ -185,7 +187,8 @@ def restore(
             raise not_current(view, each)
         return "restored"
 
-    return _again(lambda: _move(bank, wanted, move, reason, actor, dry_run=dry_run))
+    asked = bank.asked("restore")
+    return _again(lambda: _move(asked, wanted, move, reason, actor, dry_run=dry_run))
 
 
 def _again(attempt: Callable[[], _Result]) -> _Result:
@@ -216,7 +219,7 @@ def _revise(
             return Revised(id=old.record.id, bank=bank.id, place=old.seq, is_new=False)
         if correction:
             _require_all_said(old.record.value, fields)
-        _keep_trust(view, old, members)
+        _keep_trust(bank, view, old, members)
         made = sealed_of({**members, "updated_at": now()}, limits)
         given = view.unchanged([old])
     records = [made, superseding(old.record.id, made.id, reason=reason, actor=actor)]
@@ -275,19 +278,23 @@ def _require_all_said(before: dict[str, Any], fields: Sequence[str]) -> None:
         )
 
 
-def _keep_trust(view: View, old: Logged, members: dict[str, Any]) -> None:
-    """Keep a new version from being trusted more than the import that the old one came with."""
-    if not old.row.batch:
-        return
+def _keep_trust(bank: OpenBank, view: View, old: Logged, members: dict[str, Any]) -> None:
+    """Keep a new version from being trusted more than the import that the old one came with.
+
+    Nor more than an agent, when it is not the owner who makes it.
+    """
     claimed = old.model.origin if isinstance(old.model, Entry) else None
-    source = next((each.model for each in view.at([old.row.batch])), None)
+    origin = view.source_of(old)
+    source = origin.model if origin is not None else None
     earned = source.trust if isinstance(source, Source) else None
     claim = claimed.trust if claimed is not None else None
     known = [trust for trust in (earned, claim) if trust is not None]
-    if earned is not None:
+    if bank.bearer is not None:
+        known.append(TrustClass.AGENT)
+    if earned is not None or bank.bearer is not None:
         worst = max(known, key=_WORSE.__getitem__)
-        origin = msgspec.structs.replace(claimed or Origin(), trust=worst)
-        members["origin"] = msgspec.to_builtins(origin)
+        kept = msgspec.structs.replace(claimed or Origin(), trust=worst)
+        members["origin"] = msgspec.to_builtins(kept)
 
 
 def _move(

@@ -23,7 +23,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str | None
     records: int
-    """In its log, of all types."""
+    """In its log, of all types; for the holder of a token, those that can be seen."""
 
     memories: int
     """That are current and not held back."""
@@ -58,7 +58,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Of the memories as they were sealed, those in the past too."""
 
     store_bytes: int | None
-    """Of the store's files, with all its banks; None where it is no file here."""
+    """Of the store's files, with all its banks; None where it is no file here, or for a holder."""
 
     vectors: VectorStats | None = None
     """Those that it uses; None while it has none."""
@@ -74,12 +74,12 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         bank: The bank.
         progress: Told how many places of the log were looked at, and of how many.
     """
-    with bank.ledger.reading() as view:
+    with bank.asked("stats").ledger.reading() as view:
         head, moment = view.head, now()
         types, users, providers = Counter[str](), Counter[str](), Counter[str]()
         tags, states, notes = Counter[str](), Counter[str](), notes_of(view)
         held, size, oldest, newest = 0, 0, None, None
-        lacking = Lacking(view)
+        lacking, logged_types = Lacking(view), Counter[str](head.counts if view.is_whole else {})
         wanted = Filter(types=frozenset(Component), retired=True, held=True)
         for logged in view.scan(wanted):
             row, entry = logged.row, logged.model
@@ -88,6 +88,8 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
             state = state_of(view, logged, moment=moment)
             states[state] += 1
             held += row.hold
+            if not view.is_whole:
+                logged_types[row.type] += 1
             size += len(logged.record.body)
             if state != CURRENT or row.hold or not isinstance(entry, Entry):
                 continue
@@ -105,7 +107,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
     return Stats(
         id=bank.id,
         name=bank.name,
-        records=head.size,
+        records=logged_types.total(),
         memories=types.total(),
         types=_most_first(types),
         users=_most_first(users),
@@ -113,12 +115,12 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         tags=_most_first(tags),
         states=_most_first(states),
         held=held,
-        logged=head.counts,
-        imports=head.counts.get("source", 0),
+        logged=dict(sorted(logged_types.items())),
+        imports=logged_types["source"],
         oldest=oldest,
         newest=newest,
         bytes=size,
-        store_bytes=_store_bytes(local_path(bank.settings.store)),
+        store_bytes=_store_bytes(local_path(bank.settings.store)) if bank.bearer is None else None,
         vectors=vectors,
         notes=notes,
     )

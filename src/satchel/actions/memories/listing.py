@@ -99,7 +99,7 @@ def list_memories(bank: OpenBank, wanted: Wanted, *, progress: Progress | None =
     Raises:
         UsageError: If a time names no moment, a type is none, or a number is out of range.
     """
-    chosen = _filter(wanted)
+    bank, chosen = bank.asked("list"), _filter(wanted)
     with bank.ledger.reading() as view:
         size = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
         moment = moment_of(view, wanted.as_of)

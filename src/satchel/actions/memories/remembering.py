@@ -1,6 +1,6 @@
 """Remembering: a new memory, or a new version of the one that has its key already."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from satchel.actions.opened import OpenBank
 from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
+from satchel.memory.parts import TrustClass
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.ports.rows import slot_of
@@ -75,10 +76,11 @@ def remember(
         RetiredMemoryError: If a parent is held back.
         EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``sealed_of``.
     """
-    members = _keyed(members, key)
+    asked = bank.asked("derive" if parents or members.get("parent_ids") else "remember")
+    members = _keyed(members, key, bank)
     for turn in range(MOST_TRIES):
         try:
-            return _remember(bank, members, parents, actor, Screening(scrub=scrub_secrets))
+            return _remember(asked, members, parents, actor, Screening(scrub=scrub_secrets))
         except (ChangedError, SlotTakenError):
             if turn == MOST_TRIES - 1:
                 raise
@@ -92,14 +94,30 @@ def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
         return [found[each].record.value for each in ids if each in found]
 
 
-def _keyed(members: Members, key: str | None) -> dict[str, Any]:
-    if key is None:
-        return dict(members)
-    if not key.strip():
+def _keyed(members: Members, key: str | None, bank: OpenBank) -> dict[str, Any]:
+    """Return the members with the origin that names a memory; see ``_signed`` for a holder's."""
+    if key is not None and not key.strip():
         raise UsageError("a key cannot be empty", field="key")
-    if members.get("origin") is not None:
+    if key is not None and members.get("origin") is not None:
         raise UsageError("the memory has an origin, which names it already", field="key")
-    return {**members, "origin": {"provider": PROVIDER, "id": key}}
+    named = {} if key is None else {"origin": {"provider": PROVIDER, "id": key}}
+    made = {**members, **named}
+    return made if bank.bearer is None else {**made, "origin": _signed(made, bank.bearer.name)}
+
+
+def _signed(members: Members, name: str) -> dict[str, Any]:
+    """Return the origin of what the holder of a token says.
+
+    It names the holder, and claims no more trust than an agent. A key is one of the holder's own:
+    whether anybody else has given it to something is not to be found out by giving it.
+    """
+    said = members.get("origin")
+    origin = dict(said) if isinstance(said, Mapping) else {"provider": PROVIDER}
+    if origin.get("provider", PROVIDER) == PROVIDER:
+        origin["source"] = name
+    trust = origin.get("trust")
+    worst = trust if trust in set(TrustClass) - {TrustClass.USER} else TrustClass.AGENT.value
+    return {**origin, "trust": worst}
 
 
 def _remember(
@@ -120,7 +138,7 @@ def _remember(
         slot = slot_of(made.model)
         there = view.current(slot) if slot is not None else None
         if there is not None:
-            if _same(made, there):
+            if _same(made, there) and bank.shows("read"):
                 return Remembered(id=there.record.id, bank=bank.id, place=there.seq, is_new=False)
             again = sealed_of(_following(said, members, there), limits)
             made = _screened(again, Screening(scrub=screening.scrub), limits)
@@ -134,7 +152,7 @@ def _remember(
         id=made.id,
         bank=bank.id,
         place=place,
-        replaces=there.record.id if there is not None else None,
+        replaces=there.record.id if there is not None and bank.shows("read") else None,
         is_new=True,
         secrets=screening.found,
         secrets_kept=screening.kept,

@@ -118,7 +118,7 @@ def show(bank: OpenBank, wanted: str) -> Shown:
     Raises:
         UnknownMemoryError: If there is none.
     """
-    with bank.ledger.reading() as view:
+    with bank.asked("show").ledger.reading() as view:
         found = find_record(view, wanted)
         moment, head = now(), view.head
         entry = isinstance(found.model, Entry)
@@ -153,7 +153,7 @@ def raw(bank: OpenBank, wanted: str) -> bytes:
 
     Args and Raises: as ``show``.
     """
-    with bank.ledger.reading() as view:
+    with bank.asked("show").ledger.reading() as view:
         return find_record(view, wanted).record.body
 
 
@@ -171,7 +171,7 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
     """
     if limit < 1:
         raise UsageError("a history has at least 1 version", field="limit")
-    with bank.ledger.reading() as view:
+    with bank.asked("history").ledger.reading() as view:
         found = find_memory(view, wanted)
         seen, ids = set[int](), sorted(view.versions(found.record.id))
         linked = nlargest(limit + 1, _read(view, ids, seen), key=_place)

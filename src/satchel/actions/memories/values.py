@@ -129,7 +129,7 @@ def moment_of(view: View, as_of: int | None) -> str:
     """Return when the log was as it is looked at: now, or when its last record then arrived."""
     if as_of is None or as_of >= view.head.size:
         return now()
-    return next((logged.row.at for logged in view.at([as_of - 1])), now())
+    return view.arrival(as_of - 1) if as_of else now()
 
 
 def notes_of(view: View) -> list[str]:

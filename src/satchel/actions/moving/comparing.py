@@ -77,7 +77,10 @@ def _opened(settings: Settings, text: str) -> Iterator[_Side]:
             hint=f"Write ./{text} for the file, or the bank's id: {bank}",
         )
     if bank is not None:
-        with opened_bank(settings, bank) as found, found.ledger.reading() as view:
+        with (
+            opened_bank(settings, bank) as found,
+            found.asked("diff").ledger.reading() as view,
+        ):
             yield _Side(name=text, records=_current(view), notes=list(view.notes))
     elif is_there:
         with file_to_read(settings, path) as file:
@@ -91,7 +94,7 @@ def _opened(settings: Settings, text: str) -> Iterator[_Side]:
 def _bank_called(settings: Settings, text: str) -> str | None:
     if not has_store(settings):
         return None
-    with opened_store(settings, read_only=True) as store:
+    with opened_store(settings, read_only=True, for_holder=True) as store:
         try:
             return find_bank(store, text)
         except UnknownBankError:

@@ -14,6 +14,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import chosen_bank, find_bank, name_of
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     has_store,
     is_same,
@@ -113,6 +114,7 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
         VerificationError: If a copy is not what was signed. Nothing is kept then.
         ReadOnlyStoreError: If this machine may not merge.
     """
+    require_owner(settings, "pull")
     asked = options or ExchangeOptions()
     require_other(settings, source)
     if not is_there(source):
@@ -144,6 +146,7 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
         VerificationError: If a copy is not what was signed. Nothing is kept then.
         ReadOnlyStoreError: If this machine may not merge there.
     """
+    require_owner(settings, "push")
     asked = options or ExchangeOptions()
     require_other(settings, target)
     if not has_store(settings):

@@ -62,7 +62,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         TargetError: If the output cannot be written.
         UsageError: If its format cannot be told or written.
     """
-    asked = options or ExportOptions()
+    bank, asked = bank.asked("export"), options or ExportOptions()
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
         require_uncontained(bank.settings, str(output))

@@ -54,7 +54,7 @@ class BankVectors:
 
 def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
     """Return the vectors that a bank uses; None where it has none."""
-    made = in_use(view)
+    made = in_use(view) if view.is_whole else None
     if made is None:
         return None
     return BankVectors(bank, made, view.generations().get(made.generation, 0))

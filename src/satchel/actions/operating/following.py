@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, name_of, open_bank_in
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.outward.sink import Sink
@@ -126,6 +127,7 @@ def follow_once(settings: Settings, sink: Sink, options: FollowOptions) -> list[
         VerificationError: If a bank is not what was signed, or the sink followed another history.
         TargetError: If the sink cannot be written; what it has stays.
     """
+    require_owner(settings, "sink")
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
     with opened_store(settings, read_only=True) as store:
@@ -139,6 +141,7 @@ def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[Follo
         UsageError: If the interval is no time.
         SatchelError: As ``follow_once``.
     """
+    require_owner(settings, "sink")
     if options.interval <= 0:
         raise UsageError("the time between looking is more than nothing", field="interval")
     while True:

@@ -20,6 +20,7 @@ from satchel.actions.opened import find_bank, name_of
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating_live import migrate_live
 from satchel.actions.operating.receipts import account_of_log, end_of_bank, with_receipt
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store, shown_address
 from satchel.errors import (
     EmptyInputError,
@@ -57,6 +58,7 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
         UsageError: If both are the same store.
         TargetError: If the configuration cannot be switched; the banks are done then.
     """
+    require_owner(source, "migrate")
     asked = options or MigrateOptions()
     if not 1 <= asked.jobs <= MOST_JOBS:
         raise UsageError(f"from 1 to {MOST_JOBS} banks at a time", field="jobs")

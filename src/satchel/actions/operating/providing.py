@@ -21,6 +21,7 @@ from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, open_bank_in, opened_bank
 from satchel.actions.operating.receipts import joined, joined_plan, kept
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import opened_store
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -115,6 +116,7 @@ def export_live(
         UnknownBankError: If there is no such user.
         SatchelError: As ``drawn`` and ``export``.
     """
+    require_owner(settings, "provider")
     output, options = asked
     provider = _provider(settings)
     with (
@@ -163,6 +165,7 @@ def import_live(
         UsageError: If it is to do with other versions there what no product does.
         SatchelError: As ``import_file``; and as ``export`` does to the product.
     """
+    require_owner(settings, "provider")
     place = place_of(_provider(settings))
     bank, options = asked
     if options.mirror or options.on_conflict in (OnConflict.RENAME, OnConflict.ERROR):

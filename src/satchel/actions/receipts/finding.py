@@ -9,6 +9,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import open_bank_in, opened_bank
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import folder_of
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import SatchelError, UnknownReceiptError, UsageError
@@ -73,6 +74,7 @@ def list_receipts(
         UnknownBankError: If there is no such bank.
         UsageError: If too many are wanted.
     """
+    require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
         raise UsageError(f"from 1 to {MOST} receipts can be listed", field="limit")
     found = dict[str, ReceiptLine]()
@@ -107,6 +109,7 @@ def find_receipts(settings: Settings, wanted: str) -> list[Receipt]:
         UnknownReceiptError: If there is none, or several begin so.
         MalformedError: If the file holds something else.
     """
+    require_owner(settings, "receipts")
     path = Path(wanted)
     if _is_file(path):
         return [_judged(settings, *one) for one in receipts_in(path)]
@@ -119,6 +122,7 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
     Raises:
         UnknownReceiptError: If there is none, or several begin so.
     """
+    require_owner(settings, "receipts")
     digits = wanted.removeprefix("blake3:")
     found = dict[str, tuple[Sealed, Account]]()
     if len(digits) >= _LEAST_DIGITS:

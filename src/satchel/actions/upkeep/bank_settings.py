@@ -26,6 +26,7 @@ from satchel.actions.configured.files import nearest
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.opened import SETTINGS, OpenBank
 from satchel.actions.paths.permission import file_to_read, file_to_write
+from satchel.actions.permitted.owning import require_owner
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile, reading
 from satchel.errors import LimitError, MalformedError, UsageError
@@ -61,6 +62,7 @@ class BankConfigured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 def show_config(bank: OpenBank) -> BankConfigured:
     """Return what holds for a bank, and where each of it comes from."""
+    require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
         return _shown(bank, view)
 
@@ -75,6 +77,7 @@ def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
     Raises:
         UsageError: If there is no such setting, or a value is none of it.
     """
+    require_owner(bank.settings, "bank settings")
     known = BankSettings.__struct_fields__
     unknown = next((name for name in values if name not in known), None)
     if unknown is not None:
@@ -102,6 +105,7 @@ def export_config(
     Raises:
         TargetError: If it cannot be written.
     """
+    require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
         shown = _shown(bank, view)
     with (
@@ -120,6 +124,7 @@ def import_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigured:
         MalformedError: If it is no such document, or a member has the wrong shape.
         LimitError: If it is too large.
     """
+    require_owner(bank.settings, "bank settings")
     with file_to_read(bank.settings, path) as file, reading(file) as stream:
         data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:

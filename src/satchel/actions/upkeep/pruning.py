@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import writer_key
 from satchel.errors import UsageError
 from satchel.ledger.erasure.finishing import finish
@@ -107,6 +108,7 @@ def prune(
         VerificationError: If the store is not what was signed.
         StoreError: If it cannot be written; groups that were erased before stay so.
     """
+    require_owner(bank.settings, "prune")
     states = UNWANTED if deleted else SUPERSEDED
     types, erased, size, place, end = dict[str, int](), 0, 0, -1, 0
     by = None if dry_run else writer_key(bank.settings).did

@@ -7,6 +7,7 @@ import msgspec
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
 from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ledger import acceptance
@@ -67,6 +68,7 @@ def copy_bank(
     Raises:
         UsageError: If a bank has the name, or it is empty.
     """
+    require_owner(settings, "banks")
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
     with opened_store(settings) as store:
@@ -102,6 +104,7 @@ def merge_banks(
         UsageError: If the two are the same.
         SlotTakenError: If there is a conflict and that is an error.
     """
+    require_owner(settings, "banks")
     with opened_store(settings, read_only=dry_run) as store:
         origin, target = find_bank(store, wanted), find_bank(store, into)
         if origin == target:
@@ -128,6 +131,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
         StoreError: If it cannot be written; then it is there, unless only the files could not be
             rid of its bytes: do it again then.
     """
+    require_owner(settings, "banks")
     witness = witness_of(settings)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")

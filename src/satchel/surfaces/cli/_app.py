@@ -35,7 +35,7 @@ MODULES = {
 Only the one that is asked for is imported.
 """
 
-_WITH_VALUE = frozenset({"--home", "--config", "--store"})
+_WITH_VALUE = frozenset({"--home", "--config", "--store", "--token"})
 
 
 def _version(value: bool) -> None:
@@ -67,6 +67,10 @@ def options(
             help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
         ),
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(help="Capability token to present: a file; also SATCHEL_TOKEN."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
@@ -83,6 +87,7 @@ def options(
     if as_json:
         raise UsageError("--json stands after the command")
     state.home, state.config, state.store, state.debug = home, config, store, debug
+    state.token = token
 
 
 def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:

@@ -84,6 +84,8 @@ ReceiptFile = Annotated[
 def owner_key(name: str | None) -> SigningKey:
     """Return an owner's key, which is asked for its passphrase, or made on first use."""
     settings = state.settings
+    if settings.token is not None:
+        return signing_key(settings)[0]
     wanted = name or settings.options.keys.name
     there = wanted in settings.keyring.names()
     needed = there and settings.keyring.read(wanted).protected

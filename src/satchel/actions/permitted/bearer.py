@@ -1,0 +1,138 @@
+"""Who presents a token: the chain, proof that it is theirs, and the part of a bank it opens."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from satchel.actions.config import Settings
+from satchel.actions.permitted.needs import NEEDS
+from satchel.disk.reading import reading
+from satchel.errors import LimitError, SigningKeyError
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.scoped.ledger import Held, ScopedLedger
+from satchel.memory.times import now
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.signing.keyring import key_from_text
+from satchel.seal.tokens.chain import MOST_BYTES, Chain, opened
+from satchel.seal.tokens.possession import prove, require_possession
+
+_KEY, _PASSPHRASE = "SATCHEL_SIGNING_KEY", "SATCHEL_PASSPHRASE"
+
+
+class Bearer:
+    """The holder of a token, for as long as something is open.
+
+    Args:
+        held: What was presented.
+    """
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+
+    @property
+    def chain(self) -> Chain:
+        """The tokens."""
+        return self.held.chain
+
+    @property
+    def name(self) -> str:
+        """Who it is, for the log: the holder's key; of a bearer token, who issued it."""
+        return self.chain.audience or self.chain.leaf.payload.issuer
+
+    def unasked(self, ledger: Ledger) -> ScopedLedger:
+        """Return the log for no action: nothing is given before one has asked."""
+        return ScopedLedger(_inner(ledger), self.held, None)
+
+    def asked(self, ledger: Ledger, action: str) -> ScopedLedger:
+        """Return the log as one action has it.
+
+        Raises:
+            TokenError, PermissionRefusedError: If the token does not hold, or allow it.
+        """
+        found = ScopedLedger(_inner(ledger), self.held, NEEDS[action])
+        with found.reading():
+            return found
+
+
+def _inner(ledger: Ledger) -> Ledger:
+    return ledger.inner if isinstance(ledger, ScopedLedger) else ledger
+
+
+def presented(settings: Settings, environment: Mapping[str, str] | None = None) -> Bearer:
+    """Return who presents the token of the settings, once they proved to be its audience.
+
+    The proof is made once for each opening: a verifier's key is made for it, so nothing that was
+    signed before, or for anybody else, counts.
+
+    Raises:
+        MalformedError, LimitError: If it is no token.
+        TokenError: If a signature or a link does not hold.
+        SigningKeyError: If the key of its audience is not here.
+    """
+    env = os.environ if environment is None else environment
+    chain = read_chain(settings.token or "")
+    if chain.audience is not None:
+        verifier, at = SigningKey.generate().did, now()
+        proof = prove(chain, holder_key(settings, chain.audience, env), verifier, at)
+        require_possession(chain, proof, verifier, now())
+    return Bearer(Held(chain, lambda: revoked_keys(settings)))
+
+
+def read_chain(text: str) -> Chain:
+    """Return the chain of a token: a file, or the JSON itself.
+
+    Raises:
+        UnreadableError: If there is no such file.
+        SatchelError: As ``seal.tokens.chain.opened``.
+    """
+    if text.lstrip().startswith("{"):
+        return opened(text.strip().encode("utf-8", "surrogatepass"))
+    with reading(Path(text)) as stream:
+        data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise LimitError(f"a token file has {MOST_BYTES:,} bytes at most")
+        return opened(data)
+
+
+def own_key(settings: Settings, environment: Mapping[str, str]) -> SigningKey:
+    """Return the key of who presents the token of the settings.
+
+    Raises:
+        SigningKeyError: If the token is anybody's who has it, or the key is not here.
+    """
+    audience = read_chain(settings.token or "").audience
+    if audience is None:
+        raise SigningKeyError(
+            "who presents a bearer token has no key to sign with",
+            field="audience",
+            hint="Leave it unsigned: --unsafe-unsigned, or sign=False.",
+        )
+    return holder_key(settings, audience, environment)
+
+
+def holder_key(
+    settings: Settings, audience: str, environment: Mapping[str, str] | None = None
+) -> SigningKey:
+    """Return the secret of a token's audience, from the environment or the key ring.
+
+    Raises:
+        SigningKeyError: If it is not here.
+    """
+    env = os.environ if environment is None else environment
+    if env.get(_KEY):
+        key = key_from_text(env[_KEY])
+        if key.did == audience:
+            return key
+    for name in settings.keyring.names():
+        if settings.keyring.read(name).key == audience:
+            return settings.keyring.load(name, passphrase=env.get(_PASSPHRASE))
+    raise SigningKeyError(
+        "the token is for a key that is not here",
+        field="audience",
+        hint="Only its holder can present it. See the keys here: satchel keys list.",
+    )
+
+
+def revoked_keys(settings: Settings) -> frozenset[str]:
+    """Return the keys whose word does not count any more on this machine."""
+    return frozenset(key.key for key in settings.registry.listed() if key.state == "revoked")
