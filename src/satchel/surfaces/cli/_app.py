@@ -27,6 +27,7 @@ MODULES = {
     "operating.sinking": ("sink",),
     "erasing": ("prune", "everything"),
     "keys": ("keys",),
+    "sharing.tokens": ("token",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
 }

@@ -1,0 +1,1 @@
+"""Capability tokens of a bank: issued, handed on, looked at, revoked."""

@@ -1,0 +1,204 @@
+"""Looking at a capability token: what it says, and whether it holds."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from satchel.actions.config import Settings
+from satchel.actions.memories.naming import find_memory
+from satchel.actions.opened import open_bank_in
+from satchel.actions.permitted.bearer import read_chain, revoked_keys
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.tokens.told import ChainTold, chain_told
+from satchel.actions.wiring import has_store, known_owners, opened_store
+from satchel.disk.private import private_folder
+from satchel.disk.reading import reading
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import (
+    InputError,
+    MalformedError,
+    PermissionRefusedError,
+    RefusedError,
+    UsageError,
+)
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry
+from satchel.memory.times import now
+from satchel.seal.encoding.jcs import canonical, decode_canonical
+from satchel.seal.tokens.chain import Chain, Surroundings
+from satchel.seal.tokens.revocations import MOST_BYTES, opened_list
+from satchel.seal.tokens.token import Permission
+
+_Numbers = dict[str, Annotated[int, Meta(ge=1)]]
+_MOST_SEEN = 2**20
+
+
+class Judging(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token is held against."""
+
+    permissions: Collection[str] = ()
+    """It has to allow all of these."""
+
+    entry: str | None = None
+    """It has to cover this entry of its bank, which is here."""
+
+    revocations: Path | None = None
+    """A signed list of revoked tokens, where the bank is not here."""
+
+    artifact: str | None = None
+    """Root hash of the artifact that it is presented for."""
+
+
+class TokenVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a token holds; truthy when it does."""
+
+    holds: bool
+    code: str | None = None
+    problem: str | None = None
+    """Why it does not."""
+
+    chain: ChainTold
+    looked_at: list[str]
+    """What its revocation was looked for in: ``log``, ``list``; empty for nothing."""
+
+    notes: list[str] = []
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    @property
+    def exit_status(self) -> int:
+        """0 when it holds; 3 otherwise."""
+        return 0 if self.holds else RefusedError.exit_status
+
+
+def inspect_token(token: str) -> ChainTold:
+    """Return what a token says, once its signatures and links are checked.
+
+    Whether its first issuer owns a bank, and what was revoked, is not looked at.
+
+    Args:
+        token: The file, or its JSON.
+
+    Raises:
+        MalformedError: If it is no token.
+        TokenError: If a signature or a link does not hold.
+    """
+    return chain_told(read_chain(token))
+
+
+def verify_token(settings: Settings, token: str, asked: Judging | None = None) -> TokenVerdict:
+    """Tell whether a token holds now, and allows and covers what is asked for.
+
+    Owners and revocations are those of its bank's log where the bank is here. Elsewhere they are
+    the keys that are trusted for this very bank, and a signed list.
+
+    Args:
+        settings: Where banks and trust are.
+        token: The file, or its JSON.
+        asked: What it is held against.
+
+    Raises:
+        MalformedError: If it is no token.
+        TokenError: If a signature or a link does not hold, or the list of revocations does not.
+        UsageError: If an entry is asked about and the bank is not here.
+    """
+    require_owner(settings, "tokens")
+    against, chain = asked or Judging(), read_chain(token)
+    unknown = sorted(set(against.permissions) - set(Permission))
+    if unknown:
+        raise UsageError(f"there is no permission {unknown[0]!r}", field="permissions")
+    with _bank_here(settings, chain.bank) as view:
+        if view is None:
+            owners, revoked = known_owners(settings, chain.bank), frozenset[str]()
+        else:
+            owners, revoked = view.authority.owners, view.authority.revoked
+        looked_at, notes = ([] if view is None else ["log"]), list[str]()
+        if against.revocations is not None:
+            revoked |= _listed(settings, against.revocations, chain, owners)
+            looked_at.append("list")
+        if not looked_at:
+            notes.append("whether it was revoked is not known: the bank is not here")
+        around = Surroundings(
+            bank=chain.bank,
+            owners=owners,
+            moment=now(),
+            revoked=revoked,
+            revoked_keys=revoked_keys(settings),
+            artifact=against.artifact,
+        )
+        problem = _problem(chain, against, around, view)
+    return TokenVerdict(
+        holds=problem is None,
+        code=None if problem is None else problem.code,
+        problem=None if problem is None else problem.message,
+        chain=chain_told(chain),
+        looked_at=looked_at,
+        notes=notes,
+    )
+
+
+def _problem(
+    chain: Chain, asked: Judging, around: Surroundings, view: View | None
+) -> RefusedError | None:
+    try:
+        chain.require([Permission(each) for each in asked.permissions], around)
+        if asked.entry is not None:
+            if view is None:
+                raise UsageError("the bank of the token is not here", field="entry")
+            found = find_memory(view, asked.entry, "entry").model
+            if not isinstance(found, Entry) or not chain.covers(found):
+                raise PermissionRefusedError("the token does not cover this entry", field="entry")
+    except RefusedError as error:
+        return error
+    return None
+
+
+@contextmanager
+def _bank_here(settings: Settings, bank: str) -> Iterator[View | None]:
+    """Give a view of a bank; None where it is not in the store."""
+    if not has_store(settings):
+        yield None
+        return
+    with opened_store(settings, read_only=True) as store:
+        with store.reading() as reader:
+            is_here = bank in reader.banks()
+        if not is_here:
+            yield None
+            return
+        with open_bank_in(settings, store, bank).ledger.reading() as view:
+            yield view
+
+
+def _listed(
+    settings: Settings, path: Path, chain: Chain, owners: Collection[str]
+) -> frozenset[str]:
+    """Return the revoked tokens of a list, and remember that it was seen."""
+    with reading(path) as stream:
+        data = stream.read(MOST_BYTES + 1)
+        seen = _seen(settings)
+        least = seen.get(chain.bank, 0)
+        found = opened_list(data, chain.bank, owners, moment=now(), least=least)
+    if found.number > least:
+        private_folder(settings.state)
+        with writing(_path(settings), mode=PRIVATE_FILE) as stream:
+            stream.write(canonical({**seen, chain.bank: found.number}) + b"\n")
+    return frozenset(found.tokens)
+
+
+def _seen(settings: Settings) -> dict[str, int]:
+    """Return the number of the newest list that was seen of each bank."""
+    path = _path(settings)
+    if not path.exists():
+        return {}
+    with suppress(InputError, msgspec.ValidationError), reading(path) as stream:
+        return msgspec.convert(decode_canonical(stream.read(_MOST_SEEN).strip()), _Numbers)
+    raise MalformedError("what is remembered of lists of revocations is damaged", file=str(path))
+
+
+def _path(settings: Settings) -> Path:
+    return settings.state / "revocations.json"

@@ -1,0 +1,98 @@
+"""Capability tokens as people and programs are shown them."""
+
+from typing import Any
+
+import msgspec
+
+from satchel.seal.tokens.chain import Chain
+from satchel.seal.tokens.scope import Clause, Components, Entries, Tags
+from satchel.seal.tokens.token import SignedToken
+
+
+class TokenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one token says."""
+
+    id: str
+    bank: str
+    issuer: str
+    audience: str | None = None
+    """Who may present it; None for whoever has it."""
+
+    permissions: list[str]
+    scope: list[str]
+    """In words, one for each clause; all have to hold."""
+
+    issued_at: str
+    not_before: str
+    expires_at: str
+    parent: str | None = None
+    root_hash: str | None = None
+    state: str | None = None
+    """``active``, ``not begun``, ``ended`` or ``revoked``; None where nobody looked."""
+
+
+class ChainTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a token file says; that its signatures and links hold was checked."""
+
+    id: str
+    """Of the last token."""
+
+    bank: str
+    audience: str | None = None
+    permissions: list[str]
+    """What all its tokens allow."""
+
+    expires_at: str
+    """When the first of them ends."""
+
+    tokens: list[TokenLine]
+    token: dict[str, Any]
+    """The file itself, as JSON."""
+
+    output: str | None = None
+    """Where it was written."""
+
+
+def chain_told(chain: Chain, output: str | None = None) -> ChainTold:
+    """Return what a chain says."""
+    return ChainTold(
+        id=chain.leaf.id,
+        bank=chain.bank,
+        audience=chain.audience,
+        permissions=sorted(chain.permissions),
+        expires_at=min(token.payload.expires_at for token in chain.tokens),
+        tokens=[line_of(token) for token in chain.tokens],
+        token=chain.value(),
+        output=output,
+    )
+
+
+def line_of(token: SignedToken, state: str | None = None) -> TokenLine:
+    """Return what a token says."""
+    payload = token.payload
+    return TokenLine(
+        id=token.id,
+        bank=payload.bank,
+        issuer=payload.issuer,
+        audience=payload.audience,
+        permissions=[str(each) for each in payload.permissions],
+        scope=[words_of(clause) for clause in payload.scope],
+        issued_at=payload.issued_at,
+        not_before=payload.not_before,
+        expires_at=payload.expires_at,
+        parent=payload.parent,
+        root_hash=None if payload.binding is None else payload.binding.root_hash,
+        state=state,
+    )
+
+
+def words_of(clause: Clause) -> str:
+    """Return a clause of a scope in words."""
+    if isinstance(clause, Components):
+        return "component " + " or ".join(clause.components)
+    if isinstance(clause, Entries):
+        return f"{clause.count or len(clause.ids):,} listed entries"
+    if isinstance(clause, Tags):
+        parts = [("any", clause.any_of), ("all", clause.all_of), ("none", clause.none_of)]
+        return "tags " + ", ".join(f"{word} of {'/'.join(tags)}" for word, tags in parts if tags)
+    return "everything"

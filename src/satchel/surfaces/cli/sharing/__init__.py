@@ -1,0 +1,1 @@
+"""Commands by which memory is shared with others."""
