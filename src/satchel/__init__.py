@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from satchel.api.bank import Bank
     from satchel.api.operating import migrate
     from satchel.api.satchel import Satchel
+    from satchel.api.tokens import attenuate
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -25,6 +26,7 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
+    "attenuate": "satchel.api.tokens",
     "convert": "satchel.api",
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
@@ -40,6 +42,7 @@ __all__ = [
     "SatchelError",
     "Sealed",
     "Verification",
+    "attenuate",
     "convert",
     "derive",
     "inspect",

@@ -97,6 +97,13 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "convert": [mem0, sealed.with_name("other.pam")],
         "inspect": [mem0],
         "verify": [sealed],
+        "token issue": ["--bearer", "--everything", "--bank", "here"],
+        "token attenuate": [TOKEN, "--audience", "default", "--component", "working"],
+        "token inspect": [TOKEN],
+        "token verify": [TOKEN],
+        "token revoke": [TOKEN, "--bank", "here"],
+        "token list": ["--bank", "here"],
+        "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
         "keys create": ["second"],
         "keys trust": [did, "--name", "ada"],
         "keys revoke": ["default"],
@@ -144,6 +151,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
 
+TOKEN = "{token}"  # noqa: S105 - stands for one
+"""Stands for a capability token, as JSON."""
+
 THERE = "{there}"
 """Stands for the id of a memory that is there."""
 
@@ -179,6 +189,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")
+    if words[0] == "token":
+        issue = ["token", "issue", "--audience", "default", "--everything", "--bank", "here"]
+        there[TOKEN] = satchel(*issue).out.strip()
     arguments = [there.get(word, word) for word in working(words, sealed, mem0)]
     ran = satchel(*arguments, "--json")
     assert ran.status == 0

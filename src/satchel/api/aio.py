@@ -17,6 +17,7 @@ from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
+from satchel.api import tokens as plain_tokens
 from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
@@ -61,6 +62,19 @@ async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
     return await _away(partial(operating.migrate, **said))
 
 
+class Tokens:
+    """As ``satchel.Bank.tokens``, awaited."""
+
+    def __init__(self, plain: plain_tokens.Tokens) -> None:
+        self._plain = plain
+
+    issue = _awaited(plain_tokens.Tokens.issue)
+    list = _awaited(plain_tokens.Tokens.list)
+    revoke = _awaited(plain_tokens.Tokens.revoke)
+    verify = _awaited(plain_tokens.Tokens.verify)
+    write_revocations = _awaited(plain_tokens.Tokens.write_revocations)
+
+
 class Bank:
     """As ``satchel.Bank``, awaited."""
 
@@ -76,6 +90,11 @@ class Bank:
     def name(self) -> str | None:
         """Its name."""
         return self._plain.name
+
+    @property
+    def tokens(self) -> Tokens:
+        """As ``satchel.Bank.tokens``."""
+        return Tokens(self._plain.tokens)
 
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)

@@ -30,6 +30,7 @@ from satchel.api.arguments import (
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.lifetime import Lifetime
+from satchel.api.tokens import Tokens
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
@@ -59,6 +60,11 @@ class Bank:
     def name(self) -> str | None:
         """Its name."""
         return self._opened.name
+
+    @property
+    def tokens(self) -> Tokens:
+        """Its capability tokens: what others may do with which part of it."""
+        return Tokens(self._opened, self._lifetime, self._owner)
 
     def remember(
         self,
