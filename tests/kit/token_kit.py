@@ -1,8 +1,16 @@
 """Keys, banks and tokens that are the same in every run."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from bank_kit import owner
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.bearer import Bearer
+from satchel.ledger.scoped.ledger import Held
+from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.records import digest
 from satchel.seal.signing.envelope import PayloadType, sign
@@ -71,3 +79,23 @@ def id_of(payload: dict[str, Any]) -> str:
 
 SEMANTIC = Components(components=("semantic",))  # type: ignore[arg-type]  # a plain word will do
 WORKING = Components(components=("working",))  # type: ignore[arg-type]
+
+
+def held(bank: OpenBank, chain: Chain, clock: Callable[[], str] = now) -> OpenBank:
+    """Return an open bank as the holder of a chain has it, who proved to be its audience."""
+    bearer = Bearer(Held(chain, clock=clock))
+    return replace(bank, ledger=bearer.unasked(bank.ledger), bearer=bearer)
+
+
+def may(bank: OpenBank, *scope: Clause, allow: Sequence[str] = ("read",)) -> OpenBank:
+    """Return an open bank as somebody has it to whom its owner gave a token just now."""
+    at = now()
+    chain = chain_of(
+        *scope,
+        bank=bank.id,
+        owner=owner(),
+        permissions=list(allow),
+        issued_at=at,
+        expires_at=later(1, since=at),
+    )
+    return held(bank, chain)

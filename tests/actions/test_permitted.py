@@ -1,0 +1,535 @@
+"""Every action asks, in one place; a holder sees and adds what the token covers, and no more."""
+
+import ast
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+from bank_kit import filled, keep, owner, texts
+from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
+
+import satchel
+from satchel.actions.config import load_settings
+from satchel.actions.inferring.duplicates import duplicates
+from satchel.actions.memories.changing import Edit, correct, forget, restore, update
+from satchel.actions.memories.counting import stats
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.memories.remembering import remember
+from satchel.actions.memories.showing import history, raw, show
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.moving.exporting import export
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.needs import NEEDS
+from satchel.actions.recalling import recall_memories
+from satchel.errors import (
+    PermissionRefusedError,
+    ReadOnlyStoreError,
+    RefusedError,
+    TokenError,
+    TokenRevokedError,
+    TokenTimeError,
+    UnknownMemoryError,
+)
+from satchel.ledger.authority import revoking
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import TrustClass
+from satchel.memory.records import Edge, Status
+from satchel.memory.times import now
+from satchel.recall.query import Query
+from satchel.seal.sealing import seal
+from satchel.seal.tokens.scope import Tags, Wildcard, entries_clause
+from satchel.seal.tokens.token import Permission
+
+SRC = Path(satchel.__file__).parent
+TEA = Tags(any_of=("tea",))
+NOT_SECRET = Tags(none_of=("secret",))
+
+ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
+    "list": lambda bank, _, __: list_memories(bank, Wanted()),
+    "show": lambda bank, there, _: show(bank, there),
+    "raw": lambda bank, there, _: raw(bank, there),
+    "history": lambda bank, there, _: history(bank, there),
+    "stats": lambda bank, _, __: stats(bank),
+    "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
+    "duplicates": lambda bank, _, __: duplicates(bank),
+    "remember": lambda bank, _, __: remember(bank, {"text": "x"}),
+    "derive": lambda bank, there, _: remember(bank, {"text": "x"}, parents=[there]),
+    "update": lambda bank, there, _: update(bank, there, Edit(members={"text": "y"})),
+    "correct": lambda bank, there, _: correct(bank, there, Edit(members={"text": "y"})),
+    "forget": lambda bank, there, _: forget(bank, [there]),
+    "restore": lambda bank, there, _: restore(bank, [there]),
+    "export": lambda bank, _, path: export(bank, path, ExportOptions()),
+}
+NEEDED = {"raw": NEEDS["show"], **NEEDS}
+ASKED_BY_ANOTHER = {
+    # pure: they only understand what was said, or name what is there
+    "moment",
+    "gist_of",
+    "connector_for",
+    "is_signed",
+    "selection",
+    "as_of_from",
+    "moment_from",
+    "trust_from",
+    "moment_of",
+    "ends",
+    "versions",
+    "load_settings",
+    "local_path",
+    "has_store",
+    "shown_address",
+    "ids_in",
+    "token_text",
+    # files that somebody has need no leave of a bank
+    "convert",
+    "inspect",
+    "verify",
+    "file_to_read",
+    "file_to_write",
+    "require_uncontained",
+    "open_sink",
+    "diagnose",
+    # a holder's own: keys here, and what they can do with their own token
+    "create_key",
+    "export_public",
+    "list_keys",
+    "signing_key",
+    "attenuate_token",
+    "inspect_token",
+    # they open what then asks; without having asked, a bank gives nothing (tested below)
+    "open_bank_in",
+    "opened_bank",
+    "opened_store",
+    "named_banks",
+    "bank_to_fill",
+    "opened_to_fill",
+    # they hand everything to one that asks
+    "export_bank",
+    "export_from",
+    "import_into",
+    "compare",
+}
+
+
+def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield every function of the actions that a surface or the API calls."""
+    for path in [*(SRC / "surfaces").rglob("*.py"), *(SRC / "api").rglob("*.py")]:
+        tree = ast.parse(path.read_text())
+        modules = dict[str, ModuleType]()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "satchel.actions"
+            ):
+                for alias in node.names:
+                    found = _imported(str(node.module), alias.name)
+                    if inspect.ismodule(found):
+                        modules[alias.asname or alias.name] = found
+                    elif inspect.isfunction(found):
+                        yield found.__name__, found
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                found = getattr(modules.get(node.value.id), node.attr, None)
+                if inspect.isfunction(found):
+                    yield found.__name__, found
+
+
+def _imported(module: str, name: str) -> Any:
+    found = getattr(importlib.import_module(module), name, None)
+    return importlib.import_module(f"{module}.{name}") if found is None else found
+
+
+DOORS = dict(doors())
+
+
+@pytest.fixture
+def stocked(bank: OpenBank) -> dict[str, str]:
+    """What is in the bank of these tests: ids by text."""
+    return {
+        text: keep(bank, text, type=type_, tags=list(tags))
+        for text, type_, tags in (
+            ("green tea", "semantic", ("tea",)),
+            ("black tea", "semantic", ("tea", "secret")),
+            ("ship on Friday", "working", ()),
+            ("password of the tea house", "working", ("secret",)),
+        )
+    }
+
+
+# -- one place ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(DOORS))
+def test_every_action_asks_or_says_why_it_need_not(name: str) -> None:
+    """An action that a surface calls and that asks nobody fails here on the day it is added."""
+    source = inspect.getsource(DOORS[name])
+    asks = "asked(" in source or "require_owner(" in source
+    assert asks is not (name in ASKED_BY_ANOTHER), f"{name} asks for no permission"
+
+
+def test_there_are_actions_to_walk_over() -> None:
+    """A walk that finds nothing would prove nothing."""
+    assert len(DOORS) > 60
+    assert {"remember", "recall_memories", "prune", "pull", "revoke_key"} <= DOORS.keys()
+    assert set(NEEDED) == set(ACTIONS) | {"diff"}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_token_without_a_permission_lets_nothing_through(
+    action: str, bank: OpenBank, stocked: dict[str, str], tmp_path: Path
+) -> None:
+    """D43: each action needs what its name says, all of it; without, nothing is read or written."""
+    size = _size(bank)
+    for missing in NEEDED[action]:
+        allow = sorted(set(Permission) - {missing})
+        holder = may(bank, Wildcard(), allow=allow)
+        with pytest.raises(PermissionRefusedError, match=missing):
+            ACTIONS[action](holder, stocked["green tea"], tmp_path / "out.pam.jsonl")
+    assert _size(bank) == size
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_token_with_the_permissions_is_enough(
+    action: str, bank: OpenBank, stocked: dict[str, str], tmp_path: Path
+) -> None:
+    """No more is asked for than what the table says."""
+    holder = may(bank, Wildcard(), allow=sorted(NEEDED[action]))
+    ACTIONS[action](holder, stocked["green tea"], tmp_path / "out.pam.jsonl")
+
+
+def test_a_bank_gives_nothing_to_a_holder_before_an_action_asked(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """An action that forgets to ask fails closed, whatever the token allows."""
+    holder = may(bank, Wildcard(), allow=list(Permission))
+    with pytest.raises(PermissionRefusedError), holder.ledger.reading():
+        pass
+    with pytest.raises(PermissionRefusedError):
+        holder.ledger.append([seal(Semantic(text="x"))])
+    with pytest.raises(PermissionRefusedError):
+        holder.asked("list").ledger.append([seal(Semantic(text="x"))])
+    with pytest.raises(PermissionRefusedError):
+        holder.ledger.append_rows([], batch=stocked["green tea"])
+    with pytest.raises(PermissionRefusedError):
+        holder.ledger.decide(lambda *_: ([], None))
+
+
+def _size(bank: OpenBank) -> int:
+    with bank.ledger.reading() as view:
+        return view.head.size
+
+
+# -- what a holder sees ---------------------------------------------------------------------------
+
+
+def test_what_a_token_does_not_cover_is_not_there(
+    bank: OpenBank, stocked: dict[str, str], tmp_path: Path
+) -> None:
+    """Not in lists, answers, counts, histories, files, nor by its id or the start of that."""
+    holder = may(bank, SEMANTIC, NOT_SECRET, allow=["read", "export"])
+    assert texts(holder) == ["green tea"]
+    answer = recall_memories(holder, Query(text="tea"))
+    assert [memory.text for memory in answer.memories] == ["green tea"]
+    found = stats(holder)
+    assert (found.records, found.memories, found.tags) == (1, 1, {"tea": 1})
+    assert (found.imports, found.store_bytes, found.vectors) == (0, None, None)
+    assert export(holder, tmp_path / "out.pam.jsonl", ExportOptions(key=HOLDER)).entries == 1
+    for text, identity in stocked.items():
+        if text == "green tea":
+            assert show(holder, identity).memory is not None
+            continue
+        for wanted in (identity, identity[:20]):
+            for look in (show, raw, history):
+                with pytest.raises(UnknownMemoryError):
+                    look(holder, wanted)
+
+
+def test_what_is_hidden_is_answered_like_what_was_never_there(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """Attack: the difference between two refusals tells which ids exist."""
+    holder = may(
+        bank, Tags(any_of=("tea",), none_of=("secret",)), allow=["read", "write", "derive"]
+    )
+    there, nowhere = stocked["black tea"], "blake3:" + "0" * 64
+    for action in ("show", "raw", "history", "update", "correct", "forget", "restore", "derive"):
+        said = [_refusal(ACTIONS[action], holder, one) for one in (there, nowhere)]
+        assert said[0] == said[1], action
+
+
+def _refusal(action: Callable[..., Any], bank: OpenBank, identity: str) -> str:
+    with pytest.raises(UnknownMemoryError) as caught:
+        action(bank, identity, Path("out"))
+    return str(caught.value).replace(identity, "ID")
+
+
+def test_other_records_than_memories_are_shown_with_all_of_the_bank_only(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """A status or an edge shows when its ends do; a token, a receipt or a setting never."""
+    one, other, hidden = (stocked[text] for text in ("green tea", "black tea", "ship on Friday"))
+    seen = seal(Edge(source=one, target=other, kind="similar_to"))
+    half = seal(Edge(source=one, target=hidden, kind="similar_to"))
+    bank.ledger.append([seen, half, gone := seal(Status(target=hidden, state="deleted"))])
+    holder = may(bank, TEA).asked("show")
+    with holder.ledger.reading() as view:
+        assert set(view.get([seen.id, half.id, gone.id])) == {seen.id}
+        assert [logged.record.id for logged in view.neighbours(one)] == [seen.id]
+        types = {logged.record.type for logged in view.scan()}
+    assert types == {"bank", "config", "semantic", "edge"}
+
+
+def test_a_version_that_left_the_scope_takes_its_history_along(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """A memory that became secret shows no newer version, no id of one, and how many there are."""
+    identity = stocked["green tea"]
+    newer = update(bank, identity, Edit(members={"text": "poison"}, add_tags=["secret"])).id
+    holder = may(bank, NOT_SECRET)
+    found = history(holder, identity)
+    assert [version.id for version in found.versions] == [identity]
+    assert found.left_out == 0
+    told = msgspec.json.encode([found, show(holder, identity), list_memories(holder, Wanted())])
+    assert newer.removeprefix("blake3:").encode() not in told
+    assert b"poison" not in told
+
+
+def test_a_list_of_entries_opens_these_and_no_version_that_follows(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """What is listed is listed by its content."""
+    clause, _ = entries_clause([stocked["green tea"]])
+    holder = may(bank, clause)
+    assert texts(holder) == ["green tea"]
+    update(bank, stocked["green tea"], Edit(members={"text": "white tea"}))
+    assert texts(holder) == []
+    assert texts(holder, everything=True) == ["green tea"]
+
+
+def test_an_export_holds_what_is_covered_and_is_signed_by_the_holder(
+    bank: OpenBank, stocked: dict[str, str], tmp_path: Path
+) -> None:
+    """Nothing that is withheld is in the bytes that leave, and the owner's key signs none of it."""
+    child = keep(
+        bank, "boil water", type="procedural", tags=["tea"], parents=[stocked["black tea"]]
+    )
+    path = tmp_path / "out.pam.jsonl"
+    holder = may(bank, NOT_SECRET, allow=["read", "export"])
+    done = export(holder, path, ExportOptions(key=HOLDER))
+    data = path.read_bytes()
+    assert done.entries == 3
+    assert child.encode() in data
+    for hidden in (b"black tea", b"password", b"secret"):
+        assert hidden not in data
+    assert done.signed_by == HOLDER.did
+    assert done.records["withheld"] == 1
+    assert done.read_back in ("good", "stranger")
+
+
+# -- what a holder adds ---------------------------------------------------------------------------
+
+
+def test_what_is_written_has_to_be_in_the_scope(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """A token for tea writes about tea, and changes nothing to be about something else."""
+    holder = may(bank, SEMANTIC, TEA, allow=["read", "write"])
+    made = remember(holder, {"text": "white tea", "tags": ["tea"]})
+    assert texts(holder)[0] == "white tea"
+    for members in ({"text": "coffee"}, {"text": "tea", "type": "working", "tags": ["tea"]}):
+        with pytest.raises(PermissionRefusedError):
+            remember(holder, members)
+    with pytest.raises(PermissionRefusedError):
+        update(holder, made.id, Edit(drop_tags=["tea"]))
+    with pytest.raises(UnknownMemoryError):
+        forget(holder, [stocked["ship on Friday"]])
+    assert update(holder, made.id, Edit(members={"text": "yellow tea"})).is_new
+    assert forget(holder, [stocked["green tea"]])[0].is_changed
+    assert restore(holder, [stocked["green tea"]])[0].is_changed
+
+
+def test_writing_without_reading_works_and_tells_nothing(bank: OpenBank) -> None:
+    """What is written twice is written twice: that it was there already is not told."""
+    holder = may(bank, SEMANTIC, allow=["write"])
+    first = remember(holder, {"text": "likes tea"}, key="drink")
+    again = remember(holder, {"text": "likes tea"}, key="drink")
+    assert (again.is_new, again.replaces) == (True, None)
+    assert first.id != again.id
+    assert texts(bank) == ["likes tea"]
+    for action in ("list", "show", "recall", "update", "forget"):
+        with pytest.raises(PermissionRefusedError):
+            ACTIONS[action](holder, first.id, Path("out"))
+
+
+def test_a_key_of_a_holder_is_its_own(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """Attack: giving a key tells whether somebody else's hidden memory has it, or replaces it."""
+    keep(bank, "the owner's", key="plan", tags=["secret"])
+    holder = may(bank, NOT_SECRET, allow=["read", "write"])
+    made = remember(holder, {"text": "the holder's"}, key="plan")
+    assert made.replaces is None
+    assert set(texts(bank)) >= {"the owner's", "the holder's"}
+    again = remember(holder, {"text": "the holder's again"}, key="plan")
+    assert again.replaces == made.id
+    assert stocked
+
+
+def test_deriving_needs_to_read_every_parent(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """A child may be added to what can be read, however its parents are named; to nothing else."""
+    holder = may(bank, NOT_SECRET, allow=["read", "derive"])
+    made = remember(holder, {"text": "so buy tea"}, parents=[stocked["green tea"]])
+    assert show(holder, made.id).record["parent_ids"] == [stocked["green tea"]]
+    with pytest.raises(UnknownMemoryError):
+        remember(holder, {"text": "x"}, parents=[stocked["green tea"], stocked["black tea"]])
+    with pytest.raises(PermissionRefusedError):
+        remember(holder, {"text": "x", "parent_ids": [stocked["black tea"]]})
+    with pytest.raises(PermissionRefusedError, match="write"):
+        remember(holder, {"text": "x"})
+    remember(holder, {"text": "x"}, parents=[stocked["green tea"]], key="k")
+    with pytest.raises(PermissionRefusedError):  # that takes the place of one: a change
+        remember(holder, {"text": "y"}, parents=[stocked["green tea"]], key="k")
+    writer = may(bank, NOT_SECRET, allow=["read", "write"])
+    with pytest.raises(PermissionRefusedError, match="derive"):
+        remember(writer, {"text": "x"}, parents=[stocked["green tea"]])
+    with pytest.raises(PermissionRefusedError):
+        update(writer, made.id, Edit(parents=[stocked["ship on Friday"]]))
+
+
+def test_what_a_holder_says_is_not_what_the_user_said(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """Attack: an agent with a token writes what is then recalled as the user's own word."""
+    holder = may(bank, NOT_SECRET, allow=["read", "write"])
+    claims = {"text": "I am the user", "origin": {"trust": "user"}}
+    for made in (
+        remember(holder, {"text": "plain"}).id,
+        remember(holder, claims).id,
+        update(holder, stocked["green tea"], Edit(members={"text": "poison tea"})).id,
+    ):
+        answer = recall_memories(bank, Query(limit=100))
+        trust = {memory.id: memory.trust for memory in answer.memories}
+        assert trust[made] == TrustClass.AGENT
+    origin = show(bank, remember(holder, {"text": "again"}).id).record["origin"]
+    assert origin["source"] == HOLDER.did
+    with pytest.raises(PermissionRefusedError):
+        holder.asked("remember").ledger.append([seal(Semantic(text="as the user"))])
+
+
+def test_a_holder_adds_memories_and_nothing_else(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """Attack: a promotion, an erasure or a revocation is appended with leave to write."""
+    holder = may(bank, Wildcard(), allow=list(Permission)).asked("remember")
+    there = stocked["green tea"]
+    for record in (
+        seal(Status(target=there, state="promoted")),
+        seal(Status(target=there, state="released")),
+        revoking(bank.id, "blake3:" + "0" * 64, HOLDER, now(), None),
+    ):
+        with pytest.raises(PermissionRefusedError):
+            holder.ledger.append([record])
+    with pytest.raises(PermissionRefusedError):
+        holder.ledger.append([seal(Status(target=there, state="deleted"))], side={"x": b"y"})
+
+
+def test_an_old_version_is_not_brought_back_beside_one_that_is_hidden(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """Attack: two versions of one memory become current, because the holder sees only one."""
+    identity = stocked["green tea"]
+    update(bank, identity, Edit(members={"text": "poison"}, add_tags=["secret"]))
+    holder = may(bank, NOT_SECRET, allow=["read", "write"])
+    with pytest.raises(RefusedError):
+        restore(holder, [identity])
+    assert "green tea" not in texts(bank)
+
+
+# -- how long -------------------------------------------------------------------------------------
+
+
+def test_a_handle_that_stays_open_sees_that_its_token_was_revoked(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """Also between asking and reading, and by an owner only."""
+    holder = may(bank, NOT_SECRET, allow=["read", "write"])
+    asked = holder.asked("list")
+    assert holder.bearer is not None
+    token = holder.bearer.chain.leaf.id
+    bank.ledger.append([revoking(bank.id, token, HOLDER, now(), None)])
+    assert texts(holder) != []
+    bank.ledger.append([revoking(bank.id, token, owner(), now(), "enough")])
+    for attempt in (
+        lambda: list_memories(holder, Wanted()),
+        lambda: remember(holder, {"text": "x"}),
+        lambda: asked.ledger.reading().__enter__(),
+        lambda: asked.ledger.append([seal(Semantic(text="x"))]),
+    ):
+        with pytest.raises((TokenRevokedError, PermissionRefusedError)):
+            attempt()
+    assert stocked
+
+
+def test_a_handle_that_stays_open_ends_with_its_token(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """The clock is looked at each time."""
+    moments = [later(0.5)]
+    chain = chain_of(WORKING, bank=bank.id, owner=owner())
+    holder = held(bank, chain, lambda: moments[-1])
+    assert len(texts(holder)) == 2
+    moments.append(later(2))
+    with pytest.raises(TokenTimeError):
+        texts(holder)
+    assert stocked
+
+
+def test_a_token_of_another_owner_or_bank_opens_nothing(bank: OpenBank) -> None:
+    """Only an owner's word counts, and only for the bank that it names."""
+    at = now()
+    times = {"issued_at": at, "expires_at": later(1, since=at)}
+    with pytest.raises(TokenError, match="owner"):
+        texts(held(bank, chain_of(bank=bank.id, owner=HOLDER, **times)))
+    with pytest.raises(TokenError, match="bank"):
+        texts(held(bank, chain_of(bank="blake3:" + "0" * 64, owner=owner(), **times)))
+
+
+def test_a_key_that_was_revoked_here_issues_nothing(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """All tokens that it issued die with it."""
+    from satchel.actions.permitted.bearer import revoked_keys
+
+    settings = load_settings()
+    holder = may(bank, SEMANTIC)
+    assert holder.bearer is not None
+    object.__setattr__(holder.bearer.held, "revoked_keys", lambda: revoked_keys(settings))
+    assert len(texts(holder)) == 2
+    settings.registry.revoke(owner().did)
+    object.__setattr__(holder.bearer.held, "revoked_keys", lambda: revoked_keys(load_settings()))
+    with pytest.raises(TokenRevokedError):
+        texts(holder)
+    assert stocked
+
+
+def test_what_a_token_does_not_cover_costs_no_write(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """Whatever is refused leaves the log as it was."""
+    size = _size(bank)
+    holder = may(bank, TEA, allow=["read", "write", "derive"])
+    for members in ({"text": "x"}, {"text": "x", "tags": ["secret"]}):
+        with pytest.raises(PermissionRefusedError):
+            remember(holder, members)
+    assert _size(bank) == size
+    assert stocked
+
+
+def test_the_store_itself_is_closed_to_a_holder() -> None:
+    """An owner's action that forgets to ask does not get the store of somebody with a token."""
+    from satchel.actions.wiring import opened_store
+
+    with filled() as bank:
+        keep(bank, "x")
+    settings = msgspec.structs.replace(load_settings(), token="{}")  # noqa: S106 - none at all
+    with pytest.raises((PermissionRefusedError, ReadOnlyStoreError)), opened_store(settings):
+        pass
