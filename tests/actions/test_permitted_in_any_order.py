@@ -17,7 +17,13 @@ import pytest
 from blake3 import blake3
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from ledger_kit import WRITER
 from token_kit import NOW, OWNER, chain_of, child_of, held, key_of, later
 
@@ -98,12 +104,22 @@ class Sharing(RuleBasedStateMachine):
 
     # -- the owner --------------------------------------------------------------------------------
 
-    @rule(
-        type_=st.sampled_from(_TYPES),
-        tags=st.sets(st.sampled_from(_TAGS)),
-        parent=st.integers(-3, 5),
+    @initialize(
+        data=st.data(),
+        memories=st.lists(
+            st.tuples(st.sampled_from(_TYPES), st.sets(st.sampled_from(_TAGS)), st.integers(-2, 5)),
+            min_size=4,
+            max_size=7,
+        ),
     )
-    def owner_remembers(self, type_: str, tags: set[str], parent: int) -> None:
+    def begin(self, data: st.DataObject, memories: list[tuple[str, set[str], int]]) -> None:
+        """A bank in which some of it can be withheld, and tokens for it."""
+        for type_, tags, parent in memories:
+            self._owner_remembers(type_, tags, parent)
+        for allow in ({"read", "export", "write"}, {"read", "derive", "write"}):
+            self._owner_issues(data, allow, 0.0, 48.0)
+
+    def _owner_remembers(self, type_: str, tags: set[str], parent: int) -> None:
         """Something that nobody can mistake for anything else."""
         current = [one for one in self.known if one.is_current]
         parents = [current[parent % len(current)].id] if current and parent >= 0 else []
@@ -133,13 +149,18 @@ class Sharing(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         allow=st.sets(st.sampled_from(_PERMISSIONS), min_size=1).map(lambda some: some | {"read"}),
-        start=st.sampled_from([0.0, 0.0, 0.0, 2.0]),
-        hours=st.sampled_from([1.0, 5.0, 48.0]),
+        start=st.sampled_from([0.0, 2.0]),
+        hours=st.sampled_from([1.0, 5.0]),
     )
     def owner_issues(
         self, data: st.DataObject, allow: set[str], start: float, hours: float
     ) -> None:
         """A token for somebody, for some while."""
+        self._owner_issues(data, allow, start, hours)
+
+    def _owner_issues(
+        self, data: st.DataObject, allow: set[str], start: float, hours: float
+    ) -> None:
         self.chains.append(
             chain_of(
                 *self._scope(data),
@@ -193,7 +214,10 @@ class Sharing(RuleBasedStateMachine):
     @rule(data=st.data())
     def holder_looks(self, data: st.DataObject) -> None:
         """At everything, by every way there is; what comes back is what the policy says."""
-        chain = data.draw(st.sampled_from(self.chains))
+        for chain in data.draw(st.permutations(self.chains))[:3]:
+            self._look(chain)
+
+    def _look(self, chain: Chain) -> None:
         bank = held(self.bank, chain, lambda: self.clock)
         seen = {one.id: one for one in self.known if self._sees(chain, one)}
         with self._allowed(chain, "read") as is_allowed:
@@ -219,8 +243,8 @@ class Sharing(RuleBasedStateMachine):
         chain = data.draw(st.sampled_from(self.chains))
         bank = held(self.bank, chain, lambda: self.clock)
         seen = {one.id: one for one in self.known if self._sees(chain, one)}
-        path = self.folder / f"{self.number}.pam.jsonl"
-        self.number += 1
+        path = self.folder / "out.pam.jsonl"
+        path.unlink(missing_ok=True)
         with self._allowed(chain, "read", "export") as is_allowed:
             current = [one for one in seen.values() if one.is_current]
             try:
@@ -392,10 +416,11 @@ def _run(folder: Path, examples: int, steps: int) -> None:
 
 def test_what_comes_back_is_what_a_policy_written_apart_allows(tmp_path: Path) -> None:
     """For random banks, chains, revocations and clocks; and nothing withheld is in what left."""
-    _run(tmp_path, 12, 25)
+    _run(tmp_path, 25, 12)
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(1200)
 def test_the_same_for_many_more(tmp_path: Path) -> None:
     """As above, at length."""
-    _run(tmp_path, 300, 50)
+    _run(tmp_path, 250, 30)
