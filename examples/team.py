@@ -1,0 +1,61 @@
+"""A team hands work on: each agent gets a part of the memory, and nobody can carry it out.
+
+``python examples/team.py``. The owner's memory is in ``SATCHEL_HOME``; the tokens are written into
+the folder that is given, or the current one.
+"""
+
+import sys
+from pathlib import Path
+
+from satchel import Bank, Satchel, SatchelError
+from satchel.actions.config import load_settings
+from satchel.actions.signing import create_key
+
+
+def main(folder: Path) -> None:
+    """Tell the story, one agent after the other."""
+    for name in ("manager", "specialist"):
+        create_key(load_settings(), name)  # in earnest each makes its own, on its own machine
+    with Satchel.open() as satchel:
+        bank = satchel.bank()
+        bank.remember("Ship the import on Friday", type="working", tags=["plan"])
+        bank.remember("Run make check before each commit", type="procedural", tags=["build"])
+        bank.remember("Ada Lovelace pays by invoice", tags=["customer"])
+        share(bank, folder)
+    for name in ("manager", "specialist"):
+        with Satchel.open(token=folder / f"{name}.token") as satchel:
+            print(f"{name}:")
+            work(satchel.bank(), folder)
+
+
+def share(bank: Bank, folder: Path) -> None:
+    """Give each agent what its work needs, for a while."""
+    bank.tokens.issue(
+        audience="manager",
+        components=["working"],
+        permissions=["read", "write"],
+        expires="7d",
+        output=folder / "manager.token",
+    )
+    bank.tokens.issue(
+        audience="specialist",
+        components=["procedural"],
+        permissions=["read", "derive"],
+        expires="12h",
+        output=folder / "specialist.token",
+    )
+
+
+def work(bank: Bank, folder: Path) -> None:
+    """Do what any agent does: look, ask, and try to take everything along."""
+    for memory in bank.list():
+        print(f"  sees: {memory.text}")
+    print(f"  knows of Ada: {len(bank.recall('Ada Lovelace').memories)}")
+    try:
+        bank.export(folder / "out.pam", allow_uncontained=True)
+    except SatchelError as error:
+        print(f"  cannot take it along: {error.message}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
