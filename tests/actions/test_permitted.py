@@ -84,7 +84,6 @@ ASKED_BY_ANOTHER = {
     "has_store",
     "shown_address",
     "ids_in",
-    "token_text",
     # files that somebody has need no leave of a bank
     "convert",
     "inspect",
@@ -92,7 +91,6 @@ ASKED_BY_ANOTHER = {
     "file_to_read",
     "file_to_write",
     "require_uncontained",
-    "open_sink",
     "diagnose",
     # a holder's own: keys here, and what they can do with their own token
     "create_key",

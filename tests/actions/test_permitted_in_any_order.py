@@ -423,4 +423,4 @@ def test_what_comes_back_is_what_a_policy_written_apart_allows(tmp_path: Path) -
 @pytest.mark.timeout(1200)
 def test_the_same_for_many_more(tmp_path: Path) -> None:
     """As above, at length."""
-    _run(tmp_path, 250, 30)
+    _run(tmp_path, 100, 30)

@@ -84,7 +84,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def run(address: str, bank: str | None = None) -> Any:
     """Follow once."""
-    sink = open_sink(address)
+    sink = open_sink(load_settings(), address)
     try:
         return follow_once(load_settings(), sink, FollowOptions(bank=bank))
     finally:
@@ -119,7 +119,7 @@ def test_a_run_that_is_killed_misses_nothing(address: str, monkeypatch: pytest.M
     monkeypatch.setattr(following, "TOGETHER", 7)
     append(new_bank(), memories(40))
     for most in (0, 1, 3):
-        sink, calls = open_sink(address), iter(range(100))
+        sink, calls = open_sink(load_settings(), address), iter(range(100))
         real = sink.write
 
         def write(
@@ -203,7 +203,7 @@ def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
     """What is added meanwhile arrives without another call."""
     bank, stop = new_bank(), threading.Event()
     append(bank, memories(1))
-    sink, seen = open_sink(f"file:///{tmp_path / 'out'}"), list[int]()
+    sink, seen = open_sink(load_settings(), f"file:///{tmp_path / 'out'}"), list[int]()
 
     def told(done: Any) -> None:
         seen.append(done.seq)
@@ -255,7 +255,7 @@ def test_objects_are_put_into_object_storage() -> None:
 def test_what_is_no_address_of_a_sink_is_refused(text: str) -> None:
     """Before anything is opened."""
     with pytest.raises(UsageError):
-        open_sink(text)
+        open_sink(load_settings(), text)
 
 
 def test_a_store_is_no_sink(satchel: Run) -> None:

@@ -215,6 +215,14 @@ def load_settings(
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
     ]
+    presented, given = token or env.get("SATCHEL_TOKEN") or None, bool(token)
+    if presented is not None:
+        # The JSON of one that anybody may use is a secret.
+        shown_token = "JSON" if presented.lstrip().startswith("{") else presented
+        origin = "flag" if given else "SATCHEL_TOKEN"
+        values.append(
+            Value(name="token", value=shown_token, origin=origin, variable="SATCHEL_TOKEN")
+        )
     plain = list[Value]()
     for section, fields in sections().items():
         for name, default in fields.items():
@@ -234,7 +242,7 @@ def load_settings(
         values=values,
         notes=found.notes,
         hooks=Hooks.of(options.hooks),
-        token=token or env.get("SATCHEL_TOKEN") or None,
+        token=presented,
     )
 
 

@@ -332,7 +332,7 @@ class Satchel:
             VerificationError: If the sink followed another history.
             TargetError: If it cannot be written; what it has stays.
         """
-        with self._lifetime.use(), closing(open_sink(target)) as opened:
+        with self._lifetime.use(), closing(open_sink(self._settings, target)) as opened:
             return follow_once(self._settings, opened, FollowOptions(bank=bank))
 
     @property

@@ -62,8 +62,8 @@ class Tokens:
         """Sign a token as an owner of the bank, and note it in the log.
 
         Args:
-            **said: What it says: see ``TokenArguments``. ``token`` of the answer is what its
-                holder presents, as ``Satchel.open(token=...)`` takes its file or JSON.
+            **said: What it says: see ``TokenArguments``. ``text`` of the answer is what its
+                holder presents: ``Satchel.open(token=...)`` takes it, or its file.
 
         Raises:
             UsageError: If no token can say that.

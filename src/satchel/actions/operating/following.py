@@ -56,10 +56,11 @@ class FollowOptions:
     """Ends the following when it is set."""
 
 
-def open_sink(address: str) -> Sink:
+def open_sink(settings: Settings, address: str) -> Sink:
     """Open the sink at an address.
 
     Args:
+        settings: Of this machine.
         address: ``sqlite:///FILE``, ``postgresql://...``, ``parquet:///FOLDER``, ``file:///FOLDER``
             (JSON lines), ``s3://BUCKET/PREFIX`` and other object storage (JSON lines), or
             ``parquet+s3://...``.
@@ -68,6 +69,7 @@ def open_sink(address: str) -> Sink:
         UsageError: If it cannot be meant, or an extra is missing.
         TargetError: If it cannot be opened.
     """
+    require_owner(settings, "sink")
     scheme, _, rest = address.partition("://")
     kind, _, place = scheme.partition("+")
     if not rest and not scheme.endswith("memory"):

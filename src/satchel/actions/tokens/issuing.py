@@ -19,7 +19,6 @@ from satchel.ledger.view import View
 from satchel.memory.parts import Component
 from satchel.memory.records import Token
 from satchel.memory.times import now, read_time
-from satchel.seal.encoding.jcs import canonical
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.chain import Chain, attenuated, linked
@@ -165,11 +164,6 @@ def ids_in(data: bytes) -> list[str]:
     except UnicodeDecodeError:
         raise MalformedError("not a list of ids", field="entries") from None
     return [text.split()[0] for text in lines if text.strip()]
-
-
-def token_text(told: ChainTold) -> str:
-    """Return the text of a token's file."""
-    return canonical(told.token).decode() + "\n"
 
 
 def require_owner_key(view: View, owner: SigningKey) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from satchel.seal.encoding.jcs import canonical
 from satchel.seal.tokens.chain import Chain
 from satchel.seal.tokens.scope import Clause, Components, Entries, Tags
 from satchel.seal.tokens.token import SignedToken
@@ -51,6 +52,11 @@ class ChainTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     output: str | None = None
     """Where it was written."""
+
+    @property
+    def text(self) -> str:
+        """The file's text, which a holder presents; not secret, but for a bearer token."""
+        return canonical(self.token).decode()
 
 
 def chain_told(chain: Chain, output: str | None = None) -> ChainTold:

@@ -48,7 +48,7 @@ def run_command(
     Example: `satchel sink run sqlite:///warehouse.db --bank assistant`
     """
     with (
-        closing(open_sink(target)) as opened,
+        closing(open_sink(state.settings, target)) as opened,
         progress("following", not follow_on, records=True) as tell,
     ):
         options = FollowOptions(

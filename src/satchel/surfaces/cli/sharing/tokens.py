@@ -323,7 +323,7 @@ def _show_made(found: ChainTold, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found.output is None:
-        print_text(issuing.token_text(found))
+        print_text(found.text + "\n")
     else:
         line(found.id)
         message(f"written to {found.output}; give it to its holder, and to nobody else")
