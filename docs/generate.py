@@ -56,6 +56,7 @@ COMMANDS = (
     ("token", "revoke"),
     ("token", "list"),
     ("token", "revocations"),
+    ("disclose",),
     ("export",),
     ("diff",),
     ("import",),

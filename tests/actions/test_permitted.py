@@ -21,6 +21,7 @@ from satchel.actions.memories.counting import stats
 from satchel.actions.memories.listing import Wanted, list_memories
 from satchel.actions.memories.remembering import remember
 from satchel.actions.memories.showing import history, raw, show
+from satchel.actions.moving.disclosing import disclose
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank
@@ -64,6 +65,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "forget": lambda bank, there, _: forget(bank, [there]),
     "restore": lambda bank, there, _: restore(bank, [there]),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
+    "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
 }
 NEEDED = {"raw": NEEDS["show"], **NEEDS}
 ASKED_BY_ANOTHER = {

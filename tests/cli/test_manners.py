@@ -102,6 +102,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "token inspect": [TOKEN],
         "token verify": [TOKEN],
         "token revoke": [TOKEN, "--bank", "here"],
+        "disclose": ["--entry", THERE, "--bank", "here", "--output", sealed.with_name("d.pam")],
         "token list": ["--bank", "here"],
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
         "keys create": ["second"],

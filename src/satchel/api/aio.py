@@ -98,6 +98,7 @@ class Bank:
 
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)
+    disclose = _awaited(plain_bank.Bank.disclose)
     export = _awaited(plain_bank.Bank.export)
     import_ = _awaited(plain_bank.Bank.import_)
     undo = _awaited(plain_bank.Bank.undo)

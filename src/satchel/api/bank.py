@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
-from satchel.actions.importing.imported import Imported, Owners
+from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.undoing import Undone, undo_in
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
@@ -29,8 +29,7 @@ from satchel.api.arguments import (
     UpdateArguments,
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
-from satchel.api.lifetime import Lifetime
-from satchel.api.tokens import Tokens
+from satchel.api.sharing import Sharing
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
@@ -39,17 +38,12 @@ _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
 
 
-class Bank:
+class Bank(Sharing):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.
     Ids may be given whole, or by six of their first digits or more.
     """
-
-    def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
-        self._opened = opened
-        self._lifetime = lifetime
-        self._owner = owner
 
     @property
     def id(self) -> str:
@@ -60,11 +54,6 @@ class Bank:
     def name(self) -> str | None:
         """Its name."""
         return self._opened.name
-
-    @property
-    def tokens(self) -> Tokens:
-        """Its capability tokens: what others may do with which part of it."""
-        return Tokens(self._opened, self._lifetime, self._owner)
 
     def remember(
         self,

@@ -1,5 +1,7 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -34,13 +36,30 @@ from satchel.memory.times import now
 from satchel.ports.format import Writing
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
+from satchel.seal.artifact.statement import FileScope
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
-from satchel.transfer.exporting import Outgoing, head_members, scope_of, take_out
+from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.writing import (
     refuse_existing,
     require_no_loss,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a bank goes out."""
+
+    take: Callable[[View, Outgoing], Taken]
+    """Takes it out."""
+
+    scope: FileScope
+    """What the statement says of it."""
+
+    @property
+    def proves(self) -> bool:
+        """Whether the file has a proof for each entry, which is to be read back."""
+        return self.scope.kind == "disclosure"
 
 
 def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None = None) -> Export:
@@ -68,10 +87,18 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         require_uncontained(bank.settings, str(output))
         return hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
-        return _exported(bank, outlet, asked)
+        return export_part(bank, outlet, asked, _selected(asked))
 
 
-def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
+def _selected(asked: ExportOptions) -> Part:
+    def take(view: View, outgoing: Outgoing) -> Taken:
+        return take_out(view, asked.selection, outgoing, asked.progress)
+
+    return Part(take, scope_of(asked.selection))
+
+
+def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part) -> Export:
+    """Write a part of a bank's memory to a file; see ``export``."""
     output = outlet.path
     name, writer = export_format(output, asked.format)
     if not asked.dry_run:
@@ -89,8 +116,8 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
         with bank.ledger.reading() as view:
             screening = screening_of(bank, view, asked, sealed=sealed)
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
-            found = take_out(view, asked.selection, outgoing, asked.progress)
-            head, header, vectors = view.head, _header(view, asked), vectors_of(bank, view)
+            found = part.take(view, outgoing)
+            head, header, vectors = view.head, _header(view, asked, part), vectors_of(bank, view)
             note_taken(view, found, report)
         require_some(bank, found, asked)
         limits = bank.settings.options.limits
@@ -127,7 +154,7 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             return msgspec.structs.replace(told_of(done, errand), plan=plan)
         if asked.fail_on_loss:
             require_no_loss(report, output, asked.accept_loss)
-        deep = VerifyOptions(deep=builder.refers or bool(found.withheld))
+        deep = VerifyOptions(deep=builder.refers or bool(found.withheld) or part.proves)
         judging = Judging(
             policy_of(bank.settings, VerifyOptions()), request_of(bank.settings, deep)
         )
@@ -153,9 +180,9 @@ def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> N
         writing.report.note(f"{name} has no place for the bank's own vectors; they stay there")
 
 
-def _header(view: View, asked: ExportOptions) -> Header:
+def _header(view: View, asked: ExportOptions, part: Part) -> Header:
     return Header(
         source_agent=asked.source_agent,
-        scope=scope_of(asked.selection),
+        scope=part.scope,
         extra=head_members(view),
     )

@@ -24,5 +24,6 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "forget": _CHANGE,
     "restore": _CHANGE,
     "export": frozenset({Permission.EXPORT, Permission.READ}),
+    "disclose": frozenset({Permission.EXPORT, Permission.READ}),
 }
 """The actions that a holder can be allowed, each with all the permissions that it needs."""

@@ -28,6 +28,7 @@ MODULES = {
     "erasing": ("prune", "everything"),
     "keys": ("keys",),
     "sharing.tokens": ("token",),
+    "sharing.disclosing": ("disclose",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
 }

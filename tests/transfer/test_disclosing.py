@@ -1,0 +1,181 @@
+"""Disclosure: entries and their ancestors, each proved, and nothing that was drawn from them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bank_kit import filled, keep, owner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from token_kit import HOLDER, NOW, SEMANTIC, may
+from transfer_kit import document
+
+from satchel.actions.config import load_settings
+from satchel.actions.memories.changing import Edit, forget, update
+from satchel.actions.moving.disclosing import disclose
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.opened import OpenBank
+from satchel.actions.verifying import VerifyOptions, verify
+from satchel.errors import (
+    RetiredMemoryError,
+    SigningKeyError,
+    UnknownMemoryError,
+    UsageError,
+)
+from satchel.memory.records import Status
+from satchel.seal.sealing import seal
+from satchel.seal.verify.verification import Outcome
+
+
+@pytest.fixture
+def bank() -> Any:
+    """A bank to disclose from."""
+    with filled() as there:
+        yield there
+
+
+def told(bank: OpenBank, entries: list[str], path: Path, **more: Any) -> Export:
+    """Disclose, signed by the owner."""
+    return disclose(bank, entries, path, ExportOptions(key=owner(), overwrite=True), **more)
+
+
+def ids_in(path: Path) -> set[str]:
+    """Return the ids of the entries of an artifact."""
+    found = document(path)["components"]
+    return {entry["id"] for part in found.values() for entry in part}
+
+
+def test_ancestors_go_along_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
+    """D13: the published implementation discloses the other way round."""
+    root = keep(bank, "seen in a log", type="episodic")
+    beside = keep(bank, "seen elsewhere", type="episodic")
+    middle = keep(bank, "so it is slow", parents=[root])
+    chosen = keep(bank, "so buy a disk", parents=[middle])
+    keep(bank, "what follows is private", parents=[chosen, beside])
+    path = tmp_path / "out.pam"
+    done = told(bank, [chosen], path)
+    assert ids_in(path) == {root, middle, chosen}
+    assert done.entries == 3
+    assert b"private" not in path.read_bytes()
+    statement = document(path)["statement"]
+    assert statement["scope"] == {"kind": "disclosure"}
+    assert statement["counts"]["proofs"] == 3
+
+
+def test_it_is_verified_without_the_bank(bank: OpenBank, tmp_path: Path) -> None:
+    """By somebody who knows the discloser's key and nothing else, against the original head."""
+    root = keep(bank, "seen")
+    chosen = keep(bank, "so it is", parents=[root])
+    path = tmp_path / "out.pam.jsonl"
+    assert told(bank, [chosen], path).read_back == "good"
+    elsewhere = replace_home(tmp_path / "elsewhere")
+    stranger = verify(path, elsewhere, VerifyOptions(deep=True))
+    assert stranger.outcome is Outcome.STRANGER
+    found = verify(path, elsewhere, VerifyOptions(deep=True, keys=(owner().did,)))
+    assert found.outcome is Outcome.GOOD
+    assert {step.number: step.state for step in found.steps}[8] == "passed"
+
+
+def replace_home(home: Path) -> Any:
+    """Return the settings of another machine."""
+    from msgspec.structs import replace as changed
+
+    return changed(load_settings(), home=home, state=home / "state")
+
+
+def test_a_withheld_ancestor_says_nothing_but_that_it_was_there(
+    bank: OpenBank, tmp_path: Path
+) -> None:
+    """Its id, place and proof; and the chain above it ends there."""
+    top = keep(bank, "the patient is Ada")
+    root = keep(bank, "a private visit", parents=[top])
+    chosen = keep(bank, "use the other drug", parents=[root])
+    path = tmp_path / "out.pam"
+    done = told(bank, [chosen], path, withhold=[root])
+    data = path.read_bytes()
+    assert done.read_back == "good"
+    assert ids_in(path) == {chosen}
+    (item,) = document(path)["withheld"]
+    assert item["id"] == root
+    assert b"private" not in data
+    assert b"Ada" not in data
+    assert top.encode() not in data
+
+
+def test_what_is_of_the_past_can_be_disclosed(bank: OpenBank, tmp_path: Path) -> None:
+    """A proof says that it was recorded, not that it is current; what replaced it is not shown."""
+    root = keep(bank, "old root")
+    chosen = keep(bank, "as it was", parents=[root])
+    forget(bank, [root])
+    update(bank, chosen, Edit(members={"text": "as it is"}))
+    path = tmp_path / "out.pam"
+    told(bank, [chosen], path)
+    assert ids_in(path) == {chosen, root}
+    assert b"as it is" not in path.read_bytes()
+
+
+def test_a_holder_discloses_what_it_sees_under_its_own_name(bank: OpenBank, tmp_path: Path) -> None:
+    """Ancestors beyond the token are withheld, unasked; and what it does not see is not there."""
+    hidden = keep(bank, "seen while working", type="working")
+    chosen = keep(bank, "a fact", parents=[hidden])
+    path = tmp_path / "out.pam"
+    holder = may(bank, SEMANTIC, allow=["read", "export"])
+    done = disclose(holder, [chosen], path, ExportOptions(key=HOLDER))
+    assert (done.entries, done.records["withheld"], done.signed_by) == (1, 1, HOLDER.did)
+    assert b"seen while working" not in path.read_bytes()
+    with pytest.raises(UnknownMemoryError):
+        disclose(holder, [hidden], tmp_path / "x.pam", ExportOptions(key=HOLDER))
+
+
+def test_what_cannot_be_disclosed_is_refused_and_nothing_is_written(
+    bank: OpenBank, tmp_path: Path
+) -> None:
+    """No entry, an unsigned file, a format without proofs, what is held back, both at once."""
+    chosen = keep(bank, "a fact")
+    held = keep(bank, "doubtful")
+    bank.ledger.append([seal(Status(target=held, state="quarantined", at=NOW))])
+    signed = ExportOptions(key=owner())
+    path = tmp_path / "out.pam"
+    for entries, output, options, withhold, error in (
+        ([], path, signed, [], UsageError),
+        ([chosen], path, replace(signed, key=None), [], SigningKeyError),
+        ([chosen], tmp_path / "out.ama.jsonl", replace(signed, format="ama"), [], UsageError),
+        ([held], path, signed, [], RetiredMemoryError),
+        ([chosen], path, signed, [chosen], UsageError),
+        (["blake3:" + "0" * 64], path, signed, [], UnknownMemoryError),
+    ):
+        with pytest.raises(error):
+            disclose(bank, entries, output, options, withhold=withhold)
+        assert list(tmp_path.glob("out*")) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@given(data=st.data())
+def test_for_all_graphs_what_is_disclosed_is_the_closure(
+    data: st.DataObject, bank: OpenBank, tmp_path: Path
+) -> None:
+    """Chosen and ancestors, up to what is withheld: as a plain walk says, and it verifies."""
+    parents = dict[str, set[str]]()
+    for number in range(data.draw(st.integers(1, 8))):
+        drawn = (
+            data.draw(st.sets(st.sampled_from(sorted(parents)), max_size=3)) if parents else set()
+        )
+        parents[keep(bank, f"entry {number}", parents=sorted(drawn))] = drawn
+    names = list(parents)
+    chosen = data.draw(st.sets(st.sampled_from(names), min_size=1))
+    withheld = data.draw(st.sets(st.sampled_from(names))) - chosen
+    shown, waiting = set[str](), list(chosen)
+    hidden = set[str]()
+    while waiting:
+        one = waiting.pop()
+        if one in shown:
+            continue
+        shown.add(one)
+        hidden |= parents[one] & withheld
+        waiting += parents[one] - withheld
+    path = tmp_path / "out.pam"
+    done = told(bank, sorted(chosen), path, withhold=sorted(withheld))
+    assert done.read_back == "good"
+    assert ids_in(path) == shown
+    assert {item["id"] for item in document(path).get("withheld", [])} == hidden
