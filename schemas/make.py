@@ -18,6 +18,8 @@ from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.seal.artifact.statement import Statement
 from satchel.seal.limits import Limits
 from satchel.seal.signing.envelope import Signature
+from satchel.seal.tokens.revocations import RevocationList
+from satchel.seal.tokens.token import TokenPayload
 from satchel.transfer.receipts.account import Account
 from satchel.transfer.receipts.plans import TransferPlan
 
@@ -31,6 +33,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     made["statement.json"] = _plain(Statement, "statement")
     made["account.json"] = _plain(Account, "account")
     made["plan.json"] = _plain(TransferPlan, "plan")
+    made["capability_token.json"] = _plain(TokenPayload, "capability_token")
+    made["revocations.json"] = _plain(RevocationList, "revocations")
     made["pam.json"] = _document()
     made["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
     made["configuration.json"] = _plain(Options, "configuration")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from token_kit import BANK, NOW, OWNER, SEMANTIC, chain_of, child_of, later
 
 from satchel.conformance.strategies import records, simplest
 from satchel.conformance.subject import KEY, sealed
@@ -22,6 +23,8 @@ from satchel.ports.place import Target
 from satchel.ports.registry import formats
 from satchel.seal.artifact.opening import MAGIC
 from satchel.seal.sealing import seal
+from satchel.seal.tokens.revocations import signed_list
+from satchel.seal.tokens.scope import Tags, entries_clause
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 _NAMES = [path.stem for path in sorted(_SCHEMAS.glob("*.json"))]
@@ -68,6 +71,7 @@ def test_the_published_files_are_what_the_model_says() -> None:
 
     assert (made.returncode, made.stdout.decode(), made.stderr.decode()) == (0, "", "")
     ours = {"statement", "pam", "account", "plan", "bank_config", "configuration"}
+    ours |= {"capability_token", "revocations"}
     assert set(_NAMES) == {*RECORD_CLASSES, *ours}
 
 
@@ -154,3 +158,14 @@ def test_a_document_that_is_wrong_does_not_validate(change: Any, tmp_path: Path)
     change(document)
 
     assert _problems("pam", document)
+
+
+def test_tokens_and_lists_of_revocations_fit_their_schemas() -> None:
+    """What an owner signs, and what a holder makes of it; a member of no schema is refused."""
+    listed, _ = entries_clause([f"blake3:{number:064x}" for number in range(70)])
+    chain = child_of(chain_of(SEMANTIC, listed), Tags(any_of=("a",), none_of=("b",)))
+    tokens = [token["payload"] for token in chain.value()["tokens"]]
+    assert [_problems("capability_token", each) for each in tokens] == [[], []]
+    assert _problems("capability_token", {**tokens[0], "caveat": 1})
+    revoked = json.loads(signed_list(BANK, OWNER, 7, [BANK], (NOW, later(24))))
+    assert _problems("revocations", revoked["payload"]) == []

@@ -16,6 +16,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
 from satchel.memory.records import Bank, Config, Edge, Model, Status
 from satchel.ports.rows import Filter, Row
+from satchel.ports.traversal import Kinds, Linked
 from satchel.ports.vectors import Generation, Given
 from satchel.seal.tokens.scope import Covers
 
@@ -85,6 +86,14 @@ class ScopedView(View):
     def versions(self, identity: str) -> set[str]:
         """As ``View.versions``, those that are to be seen."""
         return self.has(super().versions(identity))
+
+    def links(
+        self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
+    ) -> list[Linked]:
+        """As ``View.links``, of records that are to be seen."""
+        found = self._all.links(ends, incoming=incoming, kinds=kinds, limit=limit)
+        there = {logged.seq for logged in self.at([linked.place for linked in found])}
+        return [linked for linked in found if linked.place in there]
 
     def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
         """As ``View.nominees``, of the types that can be in the scope."""
