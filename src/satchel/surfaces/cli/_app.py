@@ -104,6 +104,8 @@ def _modules_for(arguments: list[str]) -> Iterable[str]:
     """Return the module of the verb that is asked for; all of them where that is not plain."""
     rest = iter(arguments)
     for argument in rest:
+        if argument == "--version":
+            return ()
         if argument in _WITH_VALUE:
             next(rest, None)
         elif not argument.startswith("-"):
