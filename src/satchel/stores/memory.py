@@ -63,7 +63,10 @@ class _View:
         return 0  # nobody else can
 
     def banks(self) -> list[str]:
-        return sorted(self._banks)
+        return sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
+
+    def begun(self) -> list[str]:
+        return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)
 
     def head(self, bank: str) -> StoredHead | None:
         found = self._banks.get(bank)
