@@ -2,7 +2,8 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so
+importing the package costs next to nothing.
 """
 
 from importlib import import_module

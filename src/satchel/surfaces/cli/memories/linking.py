@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from satchel.actions.memories import walking as actions
+from satchel.actions.memories.values import CURRENT
 from satchel.actions.memories.walking import (
     BUDGET,
     PATH_HOPS,
@@ -14,7 +15,6 @@ from satchel.actions.memories.walking import (
     Step,
     Thing,
 )
-from satchel.actions.memories.values import CURRENT
 from satchel.actions.opened import opened_bank
 from satchel.surfaces.cli._console import (
     count,
