@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -347,6 +348,24 @@ def test_a_copy_is_brought_up_to_date_by_copying_again(here: Settings, tmp_path:
     done = {one.name: one for one in copied(here, target).banks}
     assert (done["assistant"].relation, done["assistant"].carried) == (Relation.AHEAD, 4)
     assert told(target) == told(here.store)
+
+
+def test_the_source_may_be_written_to_while_it_is_copied(here: Settings, tmp_path: Path) -> None:
+    """The copy is the bank at one moment; the next copy brings what came after that."""
+    target = str(tmp_path / "there.db")
+    with opened_store(here) as store:
+        bank, number = open_bank_in(here, store, "assistant", writes=True), itertools.count(999)
+
+        def meanwhile(*_: int) -> None:
+            bank.ledger.append(memories(1, start=next(number)))
+
+        meanwhile()  # somebody has the store open
+        before = told(here.store)
+        copied(here, target, banks=("assistant",), progress=meanwhile)
+    assert told(target).items() <= before.items()
+    (again,) = copied(here, target, banks=("assistant",)).banks
+    assert again.carried > 0
+    assert told(target).items() <= told(here.store).items()
 
 
 def test_the_source_is_only_read(here: Settings, tmp_path: Path) -> None:

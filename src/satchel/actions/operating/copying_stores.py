@@ -187,6 +187,7 @@ class _Work:
 
     def planned(self, bank: str) -> CopiedBank:
         """Return how a bank stands, and refuse one that cannot go there."""
+        seen = self._seen(bank)
         with self.here.reading() as reader:
             source, target, begun = _copy(reader, bank), None, None
             if self.there is not None:
@@ -198,7 +199,7 @@ class _Work:
                 stands = compared(source, None)
             if target is not None and stands.relation not in (Relation.SAME, Relation.AHEAD):
                 raise _other(source, target, stands.common)
-            verdict = self._judged(source, target)
+            verdict = self._judged(source, target, seen)
             name = name_of(reader, bank)
         return CopiedBank(
             bank=bank,
@@ -213,21 +214,20 @@ class _Work:
 
     def copied(self, plan: CopiedBank) -> CopiedBank:
         """Copy one bank, compare it, and keep a receipt of that."""
-        began, before = now(), self.done
+        began, before, seen = now(), self.done, self._seen(plan.bank)
         with self.here.reading() as reader:
-            source = _copy(reader, plan.bank)
-            found = self._brought(source, plan)
+            found = self._brought(_copy(reader, plan.bank), plan, seen)
         self.done = before + 2 * plan.size
         self._tell(0)
         account = self._account(found, began)
         receipt, notes = kept(self.settings, account)
         return msgspec.structs.replace(found, receipt=receipt, notes=[*found.notes, *notes])
 
-    def _brought(self, source: Copy, plan: CopiedBank) -> CopiedBank:
+    def _brought(self, source: Copy, plan: CopiedBank, seen: list[Seen]) -> CopiedBank:
         bank, store = source.bank, self._store()
         with store.reading() as other:
             target = copy_in(other, bank) if is_begun(other, bank) is None else None
-        verdict = self._judged(source, target)
+        verdict = self._judged(source, target, seen)
         is_new, side, notes = target is None, 0, list(plan.notes)
         if target is None:
             brought = bring(source, store, self._tell)
@@ -279,22 +279,22 @@ class _Work:
             self._tell(target.size)
             if stands.relation is Relation.SAME:
                 return 0
-            self._judged(source, target)
             done = carry(source, writing, target)
             writing.put_side(source.bank, side_of(source.reader, source.bank))
         self._tell(done.records)
         return done.records
 
-    def _judged(self, source: Copy, target: Copy | None) -> Verdict:
+    def _seen(self, bank: str) -> list[Seen]:
+        """Return what this machine saw; before the source is read, which can only be newer then."""
+        witnessed = witness_of(self.settings).last(bank)
+        return [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+
+    def _judged(self, source: Copy, target: Copy | None, seen: Sequence[Seen]) -> Verdict:
         """Judge what is read by what this machine saw, and by the copy that it goes to."""
-        owners = known_owners(self.settings, source.bank)
-        witnessed, seen = witness_of(self.settings).last(source.bank), list[Seen]()
-        if witnessed is not None:
-            seen.append(Seen(witnessed.head, "this machine", witnessed=True))
+        owners, found = known_owners(self.settings, source.bank), source.found
         if target is not None:
-            own = witnessed is not None or target.found.authority.owners <= owners
-            seen.append(Seen(target.found.head, "the other copy", own=own))
-        found = source.found
+            own = bool(seen) or target.found.authority.owners <= owners
+            seen = [*seen, Seen(target.found.head, "the other copy", own=own)]
         return judge(found.head, found.authority, source.tree, seen, owners)
 
     def _same_name(self, bank: str, name: str | None) -> list[str]:
