@@ -164,8 +164,8 @@ def shown_address(address: str) -> str:
         parts = urlsplit(address)
     except ValueError:
         return "an address that is none"
-    if not (parts.netloc or parts.query):
-        return address  # put together again, an absolute path would lose slashes
+    if not parts.netloc and not parts.query:  # joined again, it would lose slashes
+        return address
     who, at, where = parts.netloc.rpartition("@")
     asked = parse_qsl(parts.query, keep_blank_values=True)
     query = urlencode([pair for pair in asked if "pass" not in pair[0].lower()], safe="/:")
