@@ -56,6 +56,9 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "config show",
         "migrate",
         "sink run",
+        "store copy",
+        "links",
+        "path",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -126,12 +129,15 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "restore": [THERE],
         "show": [THERE],
         "history": [THERE],
+        "links": [THERE],
+        "path": [THERE, THERE],
         "export": ["--bank", "full", "--output", sealed.with_name("other.pam")],
         "diff": [sealed, sealed],
         "pull": [sealed.with_name("other.db")],
         "push": [sealed.with_name("copy.db"), "--bank", "full"],
         "recall": ["tea", "--bank", "here"],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
+        "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
@@ -169,7 +175,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     if words[0] in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
-    if words[0] in ("export", "pull", "push", "migrate"):
+    if words[0] in ("export", "pull", "push", "migrate", "store"):
         has_memory(satchel, sealed.with_name("other.db"))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
@@ -230,6 +236,10 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["migrate", "--from", "nonesuch:///x", "--to", "b.db"], 2, "config.invalid"),
         (["migrate", "--from", "a.db", "--to", "b.db", "--jobs", "0"], 2, "usage"),
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
+        (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
+        (["store", "copy", "a.db", "a.db"], 2, "usage"),
+        (["links", "0f3c12"], 2, "bank.unknown"),
+        (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
         (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

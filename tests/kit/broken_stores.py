@@ -100,6 +100,20 @@ class Furnished(View):
         return self.inner.banks() or ["blake3:" + "3" * 64]
 
 
+class ListsTheBegun(View):
+    """Takes a bank for one that has no head yet."""
+
+    def banks(self) -> list[str]:
+        return sorted(self.inner.banks() + self.inner.begun())
+
+
+class ForgetsTheBegun(View):
+    """Does not know what is on its way."""
+
+    def begun(self) -> list[str]:
+        return []
+
+
 class HeadOfNothing(View):
     """Has a head for a bank that is not here."""
 

@@ -42,7 +42,7 @@ def check_banks(
     try:
         with opened_store(settings, read_only=True) as store:
             with store.reading() as reader:
-                banks = reader.banks()
+                banks, begun = reader.banks(), reader.begun()
             yield Check(
                 name="store",
                 state="ok",
@@ -50,7 +50,14 @@ def check_banks(
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
-            yield from _missing(settings, set(banks))
+            for bank in begun:
+                yield Check(
+                    name=bank,
+                    state="note",
+                    detail="a copy of this bank to this store is not complete",
+                    hint="Go on with it: satchel store copy, with the same two stores.",
+                )
+            yield from _missing(settings, {*banks, *begun})
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
 from satchel.api import operating
@@ -61,6 +62,16 @@ async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
     return await _away(partial(operating.migrate, **said))
 
 
+async def copy_store(
+    source: str | Path, target: str | Path, **said: Unpack[operating.CopyArguments]
+) -> StoreCopy:
+    """Copy a whole store to another one; see ``satchel.copy_store``.
+
+    ``progress`` is called in the thread that the work is done in.
+    """
+    return await _away(partial(operating.copy_store, source, target, **said))
+
+
 class Bank:
     """As ``satchel.Bank``, awaited."""
 
@@ -92,6 +103,8 @@ class Bank:
     stats = _awaited(plain_bank.Bank.stats)
     embed = _awaited(plain_bank.Bank.embed)
     duplicates = _awaited(plain_bank.Bank.duplicates)
+    links = _awaited(plain_bank.Bank.links)
+    path = _awaited(plain_bank.Bank.path)
     list = _awaited(plain_bank.Bank.list)
 
 

@@ -30,6 +30,7 @@ from satchel.api.arguments import (
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.lifetime import Lifetime
+from satchel.api.linking import Linking
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
@@ -38,7 +39,7 @@ _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
 
 
-class Bank:
+class Bank(Linking):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.

@@ -42,6 +42,7 @@ from satchel.errors.targets import (
     StoreVersionError,
     TargetError,
     TargetExistsError,
+    UnfinishedCopyError,
 )
 from satchel.errors.usage import (
     ClosedError,
@@ -91,6 +92,7 @@ __all__ = [
     "StoreVersionError",
     "TargetError",
     "TargetExistsError",
+    "UnfinishedCopyError",
     "UnknownBankError",
     "UnknownBlobError",
     "UnknownFormatError",

@@ -55,7 +55,13 @@ class View(Statements):
         return 0  # one process has the store, and tells itself
 
     def banks(self) -> list[str]:
-        return sorted(bank for (bank,) in self._all("MATCH (b:Bank) RETURN b.id"))
+        return sorted(bank for bank, head in self._heads() if head)
+
+    def begun(self) -> list[str]:
+        return sorted(bank for bank, head in self._heads() if not head)
+
+    def _heads(self) -> list[list[Any]]:
+        return self._all("MATCH (b:Bank) RETURN b.id, b.head")
 
     def head(self, bank: str) -> StoredHead | None:
         found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.head, b.peaks", bank=bank)

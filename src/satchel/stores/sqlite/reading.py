@@ -58,7 +58,12 @@ class View(Statements):
         return int(self._all("PRAGMA data_version")[0][0])
 
     def banks(self) -> list[str]:
-        return [bank for (bank,) in self._all("SELECT id FROM bank ORDER BY id", kinds=(str,))]
+        sql = "SELECT id FROM bank WHERE length(head) > 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
+
+    def begun(self) -> list[str]:
+        sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
 
     def head(self, bank: str) -> StoredHead | None:
         sql = "SELECT head, peaks FROM bank WHERE id = ?"
