@@ -1,12 +1,14 @@
 """Running statements on a connection, and looking at what comes back before it is believed."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from satchel.errors import StoreError, UnknownBankError
 from satchel.stores.ladybug.errors import damaged, translated
-from satchel.stores.ladybug.schema import NODE_BITS, Values
+from satchel.stores.ladybug.schema import NODE_BITS, NODES, Column, Columns, Values, made_of
+from satchel.stores.ladybug.tables import MANY, arrow_table, statement_for
 
 AT_ONCE = 1000
 """Rows in one statement."""
@@ -34,11 +36,25 @@ class Block:
         Raises:
             StoreError: If it fails; then the block is over.
         """
+        with self._whole():
+            return self.connection.execute(cypher, values or {})
+
+    def run_table(self, cypher: str, values: Values) -> Any:
+        """Run a statement that reads a table of Arrow's, and return its result.
+
+        Raises:
+            StoreError: If it fails; then the block is over.
+        """
+        with self._whole():
+            return self.connection.execute(statement_for(self.connection, cypher, values), values)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
         if self.over is not None:
             raise StoreError(f"the transaction was taken back already: {self.over}", file=self.name)
         try:
             with translated(self.name):
-                return self.connection.execute(cypher, values or {})
+                yield
         except StoreError as error:
             self.over = error.message
             raise
@@ -84,10 +100,27 @@ class Statements:
     def _run(self, cypher: str, **values: Any) -> None:
         self._block.run(cypher, values).close()
 
-    def _many(self, cypher: str, rows: Iterable[Any], **values: Any) -> None:
-        """Run once for some at a time of the rows, each of which the statement calls ``x``."""
+    def _many(
+        self, cypher: str, rows: Iterable[Any], columns: Columns | Column, **values: Any
+    ) -> None:
+        """Run once for some at a time of the rows, each of which the statement calls ``x``.
+
+        Args:
+            cypher: The statement.
+            rows: Values, or what has values under names.
+            columns: The type of the values, or the names with the types of their values.
+            values: What else the statement names.
+        """
         for part in parts(rows):
-            self._run(f"UNWIND $part AS x {cypher}", part=part, **values)
+            if len(part) < MANY:
+                self._run(f"UNWIND $part AS x {cypher}", part=part, **values)
+            else:
+                given = {**values, "part": arrow_table(part, columns)}
+                self._block.run_table(f"LOAD FROM $part {cypher}", given).close()
+
+    def _make(self, table: str, rows: Iterable[Values]) -> None:
+        """Make nodes of a table."""
+        self._many(made_of(table), rows, NODES[table])
 
     def _next(self, table: str) -> int:
         """Return a number for a new row of a table: one that none there has."""
