@@ -64,7 +64,7 @@ def fill(connection: Any) -> None:
     for table in TABLES:
         connection.execute(f"CREATE {table}")
     for number in range(3):
-        row = {
+        row: dict[str, Any] = {
             "id": f"ep{number}",
             "content": f"Épisode {number}: the queue had {4 * (number + 1)} workers",
             "tags": encoded(["raw"]),
@@ -74,7 +74,7 @@ def fill(connection: Any) -> None:
         connection.execute(EPISODE, row)
     for number in range(4):
         in_json: Any = encoded if number else json.dumps
-        row: dict[str, Any] = {
+        row = {
             "id": f"f{number}",
             "content": f"the queue has {4 * (number + 1)} workers 🐝",
             "sure": 0.9 - number / 10,
