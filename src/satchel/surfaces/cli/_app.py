@@ -17,6 +17,7 @@ MODULES = {
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),
