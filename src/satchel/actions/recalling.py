@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from satchel.actions.coding.along import NO_CODE, code_along
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.opened import OpenBank
-from satchel.code_graph.context import CodeContext
+from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
+from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
 from satchel.memory.times import read_time
-from satchel.recall.query import Hit, Query
+from satchel.recall.query import Hit, Query, Recalled
 from satchel.recall.recalling import recall
 from satchel.recall.showing import text_of
 
@@ -100,7 +100,7 @@ def recall_memories(bank: OpenBank, query: Query, *, code: bool = True) -> Answe
         query = _settled(query, bank.settled(view))
         found = recall(view, query)
         notes = list(view.notes)
-        along = code_along(view, found, query.budget, notes) if code else NO_CODE
+        along = _along(view, found, query.budget, notes) if code else Along()
     head = found.head
     bank.tell(
         "on_recall",
@@ -109,7 +109,7 @@ def recall_memories(bank: OpenBank, query: Query, *, code: bool = True) -> Answe
         lambda: [hit.logged.record.value for hit in found.hits],
     )
     return Answer(
-        memories=[_memory(hit, along.of(hit)) for hit in found.hits],
+        memories=[_memory(hit, along.code.get(hit.logged.record.id, [])) for hit in found.hits],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
@@ -119,6 +119,15 @@ def recall_memories(bank: OpenBank, query: Query, *, code: bool = True) -> Answe
         complete=found.complete,
         notes=notes,
     )
+
+
+def _along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+    """Return the code that memories speak of; what that takes is loaded where there is any."""
+    if not found.hits or not view.side(HEADS):
+        return Along()
+    from satchel.actions.coding.along import code_along
+
+    return code_along(view, found, budget, notes)
 
 
 def _settled(query: Query, settings: BankSettings) -> Query:

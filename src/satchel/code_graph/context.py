@@ -2,11 +2,10 @@
 
 from itertools import islice
 
-import msgspec
-
 from satchel.code_graph.asking import CodeGraph
 from satchel.code_graph.facts import CALLED, TYPES, Node
 from satchel.code_graph.mentions import Mention, mentions
+from satchel.code_graph.spoken import CodeContext
 
 MOST_SHOWN = 5
 """Symbols and files of one memory."""
@@ -18,58 +17,6 @@ MOST_COUNTED = 100
 """Callers that are counted."""
 
 _DOC = 160
-
-
-class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A symbol or a file that a memory names, as the code is now."""
-
-    id: str
-    """As ``Code.id``; of a file, ``TREE/PATH``."""
-
-    kind: str
-    """As ``Code.kind``; ``file`` for a file."""
-
-    name: str
-    path: str
-    how: str
-    """How the memory names it: ``file``, ``qualified``, ``name``; ``word`` where it looks like any
-    other word."""
-
-    line: int = 1
-    language: str = ""
-    signature: str = ""
-    doc: str = ""
-    """What is said of it, the beginning."""
-
-    complexity: int = 0
-    callers: list[str] = []
-    """Where it is called from, ``NAME (PATH:LINE)``; none that is not certain."""
-
-    more_callers: int = 0
-    may_call: int = 0
-    """How many calls may be of it, where only the name fits."""
-
-    inside: list[str] = []
-    """Signatures of what a type or a file holds."""
-
-    more_inside: int = 0
-
-    def lines(self) -> list[str]:
-        """Return it as lines for a person, or a model."""
-        head = self.signature or self.name
-        first = self.path if self.kind == "file" else f"{head}  ({self.path}:{self.line})"
-        said = [first]
-        if self.doc:
-            said.append(f"  {self.doc}")
-        said += [f"  {each}" for each in self.inside]
-        if self.more_inside:
-            said.append(f"  and {self.more_inside:,} more")
-        if self.callers:
-            more = f", and {self.more_callers:,} more" if self.more_callers else ""
-            said.append(f"  called by {', '.join(self.callers)}{more}")
-        if self.may_call:
-            said.append(f"  {self.may_call:,} more calls of that name, not known whose")
-        return said
 
 
 def contexts(graph: CodeGraph, text: str, most: int = MOST_SHOWN) -> list[CodeContext]:

@@ -158,10 +158,10 @@ def names_of(path: str, facts: Facts, stems: frozenset[str]) -> tuple[set[str], 
     defined |= {path.rpartition("/")[2], stem_of(path)} | stems
     used = {last_of(use.text) for use in facts.uses}
     for one in facts.imports:
-        used.add(one.name if one.name not in {"", "*"} else last_module(one.module))
+        used |= {one.name, last_module(one.module)}
     for symbol in facts.symbols:
         used |= {last_of(base) for base in symbol.bases}
-    return defined, used - {"", "?"}
+    return defined, used - {"", "?", "*"}
 
 
 def last_module(module: str) -> str:

@@ -19,10 +19,10 @@ from zlib import crc32
 import msgspec
 
 from satchel.code_graph.facts import Facts
+from satchel.code_graph.spoken import HEADS
 from satchel.disk.stamp import Stamp
 from satchel.errors import StoreError
 
-HEADS = "code/head/"
 FILES, FACTS, NAMES = "files", "facts", "names"
 
 MAKE = 1

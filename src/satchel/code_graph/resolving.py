@@ -150,7 +150,8 @@ class Resolver:
         language = language_of(file.facts)
         if language.methods_bare:
             owner = _type_around(file.facts, by)
-            if owner != MODULE and "method" in kinds:
+            named = owner != MODULE and file.facts.symbols[owner].name == name
+            if owner != MODULE and "method" in kinds and not named:  # Java: new Cart() in a Cart
                 own = Node(self._tree.name, file.path, file.facts, owner)
                 found = self._members([own], name, _SELF)
                 if found.nodes:
@@ -182,7 +183,7 @@ class Resolver:
                 for number, symbol in enumerate(symbols)
                 if symbol.name == name
                 and symbol.owner == owner
-                and symbol.kind in kinds
+                and symbol.kind in kinds - {"method"}
                 and (owner != MODULE or symbol.qualified == name)
             ]
             if found:

@@ -1,33 +1,13 @@
 """The code that goes along with recalled memories, within what they leave of a budget."""
 
-from dataclasses import dataclass, field
-
 from satchel.code_graph.asking import CodeGraph
-from satchel.code_graph.context import CodeContext, contexts
-from satchel.code_graph.keeping import HEADS
+from satchel.code_graph.context import contexts
+from satchel.code_graph.spoken import Along, CodeContext
 from satchel.errors import StoreError
 from satchel.ledger.view import View
-from satchel.recall.query import Hit, Recalled
+from satchel.recall.query import Recalled
 from satchel.recall.showing import text_of
 from satchel.recall.tokens import estimated_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """What goes along."""
-
-    code: dict[str, list[CodeContext]] = field(default_factory=dict)
-    """By id of the memory."""
-
-    tokens: int = 0
-    over_budget: int = 0
-
-    def of(self, hit: Hit) -> list[CodeContext]:
-        """Return the code that a memory speaks of."""
-        return self.code.get(hit.logged.record.id, [])
-
-
-NO_CODE = Along()
 
 
 def code_along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
@@ -39,14 +19,12 @@ def code_along(view: View, found: Recalled, budget: int | None, notes: list[str]
         budget: Tokens for memories and code together; None for any number.
         notes: What went wrong is added here: recall is not to fail for what can be made again.
     """
-    if not found.hits or not view.side(HEADS):
-        return NO_CODE
     left = None if budget is None else budget - sum(hit.tokens for hit in found.hits)
     try:
         return _along(CodeGraph(view.side), found, left)
     except StoreError as error:
         notes.append(f"{error.message}. {error.hint}")
-        return NO_CODE
+        return Along()
 
 
 def _along(graph: CodeGraph, found: Recalled, left: int | None) -> Along:

@@ -21,6 +21,7 @@ MOST_SYMBOLS, MOST_USES = 20_000, 100_000
 """Of one file; what is beyond is left out, and said."""
 
 _AMBIGUOUS = "?"
+_OWN = frozenset({"self", "this"})
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Collected:
     _symbols: list[_Draft] = field(default_factory=list)
     _uses: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     _types: dict[tuple[int, str], str] = field(default_factory=dict)
+    _fields: dict[tuple[str, str], str] = field(default_factory=dict)
     _bases: dict[str, list[str]] = field(default_factory=dict)
     _imports: list[Import] = field(default_factory=list)
     _left_out: bool = False
@@ -135,10 +137,14 @@ class Collected:
 
     def typed(self, owner: int, name: str, type_: str) -> None:
         """Say what a name in a function is declared to be; said twice otherwise, it is unknown."""
-        if name and type_ and len(type_) <= LONGEST_NAME:
-            was = self._types.setdefault((owner, name), type_)
-            if was != type_:
-                self._types[owner, name] = _AMBIGUOUS
+        if not name or not type_ or len(type_) > LONGEST_NAME:
+            return
+        was = self._types.setdefault((owner, name), type_)
+        if was != type_:
+            self._types[owner, name] = _AMBIGUOUS
+        first, _, field_ = name.partition(".")
+        if field_ and first in _OWN and self.kind_of(owner) in TYPES:
+            self._fields[self._symbols[owner].name, field_] = self._types[owner, name]
 
     def take(self, module: str, name: str, binds: str, line: int) -> None:
         """Add an import."""
@@ -184,12 +190,17 @@ class Collected:
 
     def type_of(self, owner: int, name: str) -> str:
         """Return what a name is declared to be where it is used; empty when that is not known."""
+        before, _, last = name.rpartition(".")
+        found = self._declared(owner, name)
+        if not found and before and "." not in before:
+            found = self._fields.get((self._declared(owner, before), last), "")
+        return "" if found == _AMBIGUOUS else found
+
+    def _declared(self, owner: int, name: str) -> str:
         while name:
             found = self._types.get((owner, name))
-            if found is not None:
-                return "" if found == _AMBIGUOUS else found
-            if owner == MODULE:
-                return ""
+            if found is not None or owner == MODULE:
+                return found or ""
             owner = self._symbols[owner].owner
         return ""
 

@@ -3,7 +3,8 @@
 import ast
 import builtins
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from satchel.code_graph.facts import MODULE, TYPES, Facts, Import
 from satchel.code_graph.languages._collecting import Collected
@@ -15,10 +16,11 @@ from satchel.code_graph.languages.language import (
 )
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_BRANCHES = (
+_BRANCHES: tuple[type[ast.AST], ...] = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.match_case),
     ast.comprehension,
 )
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.arg})
 _LONGEST_CHAIN = 8
 _ROOTS = frozenset({"", "src", "lib", "python", "source"})
 _Waiting = list[tuple[ast.AST, int]]
@@ -44,29 +46,40 @@ def read(source: bytes) -> Facts:
     waiting: _Waiting = [(tree, MODULE)]
     while waiting:
         node, owner = waiting.pop()
-        _visit(found, node, owner, waiting)
+        step = _STEPS.get(type(node))
+        if step is None:
+            waiting += _children(node, owner)
+        else:
+            step(found, node, owner, waiting)
     return found.facts()
 
 
-def _visit(found: Collected, node: ast.AST, owner: int, waiting: _Waiting) -> None:
-    if isinstance(node, _Function):
-        _function(found, node, owner, waiting)
-        return
-    if isinstance(node, ast.ClassDef):
-        _class(found, node, owner, waiting)
-        return
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        _import(found, node)
-        return
-    if isinstance(node, ast.Call):
-        found.call(owner, _chain(node.func), node.lineno)
-    elif isinstance(node, _BRANCHES):
-        found.branch(owner, 1 + len(getattr(node, "ifs", ())))
-    elif isinstance(node, ast.BoolOp):
-        found.branch(owner, len(node.values) - 1)
-    elif isinstance(node, ast.Assign | ast.AnnAssign):
-        _assigned(found, node, owner)
-    waiting += reversed([(child, owner) for child in ast.iter_child_nodes(node)])
+def _children(node: ast.AST, owner: int) -> _Waiting:
+    """Return what is in a node, the last first; without what holds nothing of use."""
+    found: _Waiting = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [(each, owner) for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST) and type(value) not in _LEAVES:
+            found.append((value, owner))
+    found.reverse()
+    return found
+
+
+def _call(found: Collected, node: ast.Call, owner: int, waiting: _Waiting) -> None:
+    found.call(owner, _chain(node.func), node.lineno)
+    waiting += _children(node, owner)
+
+
+def _branch(found: Collected, node: ast.AST, owner: int, waiting: _Waiting) -> None:
+    found.branch(owner, 1 + len(getattr(node, "ifs", ())))
+    waiting += _children(node, owner)
+
+
+def _decision(found: Collected, node: ast.BoolOp, owner: int, waiting: _Waiting) -> None:
+    found.branch(owner, len(node.values) - 1)
+    waiting += _children(node, owner)
 
 
 def _function(found: Collected, node: _Function, owner: int, waiting: _Waiting) -> None:
@@ -102,7 +115,10 @@ def _class(found: Collected, node: ast.ClassDef, owner: int, waiting: _Waiting) 
     waiting += [(child, owner) for child in (*node.decorator_list, *node.bases, *node.keywords)]
 
 
-def _import(found: Collected, node: ast.Import | ast.ImportFrom) -> None:
+def _import(
+    found: Collected, node: ast.Import | ast.ImportFrom, owner: int, waiting: _Waiting
+) -> None:
+    del owner, waiting
     for one in node.names:
         if isinstance(node, ast.Import):
             first = one.name.partition(".")[0]
@@ -115,8 +131,11 @@ def _import(found: Collected, node: ast.Import | ast.ImportFrom) -> None:
             found.take(module, one.name, binds, node.lineno)
 
 
-def _assigned(found: Collected, node: ast.Assign | ast.AnnAssign, owner: int) -> None:
+def _assigned(
+    found: Collected, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
+) -> None:
     """Note what a name is, where it is made by calling a class, or declared."""
+    waiting += _children(node, owner)
     target: ast.expr
     if isinstance(node, ast.AnnAssign):
         target, type_ = node.target, _type(node.annotation)
@@ -222,6 +241,20 @@ def _type(node: ast.AST) -> str:
 
 def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+_STEPS: dict[type[ast.AST], Callable[[Collected, Any, int, _Waiting], None]] = {
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import,
+    ast.Call: _call,
+    ast.BoolOp: _decision,
+    ast.Assign: _assigned,
+    ast.AnnAssign: _assigned,
+    **dict.fromkeys(_BRANCHES, _branch),
+}
 
 
 def leads_to(imported: Import, importer: str, target: str) -> bool:

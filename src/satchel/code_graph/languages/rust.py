@@ -54,7 +54,7 @@ def _impl(walk: Walk, node: Syntax, owner: int) -> None:
     if trait and type_:
         walk.found.add_bases(_within(walk, owner, type_), [trait])
     body = node.child_by_field_name("body")
-    for one in reversed(body.named_children if body is not None else []):
+    for one in body.named_children if body is not None else []:
         if one.type == "function_item" and type_:
             _function_of(walk, one, owner, type_)
         else:

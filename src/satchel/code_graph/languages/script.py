@@ -99,9 +99,16 @@ def _require(walk: Walk, call: Syntax, binds: str) -> None:
         return
     arguments = call.child_by_field_name("arguments")
     first = arguments.named_children[:1] if arguments is not None else []
-    if first and first[0].type == "string" and binds.isidentifier():
-        module = walk.text(first[0]).strip("'\"`")
-        walk.found.take(module, "", binds, call.start_point[0] + 1)
+    if not first or first[0].type != "string":
+        return
+    module, line = walk.text(first[0]).strip("'\"`"), call.start_point[0] + 1
+    if binds.isidentifier():
+        walk.found.take(module, "", binds, line)
+    elif binds.startswith("{"):  # const { a, b: c } = require('./x')
+        for part in binds.strip("{} ").split(","):
+            name, _, alias = (each.strip() for each in part.partition(":"))
+            if name.isidentifier():
+                walk.found.take(module, name, alias or name, line)
 
 
 def _typed(walk: Walk, node: Syntax, number: int) -> None:
