@@ -185,8 +185,13 @@ class _Round:
             self._note(new - old, number, is_defined, present=True)
             self._note(old - new, number, is_defined, present=False)
         self._files |= known
-        self._put({keeping.part_name(FILES, self._head.number, number): keeping.encoded(known)})
-        self._put({keeping.part_name(FACTS, self._head.number, number): keeping.encoded(facts)})
+        # At once: what is known to be unchanged is what was read.
+        self._put(
+            {
+                keeping.part_name(FILES, self._head.number, number): keeping.encoded(known),
+                keeping.part_name(FACTS, self._head.number, number): keeping.encoded(facts),
+            }
+        )
 
     def _file(
         self,
