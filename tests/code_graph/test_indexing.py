@@ -46,10 +46,12 @@ class Counting(Folder):
         self.parsed = list[str]()
 
     def digest(self, offer: Offer) -> bytes:
+        """As ``Folder``."""
         self.opened.append(offer.path)
         return super().digest(offer)
 
     def facts(self, offer: Offer) -> Facts:
+        """As ``Folder``."""
         self.parsed.append(offer.path)
         return super().facts(offer)
 

@@ -24,7 +24,12 @@ MOST_OF_NAME = 5
 """Symbols that one name in a text may mean."""
 
 _LEAST_PLAIN = 4
-_WORD = re.compile(r"[A-Za-z0-9_$@.+/:#>-]+|[^\W\d]\w*")
+_WORD = re.compile(r"[A-Za-z0-9_$@.+/:#>-]+")
+_OTHER_WORD = re.compile(r"[^\W\d]\w*")
+_ALPHABETS_END = 0x530
+"""Letters up to here (Latin, Greek, Cyrillic) go on with a word; those of other scripts often
+stand beside one without a space."""
+
 _EDGES = "-.:/#>+@"
 _LINE = re.compile(r"(?::\d+)+$")
 _KINDS = "function functions method methods class classes struct interface trait enum type"
@@ -67,7 +72,12 @@ def words_of(text: str) -> list[Word]:
     for match in _WORD.finditer(text):
         if len(found) >= MOST_WORDS:
             break
-        after, before = text[match.end() : match.end() + 1], text[match.start() - 1 : match.start()]
+        after, before = (
+            text[match.end() : match.end() + 1],
+            text[max(0, match.start() - 1) : match.start()],
+        )
+        if _goes_on(after) or _goes_on(before):
+            continue
         marked = spoken or after == "(" or (before == "`" and after == "`")
         for word in _words(match[0], marked=marked):
             there = found.get(word.text)
@@ -77,7 +87,15 @@ def words_of(text: str) -> list[Word]:
         if match[0].lower() in _SAID:
             _mark(found, text, match.start())
         spoken = match[0].lower() in _SAID and (was is None or was.how == PLAIN)
+    if not text.isascii():
+        for match in _OTHER_WORD.finditer(text):
+            if len(found) < MOST_WORDS and not match[0].isascii():
+                found.setdefault(match[0], Word(match[0], PLAIN))
     return sorted(found.values(), key=lambda word: _ORDER[word.how])
+
+
+def _goes_on(char: str) -> bool:
+    return not char.isascii() and char.isalpha() and ord(char) < _ALPHABETS_END
 
 
 def _mark(found: dict[str, Word], text: str, at: int) -> None:

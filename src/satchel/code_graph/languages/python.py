@@ -21,7 +21,7 @@ _BRANCHES: tuple[type[ast.AST], ...] = (
     ast.comprehension,
 )
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.arg})
-_LONGEST_CHAIN = 8
+_LONGEST_CHAIN, _MOST_ARGUMENTS = 8, 100
 _ROOTS = frozenset({"", "src", "lib", "python", "source"})
 _Waiting = list[tuple[ast.AST, int]]
 
@@ -187,6 +187,9 @@ def _doc(node: _Function | ast.ClassDef) -> str:
 
 def _signature(node: _Function) -> str:
     word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    given = node.args
+    if len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) > _MOST_ARGUMENTS:
+        return f"{word} {node.name}(…)"
     returns = f" -> {_text(node.returns)}" if node.returns is not None else ""
     return f"{word} {node.name}({_text(node.args)}){returns}"
 
