@@ -65,8 +65,7 @@ def _change(folder: Path, number: int, turn: int) -> None:
     path.write_text(path.read_text() + f"\n\ndef added_{turn}() -> None:\n    start_{number}('')\n")
 
 
-def _filled(home: Path, folder: Path) -> CodeIndexed:
-    assert home
+def _filled(folder: Path) -> CodeIndexed:
     settings = load_settings()
     with opened_to_fill(settings, "bench", lambda: signing_key(settings)[0]) as bank:
         remember(bank, {"text": "start_3 must not be called before the store is open"})
@@ -78,10 +77,10 @@ def _recalled(bank: OpenBank) -> list[str]:
     return [line for one in memory.code for line in one.lines()]
 
 
-def test_a_tree_is_read_and_recalled_with(tmp_path: Path, own_home: Path) -> None:
+def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
     """The work of the measurements below, once, on little."""
     folder = _tree(tmp_path / "tree", FEW)
-    assert _filled(own_home, folder).tree.files == FEW
+    assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
     with opened_bank(load_settings(), writes=True) as bank:
         again = index_code(bank, folder, IndexOptions())
@@ -99,7 +98,7 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
     """By the clock, as a program from start to end; one file of them is parsed."""
     folder = _tree(tmp_path / "tree", FILES)
     start = time.process_time()
-    first = _filled(own_home, folder)
+    first = _filled(folder)
     reading = time.process_time() - start
     symbols = first.tree.symbols
     assert first.tree.files == FILES

@@ -17,6 +17,7 @@ from satchel.code_graph import indexing, keeping
 from satchel.code_graph.facts import Facts
 from satchel.code_graph.sources.folders import Folder
 from satchel.code_graph.sources.offer import Offer
+from satchel.code_graph.spoken import HEADS
 from satchel.disk.contained import ContainedFolder
 from satchel.errors import ChangedError, StoreError
 from satchel.stores.memory import MemoryStore
@@ -68,7 +69,7 @@ def everything(coded: Coded) -> dict[str, bytes]:
     """Return all that is kept of code but the heads, which say when."""
     with coded.ledger.reading() as view:
         kept = view.side("code/")
-        return {name: value for name, value in kept.items() if not name.startswith(keeping.HEADS)}
+        return {name: value for name, value in kept.items() if not name.startswith(HEADS)}
 
 
 def facts_and_names(coded: Coded) -> tuple[dict[str, Facts], dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What a text in a person's words says of code."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.code_graph.context import contexts
+from satchel.code_graph.keeping import Side
 from satchel.code_graph.mentions import MOST_WORDS, mentions, words_of
 from satchel.stores.memory import MemoryStore
 
@@ -116,6 +118,19 @@ def test_a_text_of_nothing_but_names_is_bounded() -> None:
     assert len(words_of(" ".join(f"name_{number}" for number in range(50_000)))) == MOST_WORDS
 
 
+class Noted:
+    """Passes reads on, and notes what was read."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self.names = list[str]()
+
+    def __call__(self, name: str) -> Mapping[str, bytes]:
+        """Read."""
+        self.names.append(name)
+        return self._side(name)
+
+
 def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
     """Values that are read for one text: the same in a tree ten times as large."""
     reads = []
@@ -125,8 +140,8 @@ def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
         coded.read(written(tmp_path / str(size), files))
         with coded.graph() as graph:
             tree = graph.trees[0]
-            real, names = tree._side, list[str]()
-            tree._side = lambda name, real=real, names=names: names.append(name) or real(name)
+            noted = Noted(tree._side)
+            tree._side = noted
             assert len(mentions(graph, "function_7 then function_8, not function_9999", 10)) == 2
-            reads.append(len(names))
+            reads.append(len(noted.names))
     assert reads[1] <= reads[0] + 2

@@ -12,8 +12,8 @@ from satchel.code_graph.languages.known import language_called, language_of_file
 from satchel.code_graph.languages.language import UnparsedError
 from satchel.code_graph.sources.ignoring import MOST_BYTES, Rules, patterns_of
 from satchel.code_graph.sources.offer import SOURCE, Offer, Seen
+from satchel.disk import opening
 from satchel.disk.contained import ContainedFolder
-from satchel.disk.opening import open_folder
 from satchel.disk.stamp import settled
 from satchel.errors import InputError, LimitError, PathRefusedError
 
@@ -125,7 +125,7 @@ class _Walk:
             self._seen.find(shown, f"more than {DEEPEST} folders deep")
             return
         try:
-            inner = open_folder(Path(shown), within=handle)
+            inner = opening.open_folder(Path(shown), within=handle)
         except (OSError, PathRefusedError) as error:
             self._seen.find(shown, f"cannot be opened: {error}")
             return
@@ -196,7 +196,7 @@ def _above(root: Path) -> tuple[Rules, int]:
     rules = Rules()
     for folder in reversed(folders):
         with suppress(OSError, InputError):
-            handle = open_folder(folder)
+            handle = opening.open_folder(folder)
             try:
                 if folder == folders[-1]:
                     rules = rules.with_patterns(patterns_of(_excluded(handle)))
