@@ -271,6 +271,39 @@ def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
+def test_two_new_trees_read_at_once_get_a_place_each(tmp_path: Path) -> None:
+    """The one who comes second does not take over what the first one wrote."""
+    coded = Coded(MemoryStore())
+    one = written(tmp_path / "one", {"a.py": "def one(): ...\n"})
+    other = written(tmp_path / "other", {"b.py": "def other(): ...\n"})
+    others = [partial(coded.read, other, "other")]
+
+    class Overtaken(Folder):
+        def offers(self) -> Iterator[Offer]:
+            yield from super().offers()
+            while others:
+                others.pop()()
+
+    with ContainedFolder(one) as held:
+        coded.read_from(Overtaken(held), "one")
+    with coded.graph() as graph:
+        assert [node.id for node in graph.symbols("*")] == [
+            *("one/a.py#one:function", "other/b.py#other:function"),
+        ]
+
+
+def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
+    """Reading says that it is damaged, indexing heals it."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded.read(folder)
+    with coded.store.writing() as writing:
+        writing.put_side(coded.ledger.bank, {keeping.head_name(0): b"{"})
+    with pytest.raises(StoreError, match="damaged"):
+        coded.names()
+    coded.read(folder)
+    assert len(coded.names()) == 4
+
+
 def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
     """It does not go on for ever."""
     coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)

@@ -43,12 +43,12 @@ class Coded:
     def read_from(self, source: CodeSource, name: str = "t", *, rebuild: bool = False) -> Indexed:
         """Bring a tree up to date from any source."""
         with self.ledger.reading() as view:
-            there = {head.name: head for head in keeping.heads(view.side)}
+            there = {head.name: head for head in keeping.heads(view.side, damaged=True)}
         head = there.get(name) or keeping.Head(
             name=name,
             root=source.root,
             kind=source.kind,
-            number=len(there),
+            number=0,
             parts=1,
             make=keeping.MAKE,
             round=0,

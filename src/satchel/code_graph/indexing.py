@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 import msgspec
 
@@ -68,7 +69,7 @@ def index(
         store: Where the bank is.
         ledger: The bank.
         source: The tree as it is.
-        head: What is kept of it; of a new one, what is to be kept.
+        head: What is kept of it; of a new one, what is to be kept. Its name tells which tree it is.
         rebuild: Read all of it again.
         told: Told how far it is.
 
@@ -123,10 +124,11 @@ class _Round:
     def run(self, wanted: Head) -> Indexed:
         """Compare, read what changed, write."""
         with self._ledger.reading() as view:
-            there = {head.number: head for head in keeping.heads(view.side)}.get(wanted.number)
-            head = there or wanted
+            heads = keeping.heads(view.side, damaged=True)
+            there = next((head for head in heads if head.name == wanted.name), None)
+            head = there or msgspec.structs.replace(wanted, number=_free(heads))
             fresh = self._rebuild or there is None or head.make != keeping.MAKE
-            old = dict[str, Known]() if there is None else keeping.files_of(view.side, head)
+            old = {} if fresh else keeping.files_of(view.side, head)
         offers = {offer.path: offer for offer in self._source.offers()}
         parts = keeping.parts_for(len(offers))
         if not head.parts / 4 <= parts <= 2 * head.parts or there is None:
@@ -141,7 +143,7 @@ class _Round:
         done = Indexed(head)
         changes = self._compared({} if fresh else old, offers, done)
         done.removed = len(old.keys() - offers.keys())
-        if fresh and there is not None:
+        if fresh:
             self._clear()
         for number in sorted(changes):
             self._part(number, changes[number], done)
@@ -264,8 +266,7 @@ class _Round:
         name = keeping.head_name(self._head.number)
         value = writing.side(self._ledger.bank, name).get(name)
         seen = None if self._seen is None else self._seen.round
-        there = None if value is None else msgspec.json.decode(value, type=Head).round
-        if seen != there:
+        if seen != _round_of(value):
             raise ChangedError(
                 "somebody else indexes the same source tree", hint="Do it again when that is done."
             )
@@ -323,6 +324,18 @@ class _Round:
         defined, used = sets
         if defined or used:
             kept[name] = (sorted(defined), sorted(used))
+
+
+def _free(heads: list[Head]) -> int:
+    taken = {head.number for head in heads}
+    return next(number for number in count() if number not in taken)
+
+
+def _round_of(value: bytes | None) -> int | None:
+    try:
+        return None if value is None else msgspec.json.decode(value, type=Head).round
+    except msgspec.DecodeError:
+        return None  # damaged: nobody has written it since
 
 
 def _is_same(known: Known, offer: Offer) -> bool:

@@ -77,13 +77,23 @@ Names = dict[str, tuple[list[int], list[int]]]
 """By name: the parts in which it is defined, and those in which it is used."""
 
 
-def heads(side: Side) -> list[Head]:
+def heads(side: Side, *, damaged: bool = False) -> list[Head]:
     """Return the trees of a bank, by name.
+
+    Args:
+        side: Gives what is kept.
+        damaged: Whether what is damaged is left out, by who is going to make it again.
 
     Raises:
         StoreError: If what is kept is damaged.
     """
-    found = [_decoded(value, Head, msgspec.json.decode) for value in side(HEADS).values()]
+    found = list[Head]()
+    for value in side(HEADS).values():
+        try:
+            found.append(_decoded(value, Head, msgspec.json.decode))
+        except StoreError:
+            if not damaged:
+                raise
     return sorted(found, key=lambda head: head.name)
 
 

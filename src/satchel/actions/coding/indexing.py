@@ -174,7 +174,7 @@ def _opened(bank: OpenBank, path: str | Path, permission: Permission) -> Iterato
 def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
     """Return what is kept of a tree so far, or the beginnings of it."""
     with bank.ledger.reading() as view:
-        heads = keeping.heads(view.side)
+        heads = keeping.heads(view.side, damaged=True)
     same = [head for head in heads if (head.root, head.kind) == (source.root, source.kind)]
     if name is None and same:
         return same[0]
@@ -189,14 +189,13 @@ def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
                     " --name NAME",
                 )
             return msgspec.structs.replace(head, root=source.root, kind=source.kind)
-    taken = {head.number for head in heads}
-    if len(taken) >= MOST_TREES:
+    if len(heads) >= MOST_TREES:
         raise UsageError(f"a bank has at most {MOST_TREES:,} source trees", field="name")
     return Head(
         name=wanted,
         root=source.root,
         kind=source.kind,
-        number=next(number for number in range(MOST_TREES) if number not in taken),
+        number=0,
         parts=1,
         make=keeping.MAKE,
         round=0,

@@ -47,7 +47,7 @@ class Folder:
     def __init__(self, folder: ContainedFolder, *, look_above: bool = True) -> None:
         self._folder = folder
         self._look_above = look_above
-        self.root = str(folder.path)
+        self.root = written_out(folder.path)
         self.seen = Seen()
         self._last: tuple[str, bytes] = ("", b"")
 
@@ -57,8 +57,8 @@ class Folder:
         Raises:
             LimitError: If there are more than ``MOST_FILES``.
         """
-        parts = Path(self.root).parts[1:]
-        rules, depth = _above(Path(self.root)) if self._look_above else (Rules(), 0)
+        parts = self._folder.path.parts[1:]
+        rules, depth = _above(self._folder.path) if self._look_above else (Rules(), 0)
         with self._folder.held() as handle:
             walk = _Walk(self.seen, parts[len(parts) - depth :])
             for number, offer in enumerate(walk.through(handle, (), rules)):
@@ -84,6 +84,11 @@ class Folder:
             return language_called(offer.language).read(data)
         except UnparsedError as error:
             return Facts(offer.language, data.count(b"\n") + 1, (), (), (), str(error))
+
+
+def written_out(path: Path) -> str:
+    """Return a path as Unicode: bytes of its name that are none are written as escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class _Walk:

@@ -26,7 +26,7 @@ from satchel.code_graph.facts import (
 from satchel.code_graph.languages._collecting import MOST_SYMBOLS, MOST_USES, shown
 from satchel.code_graph.sources._scip_names import Named, named
 from satchel.code_graph.sources._wire import Field, Piece, fields, numbers, pieces, texts
-from satchel.code_graph.sources.folders import MOST_FILES
+from satchel.code_graph.sources.folders import MOST_FILES, written_out
 from satchel.code_graph.sources.offer import SCIP, Offer, Seen
 from satchel.disk.contained import parts_of
 from satchel.disk.reading import OpenFile
@@ -83,7 +83,7 @@ class ScipIndex:
 
     def __init__(self, file: OpenFile) -> None:
         self._stream = file.stream()
-        self.root = str(file.path.absolute())
+        self.root = written_out(file.path.absolute())
         self.seen = Seen()
         self.project = ""
         """The last part of the folder's name that it was made of; empty when it does not say."""
