@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from code_kit import written
 from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
@@ -139,6 +140,10 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "code index": [sealed.with_name("code")],
+        "code query": ["--name", "run"],
+        "code show": ["run"],
+        "code drop": ["code"],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
         "banks config export": ["here", sealed.with_name("here.json")],
@@ -182,6 +187,10 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     if words[0] == "receipt":
         receipt = sealed.with_name("a.receipt.json")
         assert satchel("import", mem0, "--bank", "here", "--receipt", receipt).status == 0
+    if words[0] == "code":
+        written(sealed.with_name("code"), {"a.py": "def run(): ...\n"})
+        assert satchel("init").status == 0
+        assert satchel("code", "index", sealed.with_name("code")).status == 0
     there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")

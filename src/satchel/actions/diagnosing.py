@@ -17,7 +17,10 @@ from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import FORMAT
 
 _PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
-_EXTRAS = {"numpy": ("recall", "vectors and near-duplicates")}
+_EXTRAS = {
+    "numpy": ("recall", "vectors and near-duplicates"),
+    "tree-sitter": ("code", "source code in other languages than Python"),
+}
 """Packages that are optional: the extra that installs them, and what they are for."""
 
 _LOW_SPACE = 256 * 2**20

@@ -7,10 +7,12 @@ import msgspec
 
 from satchel.actions.configured.sections import BankSettings
 from satchel.actions.opened import OpenBank
+from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
+from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
 from satchel.memory.times import read_time
-from satchel.recall.query import Hit, Query
+from satchel.recall.query import Hit, Query, Recalled
 from satchel.recall.recalling import recall
 from satchel.recall.showing import text_of
 
@@ -53,6 +55,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record: dict[str, Any]
     """The whole record, as it was sealed."""
 
+    code: list[CodeContext] = []
+    """The code that it speaks of, as the bank knows it now; nothing proves that."""
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, best first."""
@@ -66,10 +71,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The moment at which memories had to be valid."""
 
     tokens: int
-    """About how many the memories take together; an overestimate."""
+    """About how many the memories and their code take together; an overestimate."""
 
     over_budget: int
     """Memories that would have been given, had they fitted the budget."""
+
+    code_over_budget: int = 0
+    """Symbols and files that would have been shown, had they fitted what memories left of it."""
 
     complete: bool
     """Whether everything nominated was looked at, until there was enough."""
@@ -78,14 +86,21 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What this machine saw of the bank and was given up."""
 
 
-def recall_memories(bank: OpenBank, query: Query) -> Answer:
+def recall_memories(bank: OpenBank, query: Query, *, code: bool = True) -> Answer:
     """Return what a bank remembers; see ``satchel.recall.recalling.recall``.
 
     What the query leaves open is as the bank's settings say.
+
+    Args:
+        bank: The bank.
+        query: What is asked.
+        code: Whether the code that a memory speaks of is given along, where the bank knows any.
     """
     with bank.ledger.reading() as view:
-        found = recall(view, _settled(query, bank.settled(view)))
+        query = _settled(query, bank.settled(view))
+        found = recall(view, query)
         notes = list(view.notes)
+        along = _along(view, found, query.budget, notes) if code else Along()
     head = found.head
     bank.tell(
         "on_recall",
@@ -94,15 +109,25 @@ def recall_memories(bank: OpenBank, query: Query) -> Answer:
         lambda: [hit.logged.record.value for hit in found.hits],
     )
     return Answer(
-        memories=[_memory(hit) for hit in found.hits],
+        memories=[_memory(hit, along.code.get(hit.logged.record.id, [])) for hit in found.hits],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
-        tokens=sum(hit.tokens for hit in found.hits),
+        tokens=sum(hit.tokens for hit in found.hits) + along.tokens,
         over_budget=found.over_budget,
+        code_over_budget=along.over_budget,
         complete=found.complete,
         notes=notes,
     )
+
+
+def _along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+    """Return the code that memories speak of; what that takes is loaded where there is any."""
+    if not found.hits or not view.side(HEADS):
+        return Along()
+    from satchel.actions.coding.along import code_along
+
+    return code_along(view, found, budget, notes)
 
 
 def _settled(query: Query, settings: BankSettings) -> Query:
@@ -115,7 +140,7 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _memory(hit: Hit) -> Memory:
+def _memory(hit: Hit, code: list[CodeContext]) -> Memory:
     record, row = hit.logged.record, hit.logged.row
     return Memory(
         id=record.id,
@@ -128,6 +153,7 @@ def _memory(hit: Hit) -> Memory:
         terms=list(hit.terms),
         seq=row.seq,
         record=msgspec.json.decode(record.body),
+        code=code,
     )
 
 

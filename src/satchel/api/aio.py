@@ -16,6 +16,7 @@ from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
+from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api.telling import AWAITING
@@ -88,6 +89,11 @@ class Bank:
         """Its name."""
         return self._plain.name
 
+    @property
+    def code(self) -> "Code":
+        """The code that its memories speak of; see ``satchel.Bank.code``."""
+        return Code(self._plain.code)
+
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)
     export = _awaited(plain_bank.Bank.export)
@@ -106,6 +112,19 @@ class Bank:
     links = _awaited(plain_bank.Bank.links)
     path = _awaited(plain_bank.Bank.path)
     list = _awaited(plain_bank.Bank.list)
+
+
+class Code:
+    """As ``satchel.Bank.code``, awaited."""
+
+    def __init__(self, plain: plain_code.Code) -> None:
+        self._plain = plain
+
+    index = _awaited(plain_code.Code.index)
+    query = _awaited(plain_code.Code.query)
+    show = _awaited(plain_code.Code.show)
+    trees = _awaited(plain_code.Code.trees)
+    drop = _awaited(plain_code.Code.drop)
 
 
 class Satchel:

@@ -29,6 +29,7 @@ from satchel.api.arguments import (
     UpdateArguments,
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
+from satchel.api.code import Code
 from satchel.api.lifetime import Lifetime
 from satchel.api.linking import Linking
 from satchel.memory.entries import Entry
@@ -60,6 +61,11 @@ class Bank(Linking):
     def name(self) -> str | None:
         """Its name."""
         return self._opened.name
+
+    @property
+    def code(self) -> Code:
+        """The code that its memories speak of: reading source trees, and asking about them."""
+        return Code(self._opened, self._lifetime)
 
     def remember(
         self,
@@ -107,9 +113,11 @@ class Bank(Linking):
             UsageError: If a time names no moment, or a number is out of range.
             VerificationError: If the bank is not what was signed.
         """
-        query = query_of(text, known("recall", wanted, RecallArguments))
+        options = known("recall", wanted, RecallArguments)
+        code = bool(options.pop("code", True))
+        query = query_of(text, options)
         with self._lifetime.use():
-            return recall_memories(self._opened, query)
+            return recall_memories(self._opened, query, code=code)
 
     def export(
         self,

@@ -18,6 +18,7 @@ MODULES = {
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),

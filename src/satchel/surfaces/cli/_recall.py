@@ -33,6 +33,7 @@ class Asked:
     trust: str | None = None
     as_of: str | None = None
     with_expired: bool = False
+    no_code: bool = False
     json: bool = False
 
     def query(self) -> Query:
@@ -66,7 +67,7 @@ def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
     with opened_bank(state.settings, asked.bank) as opened:
-        answer = actions.recall_memories(opened, query)
+        answer = actions.recall_memories(opened, query, code=not asked.no_code)
     if asked.json:
         print_json(answer)
     else:
@@ -81,6 +82,9 @@ def _show(answer: actions.Answer) -> None:
         line("  ".join(part for part in about if part), style="dim")
         for row in _cut(memory.text).splitlines():
             line("  ", row)
+        for context in memory.code:
+            for row in context.lines():
+                line("    | ", row, style="dim")
     for note in answer.notes:
         message(note)
     if not answer.memories:
@@ -88,6 +92,8 @@ def _show(answer: actions.Answer) -> None:
     if answer.over_budget:
         left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
         message(f"{left_out} left out: over the budget")
+    if answer.code_over_budget:
+        message(f"code left out: {answer.code_over_budget:,} over the budget")
     if not answer.complete:
         message("not everything was looked at; say more words, or a narrower filter")
 

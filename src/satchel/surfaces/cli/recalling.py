@@ -54,12 +54,16 @@ def recall_command(
     with_expired: Annotated[
         bool, typer.Option("--with-expired", help="Also what is not valid now.")
     ] = False,
+    no_code: Annotated[
+        bool, typer.Option("--no-code", help="Without the code that memories speak of.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Give back the memories that go with some words, best first, each of them proved.
 
     Rare words find, common ones only help to rank. A memory that does not fit the budget is left
-    out whole.
+    out whole. Where the bank knows code, the symbols and files that a memory names are shown with
+    it, as they are now.
 
     Example: `satchel recall "what does Ada eat" --tag diet --budget 500`
     """
@@ -83,6 +87,7 @@ def recall_command(
             trust=trust,
             as_of=as_of,
             with_expired=with_expired,
+            no_code=no_code,
             json=as_json,
         )
     )
