@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.connectors._databases import Database, Sorted
+from satchel.disk.databases.foreign import Database, Sorted
 from satchel.connectors._payloads import derived_id
 from satchel.errors import MalformedError, TargetError
 from satchel.formats._as_written import differences, reproduce
