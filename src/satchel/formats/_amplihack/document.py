@@ -6,6 +6,7 @@ version 1.1 has them. What is around the arrays is kept as it was found.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, cast
 
@@ -129,10 +130,11 @@ class Document:
         if document.peek() != "[":
             raise MalformedError(f"`{key}` is not a list", line=document.line, field=key)
         table = _CORE[key] if self._core else key
+        prepare = partial(from_agent_core, table) if self._core else None
         for place, row in enumerate(document.values()):
             where = Where(key, place)
             if table in NODES:
-                yield from gathering.node(where, table, row, scope, core=self._core)
+                yield from gathering.node(where, table, row, scope, prepare)
             else:
                 gathering.edge(where, _KIND_OF.get(key), row, scope)
 

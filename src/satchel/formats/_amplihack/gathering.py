@@ -6,7 +6,7 @@ number of them, the memory that is taken is the same.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +19,6 @@ from satchel.formats._amplihack.rows import (
     checked_edge,
     edge_from_agent_core,
     edge_of,
-    from_agent_core,
     node_of,
     standing_for,
 )
@@ -44,6 +43,9 @@ class Where(NamedTuple):
     def __str__(self) -> str:
         return f"{self.array}/{self.place}"
 
+
+Prepare = Callable[[Any], Row] | None
+"""Gives a row as version 1.1 has it."""
 
 _Fact = tuple[Where, Semantic]
 _Joined = tuple[Where, str, Row, Scope | None]
@@ -86,16 +88,23 @@ class Gathering:
             one.close()
 
     def node(
-        self, where: Where, table: str, row: Any, scope: Scope | None, *, core: bool = False
+        self, where: Where, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
     ) -> Iterator[Episodic]:
-        """Take a node, of agent-core's own or not; one that is an episode is given out.
+        """Take a node; one that is an episode is given out.
+
+        Args:
+            where: Its place.
+            table: ``FACTS`` or ``EPISODES``.
+            row: What is there.
+            scope: Whose it is.
+            prepare: Gives the row as version 1.1 has it, where it is another shape.
 
         Raises:
             MalformedError: If it is bad, and bad ones are not left out.
         """
+        self.nodes += 1
         with self._refusing(where):
-            self.nodes += 1
-            draft = node_of(table, from_agent_core(table, row) if core else row, scope)
+            draft = node_of(table, row if prepare is None else prepare(row), scope)
             self._note_name(where, draft.origin.id if draft.origin else None, table, scope)
             if isinstance(draft, Episodic):
                 self.last = where
@@ -106,13 +115,20 @@ class Gathering:
                 self._facts.write_pack(_pack(self._facts_held))
                 self._facts_held.clear()
 
-    def edge(self, where: Where, kind: str | None, row: Any, scope: Scope | None) -> None:
+    def edge(
+        self,
+        where: Where,
+        kind: str | None,
+        row: Any,
+        scope: Scope | None,
+        prepare: Prepare = None,
+    ) -> None:
         """Take an edge; where its kind is not known, it is agent-core's own and says so itself.
 
-        Raises:
-            MalformedError: If it is bad, and bad ones are not left out.
+        Args and Raises: as ``node``.
         """
         with self._refusing(where):
+            row = row if prepare is None else prepare(row)
             if kind is None:
                 kind, row = edge_from_agent_core(row)
             self._edges_held.append((where, kind, checked_edge(kind, row), scope))

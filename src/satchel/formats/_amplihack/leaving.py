@@ -32,6 +32,7 @@ from satchel.formats._amplihack.shape import (
     NAME,
     NUMBER,
     TAGS,
+    TEXT,
     WHOLE,
     Member,
     Row,
@@ -155,8 +156,9 @@ class Leaving:
         if len(entry.parent_ids) > linked:
             reason = "only facts that derive from episodes which are there are linked"
             lose("parent_ids", reason, example=record.id)
-        if any(one.kind != (LABEL if table == EPISODES else EPISODE) for one in entry.sources) or (
-            len(entry.sources) > 1
+        wanted = LABEL if table == EPISODES else EPISODE
+        if len(entry.sources) > 1 or any(
+            one.kind != wanted or not one.id for one in entry.sources
         ):
             lose("sources", "a fact names one episode, an episode one label", example=record.id)
         self._count_entities(record, entry)
@@ -168,7 +170,8 @@ class Leaving:
         first = entry.entities[0] if entry.entities else None
         if first is None or not isinstance(entry, Semantic):
             return
-        if len(entry.entities) > 1 or first.entity_type is not None or first.aliases:
+        more = first.entity_type is not None or first.aliases
+        if len(entry.entities) > 1 or more or not first.name:
             reason = "a fact has the name of one entity"
             self._report.lost("entities", reason, example=record.id)
 
@@ -255,11 +258,12 @@ class Leaving:
         if carried:
             row = _Plain(self._report, example).of(restore(row))
         for name, member in ARRAYS[array].items():
-            row[name] = self._typed(name, member, row.get(name), example)
+            if member is not JSON or name not in row:
+                row[name] = self._typed(name, member, row.get(name), example)
         return row
 
     def _typed(self, name: str, member: Member, value: Any, example: str) -> Any:
-        if member is JSON or member is TAGS:
+        if member is JSON or member is TAGS or member is TEXT:
             return member.default if value is None else value
         good, number = value, type(value) in (int, float)
         if member is WHOLE:

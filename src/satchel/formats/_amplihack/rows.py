@@ -15,6 +15,7 @@ from satchel.formats._amplihack.shape import (
     EPISODE,
     EPISODES,
     FACTS,
+    JSON,
     NAME,
     NODES,
     Member,
@@ -314,7 +315,7 @@ def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
     return {
         name: part
         for name, part in differences(row, written).items()
-        if part != ABSENT and not (part is None and name in members)
+        if part != ABSENT and not (part is None and members.get(name, JSON) is not JSON)
     }
 
 
