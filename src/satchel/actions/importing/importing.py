@@ -141,4 +141,5 @@ def _arriving(
     file = stack.enter_context(arrived(settings, given))
     arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
     arriving.skip_bad = asked.skip_bad
+    arriving.agent, arriving.any_version = asked.agent, asked.any_version
     return arriving

@@ -12,12 +12,16 @@ _NOBODY = "satchel"
 
 
 def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict[str, Any]:
-    """Return what was around the records, when one file of the format was the only one."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == name]
-    if len(found) > 1:
-        writing.report.note("the memories of several files get surroundings of their own")
-        return {}
-    return dict(found[0].get("container", {})) if found else {}
+    """Return what was around the records: in the file that they came in, or else in the last."""
+    last: dict[str, Any] = {}
+    for record in records.of("source"):
+        if record.value.get("format") != name:
+            continue
+        found = record.value.get("container", {})
+        if last.get("fields", found.get("fields")) != found.get("fields"):
+            writing.report.lost("container", "only one file's has a place", example=record.id)
+        last = found
+    return last
 
 
 def agent_of(records: RecordSet, writing: Writing, container: dict[str, Any]) -> str:

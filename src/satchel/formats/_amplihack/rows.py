@@ -191,7 +191,7 @@ def edge_row_of(edge: Edge, source: str, target: str) -> Row:
             value = edge.metadata
         else:
             value = edge.properties.get(name)
-        row[name] = member.default if value is None or not member.fits(value) else _lean(value)
+        row[name] = member.default if value is None or not member.fits(value) else lean_number(value)
     kept = kept_of(edge.origin)
     kept.pop("source_id", None)
     kept.pop("target_id", None)
@@ -289,7 +289,7 @@ def _said_of_entry(entry: Entry, identity: str, source: str) -> Row:
     }
     if isinstance(entry, Semantic):
         said["concept"] = entry.subject or ""
-        said["confidence"] = None if entry.confidence is None else _lean(entry.confidence)
+        said["confidence"] = None if entry.confidence is None else lean_number(entry.confidence)
         said["source_id"] = _evidence(entry, EPISODE) or source
         said["entity_name"] = entry.entities[0].name if entry.entities else ""
     else:
@@ -340,6 +340,6 @@ def time_of(text: Any) -> str | None:
     return read_time(text[:_ISO_MICROSECONDS] + text[20 + digits :])
 
 
-def _lean(value: Any) -> Any:
+def lean_number(value: Any) -> Any:
     """Return a number as the value domain has it: a whole one is an integer."""
     return int(value) if type(value) is float and value.is_integer() else value

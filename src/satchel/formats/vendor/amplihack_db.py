@@ -23,6 +23,7 @@ from satchel.formats._amplihack.around import agent_of, container_of
 from satchel.formats._amplihack.gathering import Gathering, Where
 from satchel.formats._amplihack.leaving import Leaving
 from satchel.formats._amplihack.opening import MAGIC, columns_of, opened, other_tables, parsed
+from satchel.formats._amplihack.rows import lean_number
 from satchel.formats._amplihack.shape import ARRAYS, EDGES, EPISODES, FACTS, Row, array_of
 from satchel.memory.parts import Component, Scope
 from satchel.memory.records import Model
@@ -149,7 +150,8 @@ class _Tables:
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         sql = f"SELECT {names} FROM {_TABLES[array]} ORDER BY rowid"  # noqa: S608 - quoted
         for values in self._database.rows(sql):
-            yield {name: carry(value) for name, value in zip(columns, values, strict=True)}
+            lean = (lean_number(carry(value)) for value in values)
+            yield dict(zip(columns, lean, strict=True))
 
     def scope_of(self, array: str, row: Row) -> Scope | None:
         """Return whose a node is; None for what is not wanted."""

@@ -35,6 +35,9 @@ _NEEDED = {
 }
 _HAPPENED = frozenset({"conversation", "context"})
 _IN_JSON = ("metadata", "tags")
+_TIER = "flat"
+"""Another container of the product than the hierarchical memory: mirroring one leaves the other."""
+
 _MOST_IMPORTANT = 10
 _SAID = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
 
@@ -161,7 +164,9 @@ def _session(row: Row) -> SessionEvent:
 
 
 def _origin(identity: str, kept: Row) -> Origin:
-    return Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
+    return Origin(
+        provider=NAME, source=_TIER, id=identity, trust=TrustClass.IMPORTED, as_written=kept
+    )
 
 
 FORMAT: Any = AmplihackFlat()
