@@ -133,6 +133,9 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
     resumed: int = 0
     """Records that an earlier attempt had logged already."""
 
+    conflicts: list[str] = []
+    """The first things that the bank has another version of."""
+
     reused: Reused | None = None
     """What became of the vectors that came with its memories, where some did."""
 
@@ -158,6 +161,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     secrets_kept: int = 0
     """How many of them went in as they are."""
+
+    agent: str | None = None
+    """Whose memory it is, as the input itself says, where it is one agent's."""
 
     near_found: int = 0
     """Memories that say what another one says already."""

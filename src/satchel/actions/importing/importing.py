@@ -93,6 +93,7 @@ def import_file(
         losses=list(arriving.report.losses.values()),
         notes=[*arriving.report.notes, *work.notes, *notes],
         refused=arriving.report.refused,
+        agent=arriving.reading.container.get("agent_name"),
         near_found=work.near.found,
         near=work.near.pairs,
         secrets=arriving.screening.found,

@@ -297,7 +297,7 @@ class Work:
             going_on, linked = begun.source if begun else "", self.arriving.reading.linked
             rules = replace(self._rules, going_on=going_on, linked=linked)
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
-            told.done = plan.done
+            told.done, told.conflicts = plan.done, plan.conflicts
             self.plans[name], self.banks[name] = plan, told
             self._read_here[name] = Counter()
         return plan

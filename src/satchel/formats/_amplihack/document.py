@@ -80,9 +80,7 @@ class Document:
             reading.line = lambda: self._line_of(gathering.last)
             yield from gathering.rest()
 
-    def _member(
-        self, document: ForeignReader, key: str, gathering: Gathering
-    ) -> Iterator[Model]:
+    def _member(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
         if key in ARRAYS and not self._core:
             self._versioned = True
             yield from self._array(document, key, gathering)
@@ -123,9 +121,7 @@ class Document:
             hint="--unknown-version reads it as version 1.1.",
         )
 
-    def _array(
-        self, document: ForeignReader, key: str, gathering: Gathering
-    ) -> Iterator[Model]:
+    def _array(self, document: ForeignReader, key: str, gathering: Gathering) -> Iterator[Model]:
         scope = Scope(agent=self._found_agent())
         if document.peek() != "[":
             raise MalformedError(f"`{key}` is not a list", line=document.line, field=key)
@@ -161,15 +157,15 @@ class Document:
                 file=self._place.name,
                 line=document.line,
             )
-        if self._versioned and "format_version" not in self._around:
-            if not self._reading.any_version:
-                raise MalformedError(
-                    "`format_version` is missing",
-                    file=self._place.name,
-                    line=1,
-                    field="format_version",
-                    hint="--unknown-version reads it as version 1.1.",
-                )
+        versioned = "format_version" in self._around or self._reading.any_version
+        if self._versioned and not versioned:
+            raise MalformedError(
+                "`format_version` is missing",
+                file=self._place.name,
+                line=1,
+                field="format_version",
+                hint="--unknown-version reads it as version 1.1.",
+            )
         self._compare_statistics(gathering)
         container, around = self._reading.container, self._around
         container["shape"] = "agent-core" if self._core else "hierarchical"
@@ -184,9 +180,7 @@ class Document:
         said = self._around.get("statistics")
         if type(said) is not dict:
             return
-        names = (
-            _CORE_COUNTS if self._core else {array: statistic_of(array) for array in ARRAYS}
-        )
+        names = _CORE_COUNTS if self._core else {array: statistic_of(array) for array in ARRAYS}
         for array, name in names.items():
             if name in said and said[name] != gathering.counts[array]:
                 self._reading.report.note(

@@ -100,7 +100,7 @@ class Leaving:
             return
         self._sort_edges()
         for line in self._edges[array].lines():
-            yield self._strict(array, msgspec.json.decode(line), "", b'"$' in line)
+            yield self._strict(array, msgspec.json.decode(line), "", carried=b'"$' in line)
 
     # -- nodes -----------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Leaving:
                 source = next((one for _, one in self._episodes_of(entry)), "")
             row = row_of(entry, name, source)
             self._count_losses(record, entry, row)
-            yield self._strict(table, row, record.id, b'"$' in record.body)
+            yield self._strict(table, row, record.id, carried=b'"$' in record.body)
 
     def _episodes_of(self, entry: Entry) -> Iterator[tuple[str, str]]:
         """Yield the parents of a fact that are episodes here: their ids, and their names."""
@@ -157,9 +157,7 @@ class Leaving:
             reason = "only facts that derive from episodes which are there are linked"
             lose("parent_ids", reason, example=record.id)
         wanted = LABEL if table == EPISODES else EPISODE
-        if len(entry.sources) > 1 or any(
-            one.kind != wanted or not one.id for one in entry.sources
-        ):
+        if len(entry.sources) > 1 or any(one.kind != wanted or not one.id for one in entry.sources):
             lose("sources", "a fact names one episode, an episode one label", example=record.id)
         self._count_entities(record, entry)
         if entry.created_at is not None and not row.get("created_at"):
@@ -253,7 +251,7 @@ class Leaving:
                 if cast("Entry", record.model).text is None:
                     lose(kind, "amplihack keeps text only", example=record.id)
 
-    def _strict(self, array: str, row: Row, example: str, carried: bool) -> Row:
+    def _strict(self, array: str, row: Row, example: str, *, carried: bool) -> Row:
         """Return a row in which each member has the type that the reader wants."""
         if carried:
             row = _Plain(self._report, example).of(restore(row))

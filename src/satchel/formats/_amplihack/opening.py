@@ -54,9 +54,13 @@ def _copy(place: Place, copy: Path) -> None:
             shutil.copyfileobj(stream, sink)
     for end in _BESIDE:
         beside = place.path.with_name(place.path.name + end)
-        with suppress(FileNotFoundError), _opened(beside) as stream, _guarded():
-            with copy.with_name(copy.name + end).open("xb") as sink:
-                shutil.copyfileobj(stream, sink)
+        with (
+            suppress(FileNotFoundError),
+            _opened(beside) as stream,
+            _guarded(),
+            copy.with_name(copy.name + end).open("xb") as sink,
+        ):
+            shutil.copyfileobj(stream, sink)
 
 
 @contextmanager

@@ -185,13 +185,13 @@ def edge_row_of(edge: Edge, source: str, target: str) -> Row:
     for name, member in members.items():
         if name in row:
             continue
+        value: Any = edge.properties.get(name)
         if name == "weight":
             value = edge.weight
         elif name == "metadata":
             value = edge.metadata
-        else:
-            value = edge.properties.get(name)
-        row[name] = member.default if value is None or not member.fits(value) else lean_number(value)
+        fits = value is not None and member.fits(value)
+        row[name] = lean_number(value) if fits else member.default
     kept = kept_of(edge.origin)
     kept.pop("source_id", None)
     kept.pop("target_id", None)
@@ -264,7 +264,7 @@ def edge_from_agent_core(row: Any) -> tuple[str, Row]:
 def _said_of_row(row: Row) -> Row:
     """Return what a node says, by its own names, as an entry has it."""
     metadata, confidence = row.get("metadata"), row.get("confidence")
-    unit = type(confidence) in (int, float) and 0 <= confidence <= 1  # type: ignore[operator]
+    unit = isinstance(confidence, int | float) and 0 <= confidence <= 1
     return {
         "memory_id": row.get("memory_id"),
         "concept": row.get("concept") or "",

@@ -85,8 +85,7 @@ class Amplihack:
 
 def _write(sink: BinaryIO, head: Row, leaving: Leaving, around: Row) -> None:
     sink.write(b"{")
-    for name, value in head.items():
-        sink.write(b"\n  %b: %b," % (_json(name), _json(value)))
+    sink.writelines(b"\n  %b: %b," % (_json(name), _json(value)) for name, value in head.items())
     counts = {
         statistic_of(array): _write_array(sink, array, leaving.rows(array)) for array in ARRAYS
     }

@@ -196,7 +196,8 @@ class _Tables:
         """Return the agent that all rows are given to, and the one whose rows alone are read."""
         if wanted is None:
             return None, None
-        sql = " UNION ".join(f"SELECT agent_id FROM {_TABLES[one]}" for one in (FACTS, EPISODES))
+        tables = (_TABLES[FACTS], _TABLES[EPISODES])
+        sql = " UNION ".join(f"SELECT agent_id FROM {one}" for one in tables)  # noqa: S608 - our own
         found = [str(one) for (one,) in self._database.rows(f"{sql} LIMIT {_MOST_AGENTS}")]
         if len(found) <= 1:
             return wanted, None

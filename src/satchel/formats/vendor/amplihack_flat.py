@@ -50,9 +50,7 @@ class AmplihackFlat:
         suffixes=(),
         spec="amplihack-rs 0.17.0, memory.db",
         checked="2026-11-22",
-        traits=Traits(
-            components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False
-        ),
+        traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
     def recognises(self, place: Place) -> bool:
@@ -60,7 +58,6 @@ class AmplihackFlat:
         return head.startswith(MAGIC) and b"memory_entries" in head
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        place_name = place.name
         with opened(place, reading) as database:
             columns = {
                 table: columns_of(database, table, needed, place.name)
@@ -68,17 +65,17 @@ class AmplihackFlat:
             }
             count = 0
             for table, statement, names in _statements(columns):
-                for place, values in enumerate(database.rows(statement)):
+                for number, values in enumerate(database.rows(statement)):
                     row = {n: carry(v) for n, v in zip(names, values, strict=True) if v is not None}
                     count += 1
                     try:
                         yield _session(row) if table == _SESSIONS else _memory(row)
                     except InputError as error:
-                        where = f"{table}/{place}"
+                        where = f"{table}/{number}"
                         error.field = f"{where}/{error.field}" if error.field else where
-                        reading.refuse(error.located(file=place_name))  # type: ignore[arg-type]
+                        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
             if count == 0:
-                raise EmptyInputError("there is no memory in this database", file=place_name)
+                raise EmptyInputError("there is no memory in this database", file=place.name)
             for name in other_tables(database, frozenset(_NEEDED)):
                 reading.report.lost("table", "not one of amplihack's", example=name[:80])
 
@@ -95,12 +92,11 @@ def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[
     """Yield what is read: the table, the statement, and the names of what it gives."""
     who = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
     joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", who)])
-    yield (
-        _SESSIONS,
+    sessions = (
         f"SELECT {joined} FROM {_SESSIONS} AS one"  # noqa: S608 - quoted
-        f" LEFT JOIN {_AGENTS} AS who ON who.session_id = one.session_id ORDER BY one.rowid",
-        [*columns[_SESSIONS], *who],
+        f" LEFT JOIN {_AGENTS} AS who ON who.session_id = one.session_id ORDER BY one.rowid"
     )
+    yield _SESSIONS, sessions, [*columns[_SESSIONS], *who]
     names = columns[_MEMORIES]
     wanted = ", ".join(_quoted("one", names))
     yield _MEMORIES, f"SELECT {wanted} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
@@ -118,7 +114,9 @@ def _memory(row: Row) -> Entry:
     metadata, tags = (parsed(row.get(name), name) for name in _IN_JSON)
     created, expires = time_of(row.get("created_at")), time_of(row.get("expires_at"))
     importance = row.get("importance")
-    weighed = type(importance) is int and 0 <= importance <= _MOST_IMPORTANT
+    salience = None
+    if type(importance) is int and 0 <= importance <= _MOST_IMPORTANT:
+        salience = importance / _MOST_IMPORTANT
     good_tags = type(tags) is list and all(type(one) is str for one in tags)
     kept = {name: part for name, part in row.items() if name not in _SAID}
     if type(metadata) is dict:
@@ -133,7 +131,7 @@ def _memory(row: Row) -> Entry:
         "text": row["content"],
         "tags": tuple(tags) if good_tags else (),
         "metadata": metadata if type(metadata) is dict else {},
-        "salience": importance / _MOST_IMPORTANT if weighed else None,
+        "salience": salience,
         "created_at": created,
         "expires_at": expires,
         "scope": Scope(agent=row["agent_id"] or None, run=row["session_id"] or None),

@@ -71,7 +71,7 @@ def whole(**more: Any) -> Row:
                 },
                 confidence=1.0,
             ),
-            fact("3", "Ödön keeps the keys 🔑 \\ \"here\"", entity_name="ödön", source_id=""),
+            fact("3", 'Ödön keeps the keys 🔑 \\ "here"', entity_name="ödön", source_id=""),
         ],
         "episodic_nodes": [
             episode("1", "Read the timetable at the pier.", source_label="session:2026-05-04"),
@@ -89,11 +89,7 @@ def whole(**more: Any) -> Row:
             ends("sem-2", "sem-1", reason="Updated values: 7 vs 6", temporal_delta="index 1 → 2")
         ],
         "transitioned_to_edges": [
-            ends(
-                *("sem-2", "sem-1"),
-                **{"from_value": "6", "to_value": "7", "turn": 2},
-                transition_type="numeric_update",
-            )
+            ends("sem-2", "sem-1", from_value="6", to_value="7", turn=2, transition_type="numeric")
         ],
     }
     made |= {name: part for name, part in more.items() if name in made}
@@ -143,7 +139,9 @@ def odd() -> Row:
         ],
         supersedes_edges=[],
         transitioned_to_edges=[
-            ends("sem-1", "epi-1", from_value="", to_value="", turn=-(2**53) - 1, transition_type="")
+            ends(
+                "sem-1", "epi-1", from_value="", to_value="", turn=-(2**53) - 1, transition_type=""
+            )
         ],
         extra={"x": [1, {"y": None}], "big": 2**80},
     )
@@ -271,14 +269,57 @@ def flat(path: Path, *more: str) -> None:
     who = [("sess-A", one, WHEN, WHEN) for one in ("builder", "reviewer")]
     db.executemany("INSERT INTO session_agents VALUES (?, ?, ?, ?)", who)
     memories = [
-        ("mem-1", "sess-A", "builder", "learning", "Use", "Use the pier", None, LONG)
-        + ('["pier"]', 5, NANOSECONDS, NANOSECONDS, None, None),
-        ("mem-2", "sess-A", "reviewer", "conversation", "Hi", "Hello", "hash", "{}")
-        + (None, 77, WHEN, WHEN, WHEN, "mem-1"),
-        ("mem-3", "sess-B", "builder", "decision", "", "", None, "[1]")
-        + ("[1]", None, "soon", WHEN, "never", None),
+        (
+            "mem-1",
+            "sess-A",
+            "builder",
+            "learning",
+            "Use",
+            "Use the pier",
+            None,
+            LONG,
+            '["pier"]',
+            5,
+            NANOSECONDS,
+            NANOSECONDS,
+            None,
+            None,
+        ),
+        (
+            "mem-2",
+            "sess-A",
+            "reviewer",
+            "conversation",
+            "Hi",
+            "Hello",
+            "hash",
+            "{}",
+            None,
+            77,
+            WHEN,
+            WHEN,
+            WHEN,
+            "mem-1",
+        ),
+        (
+            "mem-3",
+            "sess-B",
+            "builder",
+            "decision",
+            "",
+            "",
+            None,
+            "[1]",
+            "[1]",
+            None,
+            "soon",
+            WHEN,
+            "never",
+            None,
+        ),
     ]
-    db.executemany(f"INSERT INTO memory_entries VALUES ({', '.join('?' * 14)})", memories)
+    marks = ", ".join("?" * 14)
+    db.executemany(f"INSERT INTO memory_entries VALUES ({marks})", memories)  # noqa: S608 - our own
     for statement in more:
         db.execute(statement)
     db.commit()
@@ -324,7 +365,8 @@ def main() -> None:
     (DATABASES / "bad-text.db").write_bytes(b"this is no database")
     (DATABASES / "bad-empty.db").write_bytes(b"")
     drop = "DROP TABLE similar_to_edges"
-    view = "CREATE VIEW similar_to_edges AS SELECT 1 AS source_id, 2 AS target_id, 3 AS weight, 4 AS metadata"
+    columns = "1 AS source_id, 2 AS target_id, 3 AS weight, 4 AS metadata"
+    view = f"CREATE VIEW similar_to_edges AS SELECT {columns}"
     database(DATABASES / "bad-no-table.db", drop)
     database(DATABASES / "bad-view.db", drop, view)
     database(DATABASES / "bad-tags.db", "UPDATE semantic_memories SET tags = 'a, b'")
