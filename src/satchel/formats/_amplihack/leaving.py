@@ -254,7 +254,10 @@ class Leaving:
     def _strict(self, array: str, row: Row, example: str, *, carried: bool) -> Row:
         """Return a row in which each member has the type that the reader wants."""
         if carried:
-            row = _Plain(self._report, example).of(restore(row))
+            row = {
+                name: _Plain(self._report, name, example).of(part)
+                for name, part in restore(row).items()
+            }
         for name, member in ARRAYS[array].items():
             if member is not JSON or name not in row:
                 row[name] = self._typed(name, member, row.get(name), example)
@@ -284,8 +287,9 @@ class Leaving:
 class _Plain:
     """Makes of restored values what JSON can hold, and counts what it cannot."""
 
-    def __init__(self, report: Report, example: str) -> None:
+    def __init__(self, report: Report, name: str, example: str) -> None:
         self._report = report
+        self._name = name
         self._example = example
 
     def of(self, value: Any) -> Any:
@@ -296,10 +300,10 @@ class _Plain:
         if kind is list:
             return [self.of(part) for part in value]
         if kind is bytes:
-            self._report.lost("metadata", "bytes become base64 text", example=self._example)
+            self._report.lost(self._name, "bytes become base64 text", example=self._example)
             return base64.b64encode(value).decode()
         if kind is float and not math.isfinite(value):
-            self._report.lost("metadata", "a number that JSON cannot hold", example=self._example)
+            self._report.lost(self._name, "a number that JSON cannot hold", example=self._example)
             return None
         return value
 
