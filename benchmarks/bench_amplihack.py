@@ -17,7 +17,7 @@ from benchmarks.measure import Ran, Table, report, run, satchel
 FEW, MANY = 2_000, 40_000
 ROUNDS = 3
 AT_MOST = 2
-GROWTH = 1.3
+GROWTH = 1.5
 
 _READ = """
 import sys

@@ -135,7 +135,10 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "recall": ["tea", "--bank", "here"],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
-        "memory export": ["--agent", "full", "--output", sealed.with_name("agent.json")],
+        "memory export": [
+            *("--agent", "full", "--output", sealed.with_name("agent.json")),
+            *("--accept-loss", "all"),
+        ],
         "memory import": ["--agent", "agent", "--input", AGENT],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],

@@ -193,3 +193,11 @@ def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
     assert after == before
     flat = list(taken(FLAT, Place(raw / "amplihack-rs-flat-memory.db"), Reading()))
     assert Counter(one.type for one in flat) == {"semantic": 2, "session_event": 2}
+
+
+def test_a_file_that_was_cut_within_a_page_is_refused(tmp_path: Path) -> None:
+    """SQLite itself takes what is missing for zeros, and gives them out as text."""
+    path = tmp_path / "x.db"
+    path.write_bytes(GOOD.read_bytes()[:-17])
+    with pytest.raises(MalformedError, match="cut"):
+        read(path)

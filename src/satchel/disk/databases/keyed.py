@@ -3,7 +3,7 @@
 import sqlite3
 
 _OPEN = (
-    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-4096;"
+    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-2048;"
     "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID; BEGIN"
 )
 

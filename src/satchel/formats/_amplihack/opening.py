@@ -19,7 +19,8 @@ MAGIC = b"SQLite format 3\x00"
 """How a file of SQLite starts."""
 
 _BESIDE = ("-journal", "-wal")
-_LEAST = 512
+_LEAST, _LARGEST = 512, 65536
+_PAGE_SIZE = slice(16, 18)
 
 
 @contextmanager
@@ -52,6 +53,11 @@ def _copy(place: Place, copy: Path) -> None:
         with _guarded(), copy.open("xb") as sink:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
+            size = sink.tell()
+    # SQLite takes what is missing of the last page for zeros.
+    page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
+    if size % (_LARGEST if page == 1 else page):
+        raise MalformedError("the database is cut", file=place.name, byte=size)
     for end in _BESIDE:
         beside = place.path.with_name(place.path.name + end)
         with (
