@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from satchel import Satchel
 from satchel.actions.config import load_settings
@@ -116,9 +119,9 @@ def test_an_export_tells_its_six_counts_and_size(
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "replace"])
 def test_three_imports_of_a_file_give_the_same_memory(
-    transfer: HierarchicalTransfer, merge: bool
+    transfer: HierarchicalTransfer, *, merge: bool
 ) -> None:
-    """amplihack's merge gives 14 edges, then 28; memory-lib's 11, 22, 33 (defect 2)."""
+    """Amplihack's merge gives 14 edges, then 28; memory-lib's 11, 22, 33 (defect 2)."""
     results = [transfer.import_hierarchical_json("agent", RUST, merge) for _ in range(3)]
 
     assert current("agent") == ALL
@@ -136,7 +139,7 @@ def test_a_database_after_its_json_adds_nothing(transfer: HierarchicalTransfer) 
 def test_another_text_of_a_fact_is_a_conflict_by_policy(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """amplihack drops the newer text in silence (defect 2)."""
+    """Amplihack drops the newer text in silence (defect 2)."""
     path = changed(tmp_path / "x.json")
     transfer.import_hierarchical_json("agent", RUST)
     left = transfer.import_hierarchical_json("agent", path, merge=True)
@@ -232,7 +235,7 @@ def test_a_link_to_what_was_forgotten_here_is_left_out(
 def test_a_missing_agent_is_an_error_and_nothing_is_made(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """amplihack makes an empty store, and an empty backup of it."""
+    """Amplihack makes an empty store, and an empty backup of it."""
     home = load_settings().home
     before = sorted(home.rglob("*"))
     with pytest.raises(UnknownBankError):
@@ -249,7 +252,7 @@ def test_a_missing_agent_is_an_error_and_nothing_is_made(
 def test_no_path_is_made_of_a_name_that_no_agent_can_have(
     transfer: HierarchicalTransfer, tmp_path: Path, name: str
 ) -> None:
-    """amplihack makes ``a/b.db`` of ``a/b``, and takes line feeds."""
+    """Amplihack makes ``a/b.db`` of ``a/b``, and takes line feeds."""
     with pytest.raises(UsageError):
         agent_name(name)
     with pytest.raises(UsageError):
@@ -294,7 +297,7 @@ def test_a_database_is_never_merged(transfer: HierarchicalTransfer) -> None:
 
 
 def test_what_is_no_database_is_refused(transfer: HierarchicalTransfer, tmp_path: Path) -> None:
-    """amplihack takes a text file, and fails at the next command (defect 11)."""
+    """Amplihack takes a text file, and fails at the next command (defect 11)."""
     path = tmp_path / "x.db"
     path.write_text("this is no database")
     with pytest.raises(MalformedError):
@@ -350,7 +353,7 @@ def test_amplihacks_own_database_is_exported_where_it_is(
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "replace"])
 def test_amplihacks_own_database_is_written_whole_and_the_old_one_kept(
-    transfer: HierarchicalTransfer, tmp_path: Path, merge: bool
+    transfer: HierarchicalTransfer, tmp_path: Path, *, merge: bool
 ) -> None:
     """For amplihack to go on with; private, and the one before beside it."""
     tree = layout(tmp_path / "tree")
@@ -400,7 +403,7 @@ def test_a_new_agent_of_the_layout_is_a_store_of_its_own(
 def test_a_link_in_the_layout_is_refused_and_its_target_left(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """amplihack has made the target by the time it refuses."""
+    """Amplihack has made the target by the time it refuses."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "agent.db").symlink_to(tmp_path / "victim")
@@ -450,3 +453,38 @@ def test_links_of_a_bank_that_came_by_a_copy_are_known_again(
     again = transfer.import_hierarchical_json("agent", RUST, merge=True)
     assert numbers(again)["skipped"] == 11
     assert current("agent") == {**ALL, "semantic": 4}
+
+
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_merging_files_in_any_order_any_number_of_times_gives_their_union(
+    data: st.DataObject,
+) -> None:
+    """Nodes by id, edges by kind and both ends."""
+    document = json.loads(RUST.read_bytes())
+    names = [name for name, part in document.items() if isinstance(part, list)]
+    parts = []
+    for _ in range(2):
+        one = dict(document)
+        for name in names:
+            some = data.draw(st.lists(st.sampled_from(document[name]), max_size=4))
+            one[name] = some if "edges" in name else document[name]
+        parts.append(one)
+    union = {
+        (name, edge["source_id"], edge["target_id"])
+        for one in parts
+        for name in names
+        if "edges" in name
+        for edge in one[name]
+    }
+    agent = f"agent{data.draw(st.integers(0, 2**40))}"
+    transfer = HierarchicalTransfer(allow_uncontained=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for place in data.draw(st.permutations([0, 1, 0, 1])):
+            path = Path(folder) / "x.json"
+            path.write_text(json.dumps(parts[place]))
+            transfer.import_hierarchical_json(agent, path, merge=True)
+
+    assert current(agent) == {
+        name: number for name, number in {**ALL, "edge": len(union)}.items() if number
+    }

@@ -46,7 +46,7 @@ def test_what_was_bad_is_named_and_makes_the_status_1(satchel: Run, tmp_path: Pa
 
 
 def test_a_conflict_is_told_with_the_first_ids(satchel: Run, tmp_path: Path) -> None:
-    """amplihack leaves the newer text out and says nothing (defect 2)."""
+    """Amplihack leaves the newer text out and says nothing (defect 2)."""
     first = ["memory", "import", "--agent", "a", "-i"]
     assert satchel(*first, SAMPLES / "good-rust.json").status == 0
     document = json.loads((SAMPLES / "good-rust.json").read_bytes())

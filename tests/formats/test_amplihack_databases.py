@@ -71,7 +71,7 @@ def test_rows_become_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> Non
 
 
 def test_what_is_left_in_the_log_beside_the_file_is_read(tmp_path: Path) -> None:
-    """amplihack copies the file alone, and loses it (defect 11)."""
+    """Amplihack copies the file alone, and loses it (defect 11)."""
     path = changed(tmp_path / "x.db")
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -92,19 +92,27 @@ def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
+_COMPUTED = """
+    CREATE TABLE similar_to_edges (source_id, target_id, weight, metadata,
+    slow AS (hex(zeroblob(1000000))))
+"""
+_ENDLESS = """
+    CREATE VIEW supersedes_edges AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)
+    SELECT i AS source_id, i AS target_id, i AS reason, i AS temporal_delta FROM n
+"""
+
+
 @pytest.mark.parametrize(
     "statements",
     [
         ("ALTER TABLE similar_to_edges RENAME COLUMN weight TO heavy",),
         (
             "DROP TABLE similar_to_edges",
-            "CREATE TABLE similar_to_edges (source_id, target_id, weight, metadata,"
-            " slow AS (hex(zeroblob(1000000))))",
+            _COMPUTED,
         ),
         (
             "DROP TABLE supersedes_edges",
-            "CREATE VIEW supersedes_edges AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i"
-            " FROM n) SELECT i AS source_id, i AS target_id, i AS reason, i AS temporal_delta FROM n",
+            _ENDLESS,
         ),
     ],
     ids=["other columns", "computed columns", "an endless view"],
@@ -120,12 +128,13 @@ def test_a_schema_that_computes_its_rows_is_refused(
 
 def test_a_trigger_in_the_file_does_nothing(tmp_path: Path) -> None:
     """It is read only."""
-    trigger = "CREATE TRIGGER t AFTER INSERT ON semantic_memories BEGIN DELETE FROM episodic_memories; END"
+    does = "BEGIN DELETE FROM episodic_memories; END"
+    trigger = f"CREATE TRIGGER t AFTER INSERT ON semantic_memories {does}"
     assert len(read(changed(tmp_path / "x.db", trigger))[0]) == 11
 
 
 def test_a_page_that_was_overwritten_is_found(tmp_path: Path) -> None:
-    """amplihack takes any file for a database (defect 11)."""
+    """Amplihack takes any file for a database (defect 11)."""
     data = bytearray(GOOD.read_bytes())
     place = data.rfind(b"sem-1")
     start = place - place % 512
@@ -170,9 +179,9 @@ def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
     ]
     assert found[3].value["salience"] == 0.5
     assert found[3].value["scope"] == {"agent": "builder", "run": "sess-A"}
-    with record_set(Subject("amplihack_flat", FLAT, path.parent), path) as records:
-        with pytest.raises(UsageError, match="only read"):
-            FLAT.write(records, Target(tmp_path / "x.db"), Writing())
+    subject = Subject("amplihack_flat", FLAT, path.parent)
+    with record_set(subject, path) as records, pytest.raises(UsageError, match="only read"):
+        FLAT.write(records, Target(tmp_path / "x.db"), Writing())
 
 
 @pytest.mark.shared

@@ -122,7 +122,7 @@ def accepted(data: bytes) -> RustReader:
     assert list(json.loads(data))[:10] == [*HEAD, *ARRAYS, "statistics"]
     assert all(-(2**63) <= edge.turn < 2**63 for edge in found.transitioned_to_edges)
     for nodes in (found.semantic_nodes, found.episodic_nodes):
-        ids = [node.memory_id for node in nodes]  # type: ignore[attr-defined]  # a node
+        ids = [node.memory_id for node in nodes]
         assert len(set(ids)) == len(ids), "its reader keeps one of two, and counts both"
     return found
 
@@ -198,7 +198,7 @@ def test_what_amplihack_wrote_comes_back_to_the_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["other-1.0.json", "other-agent-core.json", "good-odd.json"])
 def test_the_strict_rust_reader_takes_what_other_versions_become(name: str, tmp_path: Path) -> None:
-    """amplihack's own reader refuses every file of version 1.0, for want of one array."""
+    """Amplihack's own reader refuses every file of version 1.0, for want of one array."""
     found = accepted(rewritten(SAMPLES / name, tmp_path / "again.json")[0])
 
     assert found.format_version == "1.1"
@@ -239,7 +239,7 @@ def test_a_parent_that_no_edge_names_is_written_as_an_edge(tmp_path: Path) -> No
 
 
 def test_two_nodes_of_one_id_are_written_under_two(tmp_path: Path) -> None:
-    """amplihack's reader would keep one of them, and count both (defect 3)."""
+    """Amplihack's reader would keep one of them, and count both (defect 3)."""
     twice = [
         Semantic(text=text, origin=Origin(provider="amplihack", id="one")) for text in ("a", "b")
     ]
@@ -284,7 +284,7 @@ def test_facts_name_their_episodes_as_parents_and_edges_lead_to_records(tmp_path
         assert all(one.scope == Scope(agent="harbour-agent") for one in edges)
 
 
-def test_a_bad_tag_is_named_with_its_field_and_the_rest_can_be_kept(tmp_path: Path) -> None:
+def test_a_bad_tag_is_named_with_its_field_and_the_rest_can_be_kept() -> None:
     """One bad tag or null costs amplihack the whole file, and it does not say which (defect 5)."""
     path = SAMPLES / "bad-tag-number.json"
     with pytest.raises(MalformedError) as refusal:
@@ -311,8 +311,8 @@ def test_null_counts_as_absent_and_never_comes_out_again(tmp_path: Path) -> None
     assert found.semantic_nodes[0].entity_name == ""
 
 
-def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for(tmp_path: Path) -> None:
-    """amplihack never looks at the version (defect 4)."""
+def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for() -> None:
+    """Amplihack never looks at the version (defect 4)."""
     path = SAMPLES / "bad-version-unknown.json"
     with pytest.raises(MalformedError) as refusal:
         read(path)
@@ -322,7 +322,7 @@ def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for(tmp_path:
 
 
 def test_unknown_members_and_large_numbers_come_back_in_their_places(tmp_path: Path) -> None:
-    """amplihack drops unknown members, and 12345678901234567890123 becomes 1.2e22 (defect 4)."""
+    """Amplihack drops unknown members, and 12345678901234567890123 becomes 1.2e22 (defect 4)."""
     document = whole()
     document["semantic_nodes"][0]["embedding"] = [1, 2.5]
     document["semantic_nodes"][0]["metadata"]["big"] = 12345678901234567890123
@@ -336,7 +336,7 @@ def test_unknown_members_and_large_numbers_come_back_in_their_places(tmp_path: P
 
 
 def test_edges_that_lead_nowhere_are_named_and_left_out(tmp_path: Path) -> None:
-    """amplihack counts them as imported (defect 3)."""
+    """Amplihack counts them as imported (defect 3)."""
     document = whole()
     document["similar_to_edges"].append({"source_id": "sem-1", "target_id": "nada", "weight": 1})
     found, reading = read(tmp_path / "x.json", document)
@@ -349,7 +349,7 @@ def test_edges_that_lead_nowhere_are_named_and_left_out(tmp_path: Path) -> None:
 
 
 def test_ids_that_are_there_twice_are_named(tmp_path: Path) -> None:
-    """amplihack stores one and counts both (defect 3)."""
+    """Amplihack stores one and counts both (defect 3)."""
     document = whole()
     document["semantic_nodes"].append({**document["semantic_nodes"][0], "content": "other"})
     _, reading = read(tmp_path / "x.json", document)
