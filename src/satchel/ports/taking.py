@@ -1,7 +1,7 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 
 from satchel.errors import InputError
@@ -58,24 +58,25 @@ def drawn(
     Raises:
         InputError: As ``taken``.
     """
-    number, links = 0, Links()
-    for items, lines in _together(adapter.read(place, reading), reading):
-        drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
-        if through is not None:
-            drafts = through(drafts)
-        made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
-        for item, line in zip(items, lines, strict=True):
-            try:
-                found = (item, item.model) if isinstance(item, Sealed) else made.next()
-            except InputError as error:
-                error.field = f"{number}/{error.field}" if error.field else str(number)
-                error.located(file=place.name, line=line)
-                if error.line is None and not reading.skip_bad:
-                    error.located(line=_line_of(number, adapter, place, reading))
-                reading.refuse(error)
-            else:
-                yield found
-            number += 1
+    number = 0
+    with closing(Links()) as links:
+        for items, lines in _together(adapter.read(place, reading), reading):
+            drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
+            if through is not None:
+                drafts = through(drafts)
+            made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
+            for item, line in zip(items, lines, strict=True):
+                try:
+                    found = (item, item.model) if isinstance(item, Sealed) else made.next()
+                except InputError as error:
+                    error.field = f"{number}/{error.field}" if error.field else str(number)
+                    error.located(file=place.name, line=line)
+                    if error.line is None and not reading.skip_bad:
+                        error.located(line=_line_of(number, adapter, place, reading))
+                    reading.refuse(error)
+                else:
+                    yield found
+                number += 1
 
 
 class _Made:
