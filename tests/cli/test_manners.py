@@ -60,6 +60,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "store copy",
         "links",
         "path",
+        "memory export",
+        "memory import",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -144,6 +146,11 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "code query": ["--name", "run"],
         "code show": ["run"],
         "code drop": ["code"],
+        "memory export": [
+            *("--agent", "full", "--output", sealed.with_name("agent.json")),
+            *("--accept-loss", "all"),
+        ],
+        "memory import": ["--agent", "agent", "--input", AGENT],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
         "banks config export": ["here", sealed.with_name("here.json")],
@@ -151,6 +158,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
+
+AGENT = Path(__file__).parent.parent / "data" / "formats" / "amplihack" / "good-rust.json"
+"""A file of an agent of amplihack."""
 
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
@@ -180,7 +190,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     if words[0] in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
-    if words[0] in ("export", "pull", "push", "migrate", "store"):
+    if words[0] in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
@@ -249,6 +259,9 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
         (["links", "0f3c12"], 2, "bank.unknown"),
         (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
+        (["memory", "export", "--agent", "nobody", "--output", "out.json"], 2, "bank.unknown"),
+        (["memory", "export", "--agent", "a/b", "--output", "out.json"], 2, "usage"),
+        (["memory", "import", "--agent", "a", "--input", "missing"], 4, "input.unreadable"),
         (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

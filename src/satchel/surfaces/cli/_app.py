@@ -29,6 +29,7 @@ MODULES = {
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
     "erasing": ("prune", "everything"),
+    "amplihack.memory": ("memory",),
     "keys": ("keys",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),

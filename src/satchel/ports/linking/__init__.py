@@ -1,0 +1,1 @@
+"""Records of one input that speak of each other before they have ids."""
