@@ -220,12 +220,12 @@ def test_a_language_that_is_not_installed_is_said_with_how_to_install_it(
 ) -> None:
     """What can be read is read; the rest is counted and named."""
     monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
-    _grammar._parser.cache_clear()
+    _grammar._language.cache_clear()
     folder = written(tmp_path / "t", {"a.go": "package a\n", "ok.py": "def ok(): ...\n"})
     try:
         done = bank.read(folder)
     finally:
-        _grammar._parser.cache_clear()
+        _grammar._language.cache_clear()
     assert (done.needs, done.hint) == ({"go": 1}, "pip install 'satchel[code]'")
     assert bank.names() == ["function ok"]
     monkeypatch.undo()

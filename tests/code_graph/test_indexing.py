@@ -121,7 +121,7 @@ def test_only_the_changed_file_is_read_again(coded: Coded, tmp_path: Path) -> No
     written(folder, {"app/one.py": "def renamed():\n    return 1\n"})
     assert counted(coded, folder).parsed == ["app/one.py"]
     assert coded.names() == ["function renamed", "function third", "function start"]
-    assert coded.calls("third") == {"first": ("outside", [])}
+    assert coded.calls("third") == {"first": ("", [])}
 
 
 def test_a_change_elsewhere_changes_what_a_call_means(coded: Coded, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_change_elsewhere_changes_what_a_call_means(coded: Coded, tmp_path: Pa
     folder = written(tmp_path / "t", {**TREE, "app/one.py": "x = 1\n"})
     aged(folder)
     coded.read(folder)
-    assert coded.calls("third") == {"first": ("outside", [])}
+    assert coded.calls("third") == {"first": ("", [])}
     written(folder, {"app/one.py": "def first(): ...\n"})
     assert counted(coded, folder).parsed == ["app/one.py"]
     assert coded.calls("third") == {"first": ("import", ["one.py:first"])}

@@ -1,7 +1,9 @@
 """What is understood of each language: symbols, calls, inheritance, imports."""
 
+from pathlib import Path
+
 import pytest
-from code_kit import SAMPLES, Coded, short
+from code_kit import SAMPLES, Coded, short, written
 
 from satchel.stores.memory import MemoryStore
 
@@ -355,3 +357,18 @@ def test_methods_belong_to_their_type(
     with read[language].graph() as graph:
         (node,) = [each for each in graph.find(type_) if each.symbol.kind in {"class", "struct"}]
         assert [each.symbol.name for each in graph.methods(node)] == methods
+
+
+def test_what_is_exported_without_a_name_is_found_under_any(tmp_path: Path) -> None:
+    """JavaScript: the importing file says what to call it."""
+    files = {
+        "shop.js": "export default function openShop() {}\n",
+        "main.js": "import start from './shop';\nimport x from './none';\n"
+        "function main() { start(); x(); }\n",
+    }
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path / "t", files))
+    assert coded.calls("main") == {
+        "start": ("import", ["shop.js:openShop"]),
+        "x": ("outside", []),
+    }

@@ -13,7 +13,7 @@ MOST_SHOWN = 5
 MOST_CALLERS, MOST_INSIDE = 5, 12
 """Callers of a symbol that are named; symbols of a type or a file."""
 
-MOST_COUNTED = 100
+MOST_COUNTED = 300
 """Callers that are counted."""
 
 _DOC = 160

@@ -20,6 +20,15 @@ from satchel.code_graph.facts import (
     last_module,
     last_of,
 )
+from satchel.code_graph.scopes import (
+    are_kin,
+    around,
+    dots_before,
+    folder_of,
+    may_share,
+    sees_types_inside,
+    type_around,
+)
 from satchel.code_graph.trees import Tree, language_of
 
 MOST_CANDIDATES = 10
@@ -114,7 +123,7 @@ class Resolver:
         """Return methods of a type that stand in other files; these use the type's name."""
         found = list[Node]()
         for path, facts in islice(self._tree.using(node.symbol.name), MOST_LOOKED_AT):
-            if path != node.path and _may_share(node, path):
+            if path != node.path and may_share(node, path):
                 found += [
                     Node(node.tree, path, facts, number)
                     for number, symbol in enumerate(facts.symbols)
@@ -133,7 +142,7 @@ class Resolver:
         found = set[str]()
         for stem in stems:
             for path, facts in self._tree.files_called("/" + stem.partition("/")[0]):
-                kin = path != file.path and _are_kin(file.facts, facts)
+                kin = path != file.path and are_kin(file.facts, facts)
                 if kin and leads_to(imported, file.path, path):
                     found.add(path)
         return sorted(found)
@@ -149,7 +158,7 @@ class Resolver:
         """Look for a name as the language does: around it, in the file, imported, in the folder."""
         language = language_of(file.facts)
         if language.methods_bare:
-            owner = _type_around(file.facts, by)
+            owner = type_around(file.facts, by)
             named = owner != MODULE and file.facts.symbols[owner].name == name
             if owner != MODULE and "method" in kinds and not named:  # Java: new Cart() in a Cart
                 own = Node(self._tree.name, file.path, file.facts, owner)
@@ -174,9 +183,12 @@ class Resolver:
     def _local(self, file: File, by: int, name: str, kinds: frozenset[str]) -> list[Node]:
         """Return what a name means by where it stands: the nearest symbols, going outwards."""
         symbols = file.facts.symbols
-        around = _around(file.facts, by)
-        for owner in around:
-            if owner != MODULE and symbols[owner].kind in TYPES and not _sees_types_inside(file):
+        for owner in around(file.facts, by):
+            if (
+                owner != MODULE
+                and symbols[owner].kind in TYPES
+                and not sees_types_inside(file.facts)
+            ):
                 continue  # what a class holds is not seen by name in its methods
             found = [
                 Node(self._tree.name, file.path, file.facts, number)
@@ -192,8 +204,28 @@ class Resolver:
 
     def _imported(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
         """Return what an import takes from another file."""
-        name = imported.binds if imported.name == "default" else imported.name
-        return self._reached(file, imported, name, kinds) or _OUTSIDE
+        if imported.name == "default":
+            return self._default(file, imported, kinds)
+        found = self._reached(file, imported, imported.name, kinds)
+        return found or self._missing(file, imported)
+
+    def _missing(self, file: File, imported: Import) -> Meaning:
+        """Return what is said of a name that no file has: is its module in the tree at least?"""
+        return _UNKNOWN if self.files(file, imported) else _OUTSIDE
+
+    def _default(self, file: File, imported: Import, kinds: frozenset[str]) -> Meaning:
+        """Return what a file of JavaScript exports without a name."""
+        found = list[Node]()
+        for path in self.files(file, imported):
+            facts = self._tree.facts(path)
+            found += [
+                Node(self._tree.name, path, facts, number)
+                for number, symbol in enumerate(facts.symbols if facts is not None else ())
+                if facts is not None
+                and symbol.signature.startswith("export default")
+                and symbol.kind in kinds
+            ]
+        return Meaning(_IMPORT, tuple(found)) if found else self._missing(file, imported)
 
     def _reached(
         self, file: File, imported: Import, name: str, kinds: frozenset[str]
@@ -207,7 +239,7 @@ class Resolver:
             inside = language.methods_bare  # Java: a member of a class that is imported
             return (
                 symbol.kind in kinds
-                and _are_kin(file.facts, node.facts)
+                and are_kin(file.facts, node.facts)
                 and (inside or (top and symbol.kind != "method"))
             )
 
@@ -242,7 +274,7 @@ class Resolver:
             lambda node: (
                 node.symbol.kind in kinds - {"method"}
                 and node.symbol.owner == MODULE
-                and _folder(node.path) == _folder(file.path)
+                and folder_of(node.path) == folder_of(file.path)
             ),
         )
         return Meaning(_FOLDER, tuple(nodes)) if nodes else _UNKNOWN
@@ -284,10 +316,10 @@ class Resolver:
                 return self._members(list(found.nodes), last, _IMPORT)
             module = f"{module}.{rest}"
         there = self._reached(file, Import(module, "", "", 0), last, CALLED | TYPES)
-        return there or _OUTSIDE
+        return there or self._missing(file, imported)
 
     def _of_receiver(self, file: File, by: int, word: str, name: str) -> Meaning:
-        owner = _type_around(file.facts, by)
+        owner = type_around(file.facts, by)
         if owner == MODULE:
             return _UNKNOWN
         node = Node(self._tree.name, file.path, file.facts, owner)
@@ -316,7 +348,7 @@ class Resolver:
             lambda node: (
                 node.symbol.qualified == wanted
                 and node.symbol.kind in CALLED | TYPES
-                and (node.path == type_.path or _may_share(type_, node.path))
+                and (node.path == type_.path or may_share(type_, node.path))
             ),
         )
 
@@ -342,7 +374,7 @@ class Resolver:
                 module = imported.module
                 if imported.name:
                     module = f"{module.rstrip('.')}.{imported.name}".lstrip(".")
-                    module = "." * _level(imported.module) + module
+                    module = "." * dots_before(imported.module) + module
                 module += f".{rest}" if rest else ""
                 return self._reached(file, Import(module, "", "", 0), last, TYPES) or _OUTSIDE
         local = [
@@ -354,46 +386,6 @@ class Resolver:
 
     def _by_name(self, file: File, name: str, kinds: frozenset[str]) -> Meaning:
         nodes = self._all(
-            name, lambda node: node.symbol.kind in kinds and _are_kin(file.facts, node.facts)
+            name, lambda node: node.symbol.kind in kinds and are_kin(file.facts, node.facts)
         )
         return Meaning(NAME, tuple(nodes[:MOST_CANDIDATES])) if nodes else _UNKNOWN
-
-
-def _level(module: str) -> int:
-    return len(module) - len(module.lstrip("."))
-
-
-def _are_kin(one: Facts, other: Facts) -> bool:
-    """Tell whether two files are in languages that share their names."""
-    if one.language == other.language:
-        return True
-    first, second = language_of(one), language_of(other)
-    return bool(first.family) and first.family == second.family
-
-
-def _sees_types_inside(file: File) -> bool:
-    return language_of(file.facts).methods_bare
-
-
-def _around(facts: Facts, number: int) -> list[int]:
-    """Return the symbols around a place, the innermost first, the file itself last."""
-    found = list[int]()
-    while number != MODULE and len(found) < _DEEPEST * _DEEPEST:
-        found.append(number)
-        number = facts.symbols[number].owner
-    return [*found, MODULE]
-
-
-def _type_around(facts: Facts, number: int) -> int:
-    kinds = (each for each in _around(facts, number) if each != MODULE)
-    return next((each for each in kinds if facts.symbols[each].kind in TYPES), MODULE)
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _may_share(type_: Node, path: str) -> bool:
-    """Tell whether a file may say more of a type in another one."""
-    language = language_of(type_.facts)
-    return language.name == "rust" or (language.by_folder and _folder(type_.path) == _folder(path))

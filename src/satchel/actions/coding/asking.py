@@ -193,13 +193,18 @@ def _symbols(graph: CodeGraph, wanted: Wanted) -> CodeFound:
     else:
         found = graph.symbols(wanted.name or "*")
     kept = (node for node in found if wanted.kind in {None, node.symbol.kind})
-    shown, more = _cut(kept, wanted.limit)
+    some = islice(kept, MOST_LOOKED_AT)
+    shown, more = _cut(sorted(some, key=_by_place), wanted.limit)
     return CodeFound(
         symbols=[code_of(node) for node in shown],
         files=files[: wanted.limit],
         more=more,
         complete=graph.complete,
     )
+
+
+def _by_place(node: Node) -> tuple[str, str, int]:
+    return node.tree, node.path, node.number
 
 
 def _cut(some: Iterable[_Some], limit: int) -> tuple[list[_Some], int]:

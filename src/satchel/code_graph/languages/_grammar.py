@@ -165,7 +165,10 @@ class Grammar:
             MissingExtraError: If the grammar is not installed.
             UnparsedError: If nothing of it can be read.
         """
-        tree = _parser(self.package, self.entry).parse(source)
+        language = _language(self.package, self.entry)
+        from tree_sitter import Parser
+
+        tree = Parser(language).parse(source)  # one each: other threads may read as well
         if tree is None:
             raise UnparsedError("it cannot be read")
         walk = Walk(Collected(self.language, source.count(b"\n") + 1), source)
@@ -203,17 +206,17 @@ def _first_error(node: Syntax) -> int:
 
 
 @cache
-def _parser(package: str, entry: str) -> Any:
+def _language(package: str, entry: str) -> Any:
     try:
         import tree_sitter
 
-        grammar = getattr(import_module(package), entry)()
+        grammar: object = getattr(import_module(package), entry)()
     except ImportError:
         raise MissingExtraError(
             f"reading this language needs {package.replace('_', '-')}, which is not installed",
             hint="pip install 'satchel[code]'",
         ) from None
-    return tree_sitter.Parser(tree_sitter.Language(grammar))
+    return tree_sitter.Language(grammar)
 
 
 def chain(
