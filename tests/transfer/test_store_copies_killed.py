@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import uuid
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -92,11 +93,41 @@ def told(store: str, bank: str) -> tuple[object, ...]:
         return reader.head(bank), counts, digest.hexdigest(), current.hexdigest()
 
 
-def _copy(source: str, target: str) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "satchel", "store", "copy", source, target, "--json"]
-    return subprocess.Popen(
-        words, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+_PROGRAM = """
+import sys
+import satchel
+
+def tell(done, total):
+    print(done, total, flush=True)
+
+(bank,) = satchel.copy_store(sys.argv[1], sys.argv[2], progress=tell).banks
+assert sum(bank.compared.values()) == bank.size
+print("done")
+"""
+
+
+@contextmanager
+def _copying(source: str, target: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a program that copies and tells how far it is; it does not outlive the block."""
+    words = [sys.executable, "-c", _PROGRAM, source, target]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _killed(source: str, target: str, share: float, delay: float) -> None:
+    """Kill a copy some time after it has told that a share of the work is done."""
+    with _copying(source, target) as process, suppress(subprocess.TimeoutExpired):
+        assert process.stdout is not None
+        for said in process.stdout:
+            done, _, total = said.strip().partition(" ")
+            if total and int(done) >= share * int(total):
+                break
+        process.wait(delay)
 
 
 def _begun(store: str, bank: str) -> int | None:
@@ -121,23 +152,17 @@ def test_a_large_store_goes_round_by_every_kind_of_store_though_it_is_killed(
 ) -> None:
     """The same ids, order, heads, columns and current records, wherever it stopped on the way."""
     bank, draw = fill(ring[0], entries, edges), random.Random(_SEED)  # noqa: S311 - no secret
-    expected, total = told(ring[0], bank), list[int]()
+    expected, there = told(ring[0], bank), list[int]()
     for source, target in pairwise(ring):
-        least = 0
-        for number in range(KILLS):
-            process = _copy(source, target)
-            try:
-                process.wait(draw.uniform(0.7, 2 + number + entries / 5000))
-                break  # it was done before
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-            there = _begun(target, bank) or 0
-            assert there >= least  # what was committed is not done again
-            least = there
-            total.append(there)
-        with noting(f"seed {_SEED}, {source} -> {target}, killed at {total}"):
-            out, err = _copy(source, target).communicate(timeout=1200)
-            assert b'"relation"' in out, err.decode()
+        with noting(f"seed {_SEED}, {source} -> {target}, killed at {there}"):
+            least = 0
+            for share in sorted(draw.uniform(0, 0.9) for _ in range(KILLS)):
+                _killed(source, target, share, draw.uniform(0, 1))
+                there.append(_begun(target, bank) or 0)
+                assert there[-1] >= least  # what was committed is not done again
+                least = there[-1]
+            with _copying(source, target) as process:
+                out, _ = process.communicate(timeout=3600)
+            assert out.endswith("done\n")
             assert told(target, bank) == expected
-    assert any(0 < there < entries + edges for there in total)
+    assert any(0 < one < entries + edges for one in there)
