@@ -262,7 +262,7 @@ def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> No
     reader = rows_of(Place(path), Reading())
     next(reader)
     assert children.read_text() != before
-    reader.close()  # type: ignore[attr-defined]
+    reader.close()
     assert children.read_text() == before
 
 

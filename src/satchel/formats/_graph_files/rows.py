@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -71,7 +71,7 @@ def graph_file(place: Place) -> Path | None:
     return None
 
 
-def rows_of(place: Place, reading: Reading) -> Iterator[GraphRow]:
+def rows_of(place: Place, reading: Reading) -> Generator[GraphRow, None, None]:
     """Yield what is in a graph: facts, episodes, then links; other tables are counted as lost.
 
     Args:
