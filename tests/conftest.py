@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,6 +46,18 @@ def shared_data() -> Path:
 def key() -> SigningKey:
     """A signing key that is the same in every run."""
     return SigningKey.from_seed(bytes(range(32)))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a real PostgreSQL, from a wheel: one server for the whole run.
+
+    Each worker has a database of its own in it.
+    """
+    from postgres_kit import shared_server
+
+    with shared_server(os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex) as address:
+        yield address
 
 
 @pytest.fixture

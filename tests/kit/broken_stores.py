@@ -15,6 +15,7 @@ import msgspec
 from satchel.errors import SatchelError, SlotTakenError
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
+from satchel.ports.traversal import Linked
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -390,6 +391,48 @@ class Unsorted(View):
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         yield from list(self.inner.neighbours(bank, end, incoming=incoming))[::-1]
+
+
+class AnyKind(View):
+    """Walks along links of any kind."""
+
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+        return list(self.inner.links(bank, ends, **{**asked, "kinds": None}))
+
+
+class OneWayWalk(View):
+    """Walks from the start of links to their end only."""
+
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+        return [] if asked["incoming"] else list(self.inner.links(bank, ends, **asked))
+
+
+class Tireless(View):
+    """Gives all links, however many were asked for."""
+
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+        return list(self.inner.links(bank, ends, **{**asked, "limit": 10**9}))
+
+
+class WalksAll(View):
+    """Walks along the links of what is retired and held as well."""
+
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+        found = (
+            Linked(row.seq, link)
+            for end in ends
+            for row in self.inner.neighbours(bank, end, incoming=asked["incoming"])
+            for link in row.links
+        )
+        return sorted(found)[: asked["limit"]]
+
+
+class OneEach(View):
+    """Gives one link of each kind at most."""
+
+    def links(self, bank: str, ends: Sequence[str], **asked: Any) -> list[Linked]:
+        found = self.inner.links(bank, ends, **asked)
+        return list({linked.link.kind: linked for linked in reversed(found)}.values())
 
 
 class AnyPrefix(View):

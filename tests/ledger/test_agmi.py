@@ -5,24 +5,42 @@ from agmi.agent.compose import compose
 from agmi.attacks.at_rest import AT_REST_ATTACKS_WITH_SNAPSHOT as ATTACKS
 from agmi.check import verdict
 
-from satchel.conformance.agmi import SatchelArtifact, SatchelSqlite
+from satchel.conformance.agmi import SatchelArtifact, SatchelLadybug, SatchelSqlite
+from satchel.conformance.agmi.postgres import ADDRESS, SatchelPostgres
 
-_EACH = pytest.mark.parametrize("make", [SatchelSqlite, SatchelArtifact])
+_Adapter = SatchelSqlite | SatchelLadybug | SatchelArtifact | SatchelPostgres
+_PROVED = [pytest.mark.prove, pytest.mark.timeout(900)]
+# A restart of the graph's engine takes a tenth of a second.
+_LADYBUG = pytest.param(SatchelLadybug, marks=_PROVED)
+_EACH = pytest.mark.parametrize("make", [SatchelSqlite, _LADYBUG, SatchelArtifact, SatchelPostgres])
+# Thousands of stores, each of them new: minutes on a server.
+_LONG = pytest.mark.parametrize(
+    "make", [SatchelSqlite, _LADYBUG, SatchelArtifact, pytest.param(SatchelPostgres, marks=_PROVED)]
+)
+_LONGER = pytest.mark.parametrize("make", [SatchelSqlite, _LADYBUG, SatchelArtifact])
+
+
+@pytest.fixture(autouse=True)
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say where the server is, to the adapter that needs one."""
+    if request.node.callspec.params["make"] is SatchelPostgres:
+        monkeypatch.setenv(ADDRESS, request.getfixturevalue("postgres"))
 
 
 @_EACH
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_every_edit_of_the_store_is_rejected_when_it_is_read(
-    attack: type, make: type[SatchelSqlite | SatchelArtifact]
+    attack: type, make: type[_Adapter]
 ) -> None:
     """T1 to T9: by an ordinary open and listing, without an audit."""
     adapter = make()
     assert verdict(attack().run(adapter), adapter) == "REJECTED"
 
 
-@_EACH
+@pytest.mark.timeout(900)
+@_LONG
 def test_no_sequence_of_two_moves_gets_through(
-    make: type[SatchelSqlite | SatchelArtifact],
+    make: type[_Adapter],
 ) -> None:
     """Edits, genuine writes, restarts and rollbacks, one after another."""
     _, findings = compose(make, max_len=2)
@@ -30,10 +48,10 @@ def test_no_sequence_of_two_moves_gets_through(
 
 
 @pytest.mark.prove
-@_EACH
+@_LONGER
 @pytest.mark.timeout(900)
 def test_no_sequence_of_three_moves_gets_through(
-    make: type[SatchelSqlite | SatchelArtifact],
+    make: type[_Adapter],
 ) -> None:
     """All of them, which takes a minute."""
     _, findings = compose(make, max_len=3)

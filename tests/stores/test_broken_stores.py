@@ -164,6 +164,11 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.IgnoresChanges),
     ],
     "test_a_listing_streams": [_sqlite(broken.Greedy)],
+    "test_walks_reach_what_the_oracle_reaches": [_memory(broken.AnyKind)],
+    "test_a_walk_meets_each_thing_once_at_its_least_distance": [_memory(broken.OneWayWalk)],
+    "test_a_walk_stops_at_its_budget_and_says_so": [_memory(broken.Tireless)],
+    "test_links_of_what_is_retired_or_held_are_not_walked": [_memory(broken.WalksAll)],
+    "test_all_shortest_ways_between_two_things_are_found": [_memory(broken.OneEach)],
     "test_links_are_followed_both_ways": [
         _memory(broken.OneWay),
         _memory(broken.NoParents),
@@ -360,6 +365,11 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
         "test_what_is_committed_is_there_after_it_was_opened_again",
         "test_what_is_committed_is_there_after_its_process_was_killed",
         "test_writers_of_several_processes_take_turns",
+        "test_walks_reach_what_the_oracle_reaches",
+        "test_a_walk_meets_each_thing_once_at_its_least_distance",
+        "test_a_walk_stops_at_its_budget_and_says_so",
+        "test_links_of_what_is_retired_or_held_are_not_walked",
+        "test_all_shortest_ways_between_two_things_are_found",
         "test_a_copy_is_the_store_at_one_moment",
         "test_the_stamp_tells_when_another_wrote",
     }

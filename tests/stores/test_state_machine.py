@@ -31,6 +31,7 @@ from satchel.ports.rows import Filter, slot_of
 from satchel.ports.store import Store
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -497,10 +498,17 @@ def test_a_bank_as_of_a_moment_is_as_it_was_then(states: list[State], shown: lis
     assert found == shown
 
 
-def _run(examples: int, steps: int) -> None:
+class GraphMachine(Machine):
+    """The same, with LadybugDB in the place of SQLite."""
+
+    def _store(self) -> Store:
+        return LadybugStore(self.root / "store" / "satchel.graph")
+
+
+def _run(examples: int, steps: int, machine: type[Machine] = Machine) -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
     run_state_machine_as_test(
-        Machine,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -520,3 +528,10 @@ def test_a_bank_answers_as_the_model_does_whatever_is_done_to_it() -> None:
 def test_a_bank_answers_as_the_model_does_for_long() -> None:
     """The same, more often and for longer."""
     _run(100, 40)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+def test_a_bank_in_a_graph_answers_as_the_model_does() -> None:
+    """The same with LadybugDB on the disk."""
+    _run(30, 25, GraphMachine)

@@ -1,16 +1,23 @@
 """Every store keeps the contract."""
 
 import itertools
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
+from hypothesis import is_hypothesis_test, settings
+from postgres_kit import emptying, in_schema
 
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
 from satchel.ports.store import Store
+from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
+from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
 
@@ -30,10 +37,66 @@ def _sqlite(folder: Path) -> StoreSubject:
     return StoreSubject("sqlite", make, elsewhere, SqliteStore)
 
 
-_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {"memory": _memory, "sqlite": _sqlite}
+def _ladybug(folder: Path) -> StoreSubject:
+    names, empty = itertools.count(), folder / "empty.graph"
+    LadybugStore(empty).close()
+
+    def make() -> Store:
+        # A copy of an empty one: making the tables takes longer than most of what is tried.
+        return LadybugStore(Path(shutil.copytree(empty, folder / f"{next(names)}.graph")))
+
+    def elsewhere(store: Store) -> Callable[[], Store]:
+        return partial(LadybugStore, Path(store.name))
+
+    return StoreSubject("ladybug", make, elsewhere)
 
 
-@pytest.fixture(scope="session", params=sorted(_SUBJECTS))
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreSubject:
+@contextmanager
+def _postgres(address: str) -> Iterator[StoreSubject]:
+    place = in_schema(address, "contract")
+    PostgresStore(place).close()
+    with psycopg.connect(address, autocommit=True) as connection:
+
+        def make() -> Store:
+            # Making the tables anew takes a tenth of a second, and a property asks for a hundred.
+            connection.execute(emptying("contract"))
+            return PostgresStore(place)
+
+        yield StoreSubject("postgresql", make, lambda _: partial(PostgresStore, place))
+
+
+_SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
+    "ladybug": _ladybug,
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
+
+_SHARE = {"ladybug": 0.06, "postgresql": 0.1}
+"""Of the examples of a property, the share that a store is tried with: making some takes time."""
+
+_FEWEST = 6
+
+
+@pytest.fixture(scope="session", params=[*sorted(_SUBJECTS), "postgresql"])
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StoreSubject]:
     """Each store in turn."""
-    return _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+    if request.param == "postgresql":
+        with _postgres(request.getfixturevalue("postgres")) as subject:
+            yield subject
+    else:
+        yield _SUBJECTS[request.param](tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(autouse=True)
+def fewer_examples(
+    store: StoreSubject, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Take fewer examples of a property where a store is slow to make."""
+    share = _SHARE.get(store.name, 1)
+    if share < 1 and is_hypothesis_test(request.function):
+        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        whole = getattr(request.function, own)
+        most = max(_FEWEST, int(whole.max_examples * share))
+        monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))

@@ -217,9 +217,14 @@ def test_what_is_deleted_there_is_deleted_here_where_the_source_decides(tmp_path
 def test_out_and_back_each_memory_and_its_history_are_equal(tmp_path: Path) -> None:
     """From three banks into one store."""
     bring(SAMPLE, None)
+    notes = []
     for user in _USERS:
         done = _handed(user, tmp_path / "a")
         assert (done.lost, done.known) == (0, 0)
+        assert done.account is not None
+        notes += [note for note in done.account.notes if "older versions" in note]
+    assert sum(int(note.split()[0]) for note in notes) == 6
+    assert all(note.endswith("they were not read back") for note in notes)
     assert _everything(tmp_path / "a") == _everything(SAMPLE)
 
 

@@ -230,6 +230,11 @@ def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
     with pytest.raises(LossError):
         _export(tmp_path / "p.json", format="mem0", fail_on_loss=True)
     assert not (tmp_path / "p.json").exists()
+    (tmp_path / "q.json").write_text("what was there before")
+    with pytest.raises(LossError):
+        _export(tmp_path / "q.json", format="mem0", fail_on_loss=True, overwrite=True)
+    assert (tmp_path / "q.json").read_text() == "what was there before"
+    assert sorted(one.name for one in tmp_path.iterdir() if "tmp" in one.name) == []
 
 
 def test_a_record_that_a_writer_drops_in_silence_is_found(

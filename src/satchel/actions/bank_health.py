@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
-from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
+from satchel.actions.wiring import has_store, open_ledger, opened_store, shown_address, witness_of
 from satchel.errors import SatchelError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.erasure.finishing import is_unfinished
@@ -32,14 +32,22 @@ def check_banks(
         progress: Told how far the examination of one bank is.
     """
     if not has_store(settings):
-        yield Check(name="store", state="note", detail=f"{settings.store} (made when first needed)")
+        yield Check(
+            name="store",
+            state="note",
+            detail=f"{shown_address(settings.store)} (made when first needed)",
+        )
         return
     yield _witnessed(settings)
     try:
         with opened_store(settings, read_only=True) as store:
             with store.reading() as reader:
                 banks = reader.banks()
-            yield Check(name="store", state="ok", detail=f"{settings.store}, {len(banks)} banks")
+            yield Check(
+                name="store",
+                state="ok",
+                detail=f"{shown_address(settings.store)}, {len(banks)} banks",
+            )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
             yield from _missing(settings, set(banks))

@@ -63,7 +63,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The table ``[store]``."""
 
     address: str = ""
-    """Where banks are, such as ``sqlite:///path.db``; empty for ``satchel.db`` in the home."""
+    """Where banks are, such as ``sqlite:///path.db`` or ``postgresql://USER@HOST/DATABASE``; empty
+    for ``satchel.db`` in the home."""
 
     bank: str = ""
     """Which bank is meant when none is named; empty for the only one there is."""

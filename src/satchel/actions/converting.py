@@ -13,10 +13,10 @@ from satchel.actions.receipts.keeping import refuse_copy, require_whole
 from satchel.actions.receipts.of_outputs import (
     Errand,
     account_of_output,
-    compare_output,
     keep_receipt,
     tried_plan,
 )
+from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -30,7 +30,7 @@ from satchel.memory.parts import TrustClass
 from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.ports.format import Format, Reading, Writing
-from satchel.ports.place import Place, Target
+from satchel.ports.place import Place
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss, Refused, Report
@@ -50,9 +50,7 @@ from satchel.transfer.writing import (
     NEVER,
     chosen_format,
     digest_of,
-    read_back,
     refuse_existing,
-    write,
 )
 
 PROFILES = {"pam-sdk-1.0": "pam_sdk"}
@@ -236,35 +234,28 @@ def _converted(
         if asked.dry_run:
             plan = tried_plan(errand, records, writing, census)
             return msgspec.structs.replace(_reported(done, errand), plan=plan)
-        target, whole = Target(output, overwrite=asked.overwrite, outlet=outlet), asked.fail_on_loss
-        write(writer, records, target, writing, whole=whole, accepted=asked.accept_loss)
-        _require_unchanged(file, before, "the output may be a mixture")
-        outcome = read_back(
-            outlet,
-            writer,
+        judging = Judging(
             policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
             request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
             verdict.outcome if verdict else None,
         )
-        again = compare_output(errand, records, writing)
-    with outlet.written() as made:
-        after, written = digest_of(made)
+        put = put_out(
+            errand,
+            records,
+            writing,
+            judging,
+            overwrite=asked.overwrite,
+            meanwhile=lambda: _require_unchanged(file, before),
+        )
     signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
-    there = End(
-        name=told(str(output)),
-        format=target_name,
-        digest=after,
-        bytes=written,
-        records=sum(again.records.values()),
-    )
-    account = account_of_output(errand, there, again, signed_by=signed_by)
+    account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     receipt = keep_receipt(errand, account)
     return msgspec.structs.replace(
         _reported(done, errand),
-        output_digest=after,
-        output_bytes=written,
+        output_digest=put.there.digest,
+        output_bytes=put.there.bytes,
         signed_by=signed_by,
-        read_back=outcome,
+        read_back=put.verdict,
         receipt=receipt,
         account=account,
     )
@@ -280,10 +271,10 @@ def _reported(done: Conversion, errand: Errand) -> Conversion:
     )
 
 
-def _require_unchanged(source: OpenFile, before: str, what: str) -> None:
+def _require_unchanged(source: OpenFile, before: str) -> None:
     if digest_of(source)[0] != before:
         raise UnreadableError(
-            f"the file changed while it was read; {what}",
+            "the file changed while it was read; nothing was written, it could be a mixture",
             file=str(source),
             hint="Run it again when nothing writes to it.",
         )

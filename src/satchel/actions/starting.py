@@ -8,7 +8,7 @@ import msgspec
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, find_bank, name_of, open_bank_in
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import has_store, opened_store, shown_address
 from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder
 from satchel.errors import UnknownBankError, UsageError
@@ -74,7 +74,7 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> Started
             made.insert(0, "key")
     return Started(
         home=str(settings.home),
-        store=settings.store,
+        store=shown_address(settings.store),
         bank=found[0] if found is not None else None,
         name=found[1] if found is not None else None,
         banks=count,

@@ -1,12 +1,14 @@
 """Which store, keys and witness the actions work with; the one place that names a store's module.
 
-A store has an address: ``sqlite:///path/to/file.db``, or a plain path.
+A store has an address: ``sqlite:///path/to/file.db``, ``ladybug:///path/to/folder``, the plain
+path of a file of SQLite's, or ``postgresql://USER@HOST/DATABASE``. That of a server may hold a
+password, so what is shown of it goes through ``shown_address``.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
@@ -40,8 +42,7 @@ def opened_store(settings: Settings, *, read_only: bool = False) -> Iterator[Sto
 
 def has_store(settings: Settings) -> bool:
     """Tell whether the configured store was ever made."""
-    path = local_path(settings.store)
-    return path is None or path.exists()
+    return is_there(settings.store)
 
 
 def witness_of(settings: Settings) -> Witness:
@@ -82,14 +83,15 @@ def known_owners(settings: Settings, bank: str) -> frozenset[str]:
 
 
 Opener = Callable[[str, bool], Store]
-"""Opens the store at what comes after ``SCHEME://``, for reading only or not."""
+"""Opens the store at what ``split_address`` gives, for reading only or not."""
 
 
 def open_store(address: str, *, read_only: bool = False) -> Store:
     """Open the store at an address.
 
     Args:
-        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or the path of a file.
+        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``ladybug:///folder``, the
+            path of a file, or ``postgresql://USER@HOST/DATABASE``.
         read_only: Whether nothing is going to be written.
 
     Raises:
@@ -101,32 +103,79 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the kind of store that an address names, and where it is.
+    """Return the kind of store that an address names, and where it is: the whole of a server's.
 
     Raises:
         UsageError: If the kind is not known here, or not installed.
     """
     if "://" not in address:
         return "sqlite", address
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise UsageError("not the address of a store", field="store") from None
     if parts.scheme in STORES and parts.scheme not in _SCHEMES:
         raise ConfigError(
             f"the store {parts.scheme!r} is not installed here",
             field="provider",
             hint=f"There are: {', '.join(_SCHEMES)}.",
         )
+    if parts.scheme in _SERVERS:
+        return parts.scheme, address
     if parts.scheme not in _SCHEMES or parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            f"not the address of a store: {address}",
+            f"not the address of a store: {shown_address(address)}",
             field="store",
-            hint="Write it as sqlite:///path/to/file.db; four slashes for an absolute path.",
+            hint="Write it as sqlite:///path/to/file.db or ladybug:///path/to/folder; four slashes"
+            " for an absolute path.",
         )
     return parts.scheme, unquote(parts.path.removeprefix("/"))
 
 
+def is_there(address: str) -> bool:
+    """Tell whether there is a store at an address.
+
+    Raises:
+        StoreError: If a server does not answer.
+    """
+    scheme, there = split_address(address)
+    if scheme in _SERVERS:
+        return _SERVERS[scheme](there)
+    return Path(there).expanduser().exists()
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell whether two addresses are those of one store."""
+    path, beside = local_path(one), local_path(other)
+    if path is None or beside is None:
+        return path is beside and shown_address(one) == shown_address(other)
+    if path.absolute() == beside.absolute():
+        return True
+    with suppress(OSError):
+        return path.samefile(beside)
+    return False
+
+
+def shown_address(address: str) -> str:
+    """Return an address as it may be shown: whatever is a password in it is left out."""
+    if "://" not in address:
+        return address
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "an address that is none"
+    if not parts.netloc and not parts.query:  # joined again, it would lose slashes
+        return address
+    who, at, where = parts.netloc.rpartition("@")
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode([pair for pair in asked if "pass" not in pair[0].lower()], safe="/:")
+    return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{where}", query=query))
+
+
 def local_path(address: str) -> Path | None:
     """Return the file that an address names; None for a store that is no file here."""
-    return Path(split_address(address)[1]).expanduser()
+    scheme, there = split_address(address)
+    return None if scheme in _SERVERS else Path(there).expanduser()
 
 
 def _sqlite(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
@@ -135,4 +184,25 @@ def _sqlite(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by ta
     return SqliteStore(Path(path).expanduser(), read_only=read_only)
 
 
-_SCHEMES: dict[str, Opener] = {"sqlite": _sqlite}
+def _ladybug(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+    from satchel.stores.ladybug import LadybugStore
+
+    return LadybugStore(Path(path).expanduser(), read_only=read_only)
+
+
+def _postgresql(address: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+    from satchel.stores.postgres import PostgresStore
+
+    return PostgresStore(address, read_only=read_only)
+
+
+def _is_made(address: str) -> bool:
+    from satchel.stores.postgres import is_made
+
+    return is_made(address)
+
+
+_SCHEMES: dict[str, Opener] = {"ladybug": _ladybug, "postgresql": _postgresql, "sqlite": _sqlite}
+
+_SERVERS: dict[str, Callable[[str], bool]] = {"postgresql": _is_made}
+"""Kinds of store that are no file here, each with what tells whether there is one."""

@@ -31,7 +31,7 @@ from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
-from satchel.actions.wiring import has_store, opened_store
+from satchel.actions.wiring import has_store, opened_store, shown_address
 from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
 from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
@@ -105,7 +105,7 @@ class Satchel:
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         if read_only and not has_store(settings):
-            raise UnknownBankError("there is no store yet", file=settings.store)
+            raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
         stack = ExitStack()
         stack.callback(settings.hooks.finish)
         opened = stack.enter_context(opened_store(settings, read_only=read_only))
@@ -147,7 +147,9 @@ class Satchel:
         """
         with self._lifetime.use():
             if self._read_only:
-                raise ReadOnlyStoreError("opened for reading", file=self._settings.store)
+                raise ReadOnlyStoreError(
+                    "opened for reading", file=shown_address(self._settings.store)
+                )
             made = banks.create_bank(self._settings, name, self._owner())
             opened = open_bank_in(self._settings, self._store, made.id, writes=True)
             return Bank(opened, self._lifetime, self._owner)
@@ -354,7 +356,7 @@ class Satchel:
 
     def _require_writable(self, options: Mapping[str, Any]) -> None:
         if self._read_only and not options.get("dry_run"):
-            raise ReadOnlyStoreError("opened for reading", file=self._settings.store)
+            raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
 
     def _owner(self) -> SigningKey:
         return signing_key(self._settings, passphrase=self._passphrase)[0]

@@ -6,14 +6,14 @@ removed is in the folder that was opened.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from satchel.disk.opening import explaining, open_file, refuse_other_names
 from satchel.disk.reading import OpenFile
-from satchel.disk.writing import PRIVATE_FILE, writing_at
+from satchel.disk.writing import PRIVATE_FILE, Draft, draft_at
 from satchel.errors import PathRefusedError, TargetError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -33,6 +33,8 @@ class Outlet:
         self._folder = folder
         self._strict = strict
         self._written: tuple[int, int] | None = None
+        self._drafts: ExitStack | None = None
+        self._draft: Draft | None = None
 
     @classmethod
     def named(cls, path: Path) -> Self:
@@ -98,6 +100,8 @@ class Outlet:
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
         """Give a file to write that takes the name when the block ends without an error.
 
+        Within ``proving`` it takes the name when that block ends.
+
         Args:
             overwrite: False refuses what is there already, also what appears meanwhile.
             mode: Its permissions, before the umask.
@@ -110,20 +114,49 @@ class Outlet:
         found = self.status
         if self._strict and overwrite and found is not None:
             refuse_other_names(found, self.path)
-        with writing_at(self._folder, self.path, overwrite=overwrite, mode=mode) as stream:
-            yield stream
-            written = os.fstat(stream.fileno())
+        with ExitStack() as stack:
+            whose = self._drafts or stack
+            draft = whose.enter_context(
+                draft_at(self._folder, self.path, overwrite=overwrite, mode=mode)
+            )
+            with draft.writing() as stream:
+                yield stream
+                written = os.fstat(stream.fileno())
+            if self._drafts is None:
+                draft.publish()
+            else:
+                self._draft = draft
         self._written = written.st_dev, written.st_ino
 
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Keep what is written from its name until the block ends without an error.
+
+        So it can be read back while what has the name is still what was there before.
+
+        Raises:
+            TargetExistsError: If the name was taken meanwhile, and is not to be.
+            TargetError: If the system refuses.
+        """
+        with ExitStack() as drafts:
+            self._drafts = drafts
+            try:
+                yield
+                if self._draft is not None:
+                    self._draft.publish()
+            finally:
+                self._drafts, self._draft = None, None
+
     def written(self) -> OpenFile:
-        """Open what has the name now, for reading it back; the caller closes it.
+        """Open what was written or has the name now, to read it back; the caller closes it.
 
         Raises:
             PathRefusedError: If it is a link or no file; or, when strict, not what was written.
             UnreadableError: If it is gone.
         """
         with explaining(self.path, writes=False):
-            file = OpenFile(open_file(self.path, os.O_RDONLY, within=self._folder), self.path)
+            there = self.path.with_name(self._draft.name) if self._draft else self.path
+            file = OpenFile(open_file(there, os.O_RDONLY, within=self._folder), self.path)
             found = file.status
             if self._strict and (found.st_dev, found.st_ino) != self._written:
                 file.close()
@@ -135,7 +168,13 @@ class Outlet:
         return file
 
     def remove(self) -> None:
-        """Take what has the name away, if there is something; a link itself."""
+        """Take what has the name away, if there is something; a link itself.
+
+        Within ``proving`` it is what was written that goes.
+        """
+        if self._drafts is not None:
+            self._draft = None
+            return
         with explaining(self.path, writes=True):
             try:
                 os.unlink(self.path.name, dir_fd=self._folder)

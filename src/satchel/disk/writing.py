@@ -67,12 +67,59 @@ def writing_at(
         overwrite: As ``writing``.
         mode: As ``writing``.
     """
-    with _temporary(folder, path, overwrite=overwrite, mode=mode) as (temporary, handle):
-        with os.fdopen(handle, "w+b") as stream:
+    with draft_at(folder, path, overwrite=overwrite, mode=mode) as draft:
+        with draft.writing() as stream:
+            yield stream
+        draft.publish()
+
+
+class Draft:
+    """A file beside its target that may take the target's name.
+
+    Args:
+        folder: Descriptor of the folder that both are in.
+        path: The target.
+        overwrite: As ``writing``.
+        name: What it is called meanwhile.
+        handle: Its descriptor, which ``writing`` closes.
+    """
+
+    def __init__(self, folder: int, path: Path, *, overwrite: bool, name: str, handle: int) -> None:
+        self.name = name
+        self._folder, self._path, self._overwrite, self._handle = folder, path, overwrite, handle
+
+    @contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """Give it to write, once; it is on the disk when the block ends."""
+        with os.fdopen(self._handle, "w+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        _publish(folder, temporary, path, overwrite=overwrite)
+
+    def publish(self) -> None:
+        """Give it the target's name.
+
+        Raises:
+            TargetExistsError: If the name was taken meanwhile, and is not to be.
+            TargetError: If the system refuses.
+        """
+        try:
+            _publish(self._folder, self.name, self._path, overwrite=self._overwrite)
+        except OSError as error:
+            raise target_error(self._path, error) from error
+
+
+@contextmanager
+def draft_at(
+    folder: int, path: Path, *, overwrite: bool = True, mode: int = 0o666
+) -> Iterator[Draft]:
+    """Give a file that may take the name of ``path`` in an open folder.
+
+    It is gone when the block ends, unless it was published.
+    """
+    found = _temporary(folder, path, overwrite=overwrite, mode=mode)
+    with found as (name, handle):
+        yield Draft(folder, path, overwrite=overwrite, name=name, handle=handle)
 
 
 @contextmanager

@@ -6,13 +6,14 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from satchel.errors import VerificationError
+from satchel.errors import StoreError, VerificationError
 from satchel.ledger.erasure.returning import Erased
 from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
+from satchel.ports.traversal import Kinds, Linked, Walked
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 
@@ -113,6 +114,27 @@ class ProvedRows:
                 raise misled(logged.row)
             yield logged
 
+    def links(
+        self, ends: Sequence[str], *, incoming: bool, kinds: Kinds = None, limit: int
+    ) -> list[Linked]:
+        """Return the links that start, or end, at names, as ``ports.traversal.Walked.links``.
+
+        The record that makes each is proved. That none is left out is not: a store nominates.
+
+        Raises:
+            VerificationError: If one is not what was logged.
+            StoreError: If the store cannot be walked.
+        """
+        if not isinstance(self._reader, Walked):
+            raise StoreError("links of this store cannot be walked along")
+        found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
+        made = {logged.seq: logged for logged in self.at([linked.place for linked in found])}
+        for place, link in found:
+            row = made[place].row if place in made else None
+            if row is None or link not in row.links or not _CURRENT.nominates(row):
+                raise _mislinked(place)
+        return found
+
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
         """Prove rows, and leave out what nobody sees."""
         found = require_logged(self._tree, self._bank, rows)
@@ -161,3 +183,10 @@ class ProvedRows:
             )
         require_leaves(self._tree, self._bank, rows)
         return rows
+
+
+def _mislinked(place: int) -> VerificationError:
+    return VerificationError(
+        f"the index says of record {place} that it links what it does not",
+        hint="The store was changed from outside. See: satchel doctor.",
+    )

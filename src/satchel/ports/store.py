@@ -31,6 +31,9 @@ class StoreTraits:
     vectors: bool = False
     """Whether ``vectors`` works; without it nothing can be put there."""
 
+    traversal: bool = False
+    """Whether its views are ``ports.traversal.Walked``."""
+
     concurrent_writers: bool = False
     """Whether several processes may write."""
 

@@ -38,7 +38,7 @@ def nearest(rows: Rows, vector: tuple[float, ...], limit: int) -> list[tuple[int
     """
     if limit < 1:
         return []
-    rows, way, unit = iter(rows), _way(), _unit(vector)
+    rows, way, unit = iter(rows), _way(), unit_of(vector)
     best: list[tuple[float, int]] = []
     while block := list(islice(rows, max(1, _BLOCK_BYTES // (WIDTHS[-1] * len(unit))))):
         least = best[-1][0] if len(best) == limit else -inf
@@ -101,7 +101,8 @@ def _together(np: Any) -> _Way:
     return way
 
 
-def _unit(vector: Sequence[float]) -> list[float]:
+def unit_of(vector: Sequence[float]) -> list[float]:
+    """Return a vector of length 1 that points the same way; zeros stay zeros."""
     scaled = _scaled(vector)
     length = hypot(*scaled)
     return [number / length for number in scaled] if length else [0.0] * len(scaled)

@@ -111,31 +111,51 @@ def scores(
         totals: Of ``everything``.
         newest: How many are ranked at most: those with the highest places.
     """
-    terms = {expression: term_of(expression) for expression in search.phrases}
-    needs = [terms[expression] for expression in search.needed]
+    every = {name: term_of(name) for name in search.phrases}
+    having = {
+        name: sum(bool(term.times(one)) for one in everything) for name, term in every.items()
+    }
+    rarities = {name: rarity(count, totals) for name, count in having.items()}
+    needs = [every[name] for name in search.needed]
     found = {
         place: tokens
         for place, tokens in texts.items()
         if (all if search.all_needed else any)(term.times(tokens) for term in needs)
     }
-    rarity = {name: _rarity(term, everything, totals) for name, term in terms.items()}
+    shown = {place: found[place] for place in sorted(found, reverse=True)[:newest]}
+    return ranked(search, shown, rarities, totals)
+
+
+def ranked(
+    search: Search, found: Mapping[int, Tokens], rarities: Mapping[str, float], totals: Totals
+) -> dict[int, float]:
+    """Return the score of each text that a search found.
+
+    Args:
+        search: What is looked for.
+        found: What it found, by place.
+        rarities: As ``rarity`` gives them, for each term.
+        totals: Of the texts that the rarities were counted in.
+    """
+    terms = {name: term_of(name) for name in search.phrases}
     score = {
         place: sum(
-            rarity[name] * _weight(terms[name].times(found[place]), len(found[place]), totals)
+            rarities[name] * weight(terms[name].times(tokens), len(tokens), totals)
             for name in search.phrases
         )
-        for place in sorted(found, reverse=True)[:newest]
+        for place, tokens in found.items()
     }
     return {place: round(total, SCORE_DIGITS) for place, total in score.items()}
 
 
-def _rarity(term: Term, everything: Collection[Tokens], totals: Totals) -> float:
-    having = sum(bool(term.times(tokens)) for tokens in everything)
+def rarity(having: int, totals: Totals) -> float:
+    """Return what a term counts that so many texts have."""
     idf = log((totals.texts - having + 0.5) / (having + 0.5))
     return idf if idf > 0 else _LEAST_IDF
 
 
-def _weight(times: int, length: int, totals: Totals) -> float:
+def weight(times: int, length: int, totals: Totals) -> float:
+    """Return what it counts that a text of so many words has a term so many times."""
     mean = max(totals.tokens, 1) / totals.texts
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))
 

@@ -19,6 +19,7 @@ from satchel.errors import (
 from satchel.ports.blobs import Pieces
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
+from satchel.ports.traversal import Kinds, Linked, in_order
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
@@ -103,6 +104,20 @@ class _View:
         for row in self._rows(bank):
             if any((link.target if incoming else link.source) == end for link in row.links):
                 yield row
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
+    ) -> list[Linked]:
+        names = set(ends)
+        found = {
+            Linked(row.seq, link)
+            for row in self._rows(bank)
+            if row.retired is None and not row.hold
+            for link in row.links
+            if (link.target if incoming else link.source) in names
+            and (kinds is None or link.kind in kinds)
+        }
+        return sorted(found, key=in_order)[:limit]
 
     def candidates(
         self,
@@ -352,7 +367,7 @@ def _refuse_doubles(rows: list[Row]) -> None:
 class MemoryStore:
     """Banks in memory."""
 
-    traits = StoreTraits(durable=False, full_text=True, vectors=True)
+    traits = StoreTraits(durable=False, full_text=True, vectors=True, traversal=True)
     name = "memory"
 
     def __init__(self) -> None:

@@ -148,11 +148,6 @@ def shown(said: list[Value]) -> list[Value]:
     return lines
 
 
-def without_password(address: str) -> str:
-    """Return an address as it may be shown."""
-    return _IN_ADDRESS.sub(_MASK, address)
-
-
 def masked(one: Value) -> Value:
     """Return a setting whose secrets are hidden."""
     return msgspec.structs.replace(one, value=_masked(one.value))
@@ -166,5 +161,5 @@ def _masked(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         # The name of a variable is no secret, though it names one.
         is_secret = bool(_SECRET.search(name)) and not name.endswith("_env")
-        return _MASK if is_secret and value else without_password(value)
+        return _MASK if is_secret and value else _IN_ADDRESS.sub(_MASK, value)
     return value

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from blake3 import blake3
+
 from satchel.actions.config import Settings
-from satchel.actions.wiring import local_path
+from satchel.actions.wiring import local_path, shown_address
 from satchel.disk.locks import ProcessLock
 
 
@@ -16,11 +18,11 @@ def import_lock(settings: Settings) -> Iterator[None]:
         LockedError: If another one is running.
     """
     path = local_path(settings.store)
-    if path is None:
-        yield
-        return
-    lock = ProcessLock(
-        path.with_name(f"{path.name}.import.lock"), purpose="import", own_folder=False
-    )
+    if path is None:  # a server's: of this machine, which is where a job would be gone on with
+        name = blake3(shown_address(settings.store).encode()).hexdigest(length=8)
+        lock = ProcessLock(settings.state / f"import-{name}.lock", purpose="import")
+    else:
+        beside = path.with_name(f"{path.name}.import.lock")
+        lock = ProcessLock(beside, purpose="import", own_folder=False)
     with lock.exclusive():
         yield

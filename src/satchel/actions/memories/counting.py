@@ -131,4 +131,6 @@ def _most_first(counted: Counter[str]) -> dict[str, int]:
 def _store_bytes(path: Path | None) -> int | None:
     if path is None:
         return None
+    if path.is_dir():
+        return sum(found.stat().st_size for found in path.iterdir() if found.is_file())
     return sum(found.st_size for found in database_files(path).values())

@@ -6,9 +6,8 @@ until somebody asks for a merge, which takes in what is new as an import.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -17,11 +16,13 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import chosen_bank, find_bank, name_of
 from satchel.actions.wiring import (
     has_store,
+    is_same,
+    is_there,
     known_owners,
-    local_path,
     open_ledger,
     open_store,
     opened_store,
+    shown_address,
     witness_of,
     writer_key,
 )
@@ -115,12 +116,14 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
     asked = options or ExchangeOptions()
     require_other(settings, source)
     if not is_there(source):
-        raise UnknownBankError("there is no store", file=source)
+        raise UnknownBankError("there is no store", file=shown_address(source))
     with opened_at(source, read_only=True) as there:
         bank = chosen_bank(settings, there, asked.bank)
         if asked.dry_run and not has_store(settings):
             with there.reading() as reader:
-                found = _found(_copy(there, reader, bank), None, there.name, settings.store)
+                found = _found(
+                    _copy(there, reader, bank), None, there.name, shown_address(settings.store)
+                )
                 return msgspec.structs.replace(found, dry_run=True)
         with opened_store(settings, read_only=asked.dry_run) as here:
             _require_same_bank(here, there, bank, asked.bank)
@@ -353,26 +356,18 @@ def opened_at(address: str, *, read_only: bool) -> Iterator[Store]:
         store.close()
 
 
-def is_there(address: str) -> bool:
-    """Tell whether there is a store at an address."""
-    path = local_path(address)
-    return path is None or path.exists()
-
-
 def require_other(settings: Settings, address: str) -> None:
     """Refuse the address of the very store that is configured.
 
     Raises:
         UsageError: If it is that.
     """
-    one, other = local_path(settings.store), local_path(address)
-    if one is None or other is None:
-        return
-    same = one.absolute() == other.absolute()
-    with suppress(OSError):
-        same = same or Path(one).samefile(other)
-    if same:
-        raise UsageError("this is the very store that is configured", file=address, field="store")
+    if is_same(settings.store, address):
+        raise UsageError(
+            "this is the very store that is configured",
+            file=shown_address(address),
+            field="store",
+        )
 
 
 def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | None) -> None:

@@ -40,6 +40,9 @@ class Delivered:
     known: int = 0
     """There already, saying the same."""
 
+    older: int = 0
+    """What the memories said before, handed along; reading a product back does not show it."""
+
 
 def deliver(
     settings: Settings,
@@ -73,7 +76,9 @@ def deliver(
             handed.is_to(connector)
         found = _worth_handing(records, report)
         while batch := list(islice(found, _TOGETHER)):
-            for record, result in zip(batch, _taken(connector, batch, view, report), strict=True):
+            results, older = _taken(connector, batch, view, report)
+            done.older += older
+            for record, result in zip(batch, results, strict=True):
                 if result.problem is not None:
                     report.lost(record.type, result.problem, example=record.id)
                     continue
@@ -96,13 +101,14 @@ def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
 
 def _taken(
     connector: Connector, batch: list[Sealed], view: View | None, report: Report
-) -> list[Taken]:
+) -> tuple[list[Taken], int]:
+    """Hand a batch over; return what became of it, and how many older versions went along."""
     if view is None or not isinstance(connector, Historian):
-        return list(connector.take(batch, report))
+        return list(connector.take(batch, report)), 0
     there = view.get([record.id for record in batch])
     older = dict[str, list[Sealed]]()
     for name, logged in there.items():
         if isinstance(logged.model, Entry):
             versions = [one for one in versions_of(view, logged) if one.seq < logged.seq]
             older[name] = [one.record for one in versions if isinstance(one.model, Entry)]
-    return list(connector.take_versions(batch, older, report))
+    return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))

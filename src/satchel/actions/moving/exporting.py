@@ -21,31 +21,25 @@ from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
 from satchel.actions.receipts.of_outputs import (
     Errand,
-    ReadOutput,
     account_of_output,
-    compare_output,
     keep_receipt,
     tried_plan,
 )
+from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.disk.outlet import Outlet
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.times import now
 from satchel.ports.format import Writing
-from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
 from satchel.transfer.exporting import Outgoing, head_members, scope_of, take_out
-from satchel.transfer.receipts.account import End, told
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.writing import (
-    digest_of,
-    read_back,
     refuse_existing,
     require_no_loss,
-    write,
 )
 
 
@@ -133,40 +127,23 @@ def _exported(bank: OpenBank, outlet: Outlet, asked: ExportOptions) -> Export:
             return msgspec.structs.replace(told_of(done, errand), plan=plan)
         if asked.fail_on_loss:
             require_no_loss(report, output, asked.accept_loss)
-        target, whole = Target(output, overwrite=asked.overwrite, outlet=outlet), asked.fail_on_loss
-        write(writer, records, target, writing, whole=whole, accepted=asked.accept_loss)
-        verdict = read_back(
-            outlet,
-            writer,
-            policy_of(bank.settings, VerifyOptions()),
-            request_of(bank.settings, VerifyOptions(deep=builder.refers or bool(found.withheld))),
+        deep = VerifyOptions(deep=builder.refers or bool(found.withheld))
+        judging = Judging(
+            policy_of(bank.settings, VerifyOptions()), request_of(bank.settings, deep)
         )
-        again = compare_output(errand, records, writing)
+        put = put_out(errand, records, writing, judging, overwrite=asked.overwrite)
         _note_vectors(vectors, writing, name)
     signed_by = asked.key.did if asked.key and sealed else None
-    there = _there(errand, again)
-    account = account_of_output(errand, there, again, signed_by=signed_by)
+    account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
         told_of(done, errand),
-        output_digest=there.digest,
-        output_bytes=there.bytes,
+        output_digest=put.there.digest,
+        output_bytes=put.there.bytes,
         signed_by=signed_by,
-        read_back=verdict,
+        read_back=put.verdict,
         receipt=keep_receipt(errand, account) if asked.keeps_receipt else None,
         account=account,
-    )
-
-
-def _there(errand: Errand, again: ReadOutput) -> End:
-    with errand.outlet.written() as written:
-        digest, size = digest_of(written)
-    return End(
-        name=told(str(errand.output)),
-        format=errand.format,
-        digest=digest,
-        bytes=size,
-        records=sum(again.records.values()),
     )
 
 

@@ -143,6 +143,10 @@ class _Handing:
                 transfer.settings, product, self._records, self._past, transfer.report, handed
             )
             again = compare_handed(transfer, handed, self._records)
+        if done.older:
+            transfer.report.note(
+                f"{done.older} older versions were handed along; they were not read back"
+            )
         there = sum(again.records.values())
         output = End(name=told(str(self._output)), format=transfer.format, records=there)
         account = account_of_output(transfer, output, again)

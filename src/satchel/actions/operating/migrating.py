@@ -9,7 +9,6 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import activate
-from satchel.actions.configured.values import without_password
 from satchel.actions.moving.copies import (
     Exchange,
     ExchangeOptions,
@@ -21,7 +20,7 @@ from satchel.actions.opened import find_bank, name_of
 from satchel.actions.operating.migrated import Migrated, MigratedBank, MigrateOptions
 from satchel.actions.operating.migrating_live import migrate_live
 from satchel.actions.operating.receipts import account_of_log, end_of_bank, with_receipt
-from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store
+from satchel.actions.wiring import has_store, local_path, open_ledger, opened_store, shown_address
 from satchel.errors import (
     EmptyInputError,
     SatchelError,
@@ -79,22 +78,26 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
 
 
 def _place(settings: Settings) -> str:
-    if settings.provider is not None:
-        return settings.provider.address
-    return without_password(settings.store)
+    return (
+        settings.provider.address
+        if settings.provider is not None
+        else shown_address(settings.store)
+    )
 
 
 def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     """Return the ids of the banks that are meant, each once."""
     if not has_store(source):
-        raise UnknownBankError("there is no store to migrate from", file=source.store)
+        raise UnknownBankError(
+            "there is no store to migrate from", file=shown_address(source.store)
+        )
     with opened_store(source, read_only=True) as store:
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         with store.reading() as reader:
             banks = reader.banks()
     if not banks:
-        raise EmptyInputError("there is no bank to migrate", file=source.store)
+        raise EmptyInputError("there is no bank to migrate", file=shown_address(source.store))
     return banks
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.configured.values import without_password
 from satchel.actions.operating.migrated import MigratedBank
 from satchel.actions.receipts.keeping import keep, signer, tool
-from satchel.actions.wiring import open_ledger, opened_store
+from satchel.actions.wiring import open_ledger, opened_store, shown_address
 from satchel.memory.times import now
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.receipts.account import (
@@ -36,7 +35,7 @@ _WORST_FIRST: tuple[ReadBack | None, ...] = ("differs", None, "equal", "verified
 
 def end_of_bank(name: str | None, bank: str, store: str) -> End:
     """Return a bank as one end of a transfer."""
-    return End(name=told(name or bank), bank=bank, store=told(without_password(store)))
+    return End(name=told(name or bank), bank=bank, store=told(shown_address(store)))
 
 
 def end_in(settings: Settings, name: str | None, bank: str) -> End:

@@ -13,11 +13,13 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
+from satchel.ports.store import Store
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.stores.sqlite import SqliteStore
 
-_FOUNDING = 2  # records that every bank starts with: who owns it, who may write
+FOUNDING = 2
+"""Records that every bank starts with: who owns it, who may write."""
 
 
 class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
@@ -47,7 +49,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
                 name=name,
             )
             self._banks.append(ledger.bank)
-        self._open()
+        self.reload()
 
     def teardown(self) -> None:
         """Throw everything away."""
@@ -164,11 +166,14 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     # -- both ------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._store = SqliteStore(self._path)
+        self._store = self._made(self._path)
         witness = Witness(self._root / "witness")
         self._ledgers = [
             Ledger(self._store, bank, writer=self._writer, witness=witness) for bank in self._banks
         ]
+
+    def _made(self, path: Path) -> Store:
+        return SqliteStore(path)
 
     def _write(self, which: int, count: int) -> None:
         for _ in range(count):
@@ -196,7 +201,7 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
 
     def _place(self, which: int, seq: int) -> int:
         ((number,),) = self._sql("SELECT number FROM bank WHERE id = ?", self._banks[which])
-        return (int(number) << 40) + _FOUNDING + seq
+        return (int(number) << 40) + FOUNDING + seq
 
     def _sql(self, sql: str, *values: Any) -> list[Any]:
         connection = apsw.Connection(str(self._path))

@@ -13,6 +13,7 @@ from satchel.conformance.stores.finding import *  # noqa: F403
 from satchel.conformance.stores.keeping import *  # noqa: F403
 from satchel.conformance.stores.lasting import *  # noqa: F403
 from satchel.conformance.stores.removing import *  # noqa: F403
+from satchel.conformance.stores.walking import *  # noqa: F403
 
 __all__ = ["StoreSubject"]
 __all__ += [name for name in dir() if name.startswith("test_")]

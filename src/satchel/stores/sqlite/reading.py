@@ -7,6 +7,8 @@ from typing import Any
 from satchel.errors import InputError
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
+from satchel.ports.traversal import Kinds as LinkKinds
+from satchel.ports.traversal import Linked
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
 from satchel.stores._threads import is_searched, thread_of
@@ -120,6 +122,25 @@ class View(Statements):
         places = [place for (place,) in self._all(sql, self._number(bank), end, kinds=(int,))]
         found = self._in(f"{_SELECT} WHERE place IN ", places, _KINDS)
         yield from sorted(map(_row, found), key=lambda row: row.seq)
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: LinkKinds, limit: int
+    ) -> list[Linked]:
+        number, wanted = self._number(bank), sorted(kinds or ())
+        column = "target" if incoming else "source"
+        narrowed = "" if kinds is None else f" AND link.kind IN ({_marks(wanted)})"
+        sql = (
+            "SELECT link.place, source, target, link.kind FROM link"  # noqa: S608 - our own names
+            " CROSS JOIN record ON record.place = link.place"
+            f" WHERE link.bank = ? AND {column} IN ({_marks(ends)}){narrowed}"
+            f" AND {_CURRENT} AND record.hold = 0"
+            " ORDER BY link.place, link.kind, source, target LIMIT ?"
+        )
+        values = (number, *ends, *wanted, limit)
+        return [
+            Linked(place & SEQ_MASK, Link(source, target, kind))
+            for place, source, target, kind in self._all(sql, *values, kinds=(int, str, str, str))
+        ]
 
     def candidates(
         self,
@@ -239,10 +260,14 @@ def links_of(body: bytes) -> tuple[Link, ...] | None:
     return derive_row(model, seq=0, at="", body=body).links
 
 
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
 def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     for name, values in (("type", wanted.types), ("kind", wanted.kinds)):
         if values is not None:
-            yield f"record.{name} IN ({', '.join('?' * len(values))})", sorted(values)
+            yield f"record.{name} IN ({_marks(sorted(values))})", sorted(values)
     slot = raw_slot(wanted.slot)
     for name in ("user", "agent", "run", "app", "session", "slot"):
         value = slot if name == "slot" else getattr(wanted, name)

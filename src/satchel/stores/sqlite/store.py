@@ -65,7 +65,9 @@ class SqliteStore:
         StoreError: If it cannot be opened.
     """
 
-    traits = StoreTraits(full_text=True, vectors=True, concurrent_writers=True, raw_copy=True)
+    traits = StoreTraits(
+        full_text=True, vectors=True, traversal=True, concurrent_writers=True, raw_copy=True
+    )
 
     def __init__(
         self,

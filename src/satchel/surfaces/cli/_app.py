@@ -63,7 +63,9 @@ def options(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Where banks are, as sqlite:///path.db; also SATCHEL_STORE."),
+        typer.Option(
+            help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
+        ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,

@@ -1,0 +1,308 @@
+"""Reading rows from the tables."""
+
+from collections.abc import Iterator, Sequence
+from types import NoneType
+from typing import Any
+
+from satchel.errors import InputError
+from satchel.memory.parts import is_id
+from satchel.ports.rows import Filter, Link, Row, derive_row
+from satchel.ports.store import StoredHead
+from satchel.ports.traversal import Kinds, Linked
+from satchel.seal.records import PREFIX, shape_of
+from satchel.stores import matching
+from satchel.stores._threads import is_searched, thread_of
+from satchel.stores.ladybug.blobs import Blobs
+from satchel.stores.ladybug.errors import damaged
+from satchel.stores.ladybug.linked import linked, table_of
+from satchel.stores.ladybug.schema import (
+    EDGE,
+    LINK_TABLES,
+    NODE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
+    Values,
+    thing_key,
+)
+from satchel.stores.ladybug.statements import Statements, seqs, writable
+from satchel.stores.ladybug.vectors import Vectors
+from satchel.stores.ladybug.words import candidates
+
+_COLUMNS = (
+    *("place", "id", "type", "at", "body", "batch", "retired", "hold", "slot", "kind"),
+    *("user", "agent", "run", "app", "session", "moment", "expires_at"),
+)
+_TEXT = (str, NoneType)
+_KINDS: tuple[type | tuple[type, ...], ...] = (
+    *(int, str, str, str, (bytes, NoneType), int, (int, NoneType), bool, _TEXT, _TEXT),
+    *(_TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _TEXT),
+)
+_ROW = "RETURN " + ", ".join(f"r.`{name}`" for name in _COLUMNS)
+_AT = f"MATCH (r:Record) WHERE r.place = x {_ROW}"
+_LISTED = 2000
+"""Places that are asked for together."""
+
+_TOGETHER = 1 << 20
+"""Bytes of records that are asked for together."""
+
+_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+
+
+class View(Statements):
+    """One consistent view, in a transaction."""
+
+    def stamp(self) -> int:
+        return 0  # one process has the store, and tells itself
+
+    def banks(self) -> list[str]:
+        return sorted(bank for (bank,) in self._all("MATCH (b:Bank) RETURN b.id"))
+
+    def head(self, bank: str) -> StoredHead | None:
+        found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.head, b.peaks", bank=bank)
+        if not found:
+            return None
+        head, peaks = found[0]
+        if not (isinstance(head, bytes) and isinstance(peaks, bytes)):
+            raise damaged(self._name, "a column holds what it cannot")
+        return StoredHead(head, peaks)
+
+    def counts(self, bank: str) -> dict[str, int]:
+        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.type, count(*)"
+        return dict(map(tuple, self._all(cypher, **self._bounds(bank))))
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        first = self._number(bank) << NODE_BITS
+        wanted = [first + place for place in seqs(positions, (1 << NODE_BITS) - 1)]
+        cypher = "MATCH (n:TreeNode) WHERE n.place = x RETURN n.place, n.hash"
+        return {place - first: found for place, found in self._in(cypher, wanted)}
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        return self._at(self.places(self._number(bank), ids).values())
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        self._number(bank)
+        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+            return []
+        cypher = (
+            f"MATCH (r:Record) {_WITHIN} AND r.id STARTS WITH $start"
+            " RETURN r.id ORDER BY r.id LIMIT $limit"
+        )
+        asked = {**self._bounds(bank), "start": PREFIX + digits, "limit": limit}
+        return [identity for (identity,) in self._each(cypher, **asked)]
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        first = self._number(bank) << SEQ_BITS
+        return self._at(first + place for place in seqs(places, SEQ_MASK))
+
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
+        first = self._number(bank) << SEQ_BITS
+        clauses, values = narrowing(wanted, first)
+        values |= {"first": first + after + 1, "last": first + SEQ_MASK, "most": _LISTED}
+        cypher = (
+            f"MATCH (r:Record) {_WITHIN}{clauses} RETURN r.place, r.size"
+            f" ORDER BY r.place {'DESC' if newest_first else 'ASC'} LIMIT $most"
+        )
+        while found := self._all(cypher, **values):
+            for places in _weighed(found):
+                yield from sorted(self._at(places), key=_seq, reverse=newest_first)
+            last = found[-1][0]
+            values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        number = self._number(bank)
+        place = self._slots(number, [slot]).get(slot)
+        rows = [] if place is None else self._at([place])
+        return next((row for row in rows if row.slot == slot and row.retired is None), None)
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        number = self._number(bank)
+        if not writable(end):
+            return
+        pattern = "<-[l:{}]-" if incoming else "-[l:{}]->"
+        cypher = (
+            f"MATCH (t:Thing {{key: $key}}){pattern.format('|'.join(LINK_TABLES))}(:Thing)"
+            " RETURN DISTINCT l.place"
+        )
+        places = [place for (place,) in self._all(cypher, key=thing_key(number, end))]
+        yield from sorted(self._at(places), key=_seq)
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
+    ) -> list[Linked]:
+        return linked(self, self._number(bank), ends, incoming=incoming, kinds=kinds, limit=limit)
+
+    def candidates(
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
+    ) -> list[tuple[int, float]]:
+        first = self._number(bank) << SEQ_BITS
+        shown = ("", {}) if wanted is None else narrowing(wanted, first)
+        return candidates(self, first, text, limit=limit, shown=shown, without=without)
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        cypher = "MATCH (s:Side) WHERE s.bank = $bank RETURN s.name, s.value"
+        found = sorted(self._all(cypher, bank=bank))
+        return {name: value for name, value in found if name.startswith(prefix)}
+
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        number = self._number(bank)
+        place = (number << SEQ_BITS) + row.seq
+        for link in row.links:
+            cypher = (
+                f"MATCH (:Thing {{key: $source}})-[l:{table_of(link.kind)}]->"
+                f"(:Thing {{key: $target}}) WHERE l.place = $place{_of_kind(link.kind)} RETURN 1"
+            )
+            if not self._all(cypher, **_ends(number, link), place=place):
+                return False
+        found = self._all("MATCH (r:Record {place: $place}) RETURN r.words", place=place)
+        expected = self.indexed_words(number, row, {}) if row.text else None
+        indexed = self.places(number, [row.id]).get(row.id) == place
+        return indexed and bool(found) and (not is_searched(row) or found[0][0] == expected)
+
+    def indexed_words(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
+        """Return the words to index of a row: its own, and those of the one before it.
+
+        Args:
+            number: Of the bank.
+            row: The row.
+            before: The words of rows that came just before it, by session or run; they are not
+                looked up then. The row's own are put in.
+        """
+        words, thread = row.text or "", thread_of(row)
+        if thread is not None:
+            last = before.get(thread)
+            if last is None:
+                last = self._last_words(number, thread, (number << SEQ_BITS) + row.seq)
+            if row.body is not None:
+                before[thread] = words
+            words = f"{last}\n{words}" if last else words
+        return f" {' '.join(matching.tokens_of(words))} "
+
+    def places(self, number: int, ids: Sequence[str]) -> dict[str, int]:
+        """Return the places of those records that are there, by id."""
+        keys = {thing_key(number, identity): identity for identity in ids if is_id(identity)}
+        cypher = "MATCH (t:Thing) WHERE t.key = x AND t.place IS NOT NULL RETURN t.key, t.place"
+        return {keys[key]: place for key, place in self._in(cypher, keys)}
+
+    def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
+        column, value = thread
+        cypher = (
+            f"MATCH (r:Record) {_WITHIN} AND {self._said_in(column)} AND r.body IS NOT NULL"
+            " RETURN r.place ORDER BY r.place DESC LIMIT 1"
+        )
+        asked = {"first": number << SEQ_BITS, "last": place - 1, "value": value}
+        found = self._at(last for (last,) in self._all(cypher, **asked))
+        return words_of(found[0].body or b"") if found else ""
+
+    @staticmethod
+    def _said_in(column: str) -> str:
+        """Return what is asked of the rows of a session; those of a run are in no session."""
+        return f"r.`{column}` = $value" + (" AND r.session IS NULL" if column == "run" else "")
+
+    def _slots(self, number: int, slots: Sequence[str]) -> dict[str, int]:
+        """Return the places of those that had slots last, by slot."""
+        keys = {thing_key(number, slot): slot for slot in slots if writable(slot)}
+        cypher = "MATCH (s:Slot) WHERE s.key = x RETURN s.key, s.place"
+        return {keys[key]: place for key, place in self._in(cypher, keys)}
+
+    def _at(self, places: Any) -> list[Row]:
+        return [self._row(found) for found in self._in(_AT, places)]
+
+    def _row(self, found: list[Any]) -> Row:
+        if not all(map(isinstance, found, _KINDS)):
+            raise damaged(self._name, "a column holds what it cannot")
+        place, *rest = found
+        return Row(seq=place & SEQ_MASK, **dict(zip(_COLUMNS[1:], rest, strict=True)))
+
+    def _bounds(self, bank: str) -> Values:
+        first = self._number(bank) << SEQ_BITS
+        return {"first": first, "last": first + SEQ_MASK}
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self._block)
+
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._block)
+
+
+_WITHIN = "WHERE r.place >= $first AND r.place <= $last"
+
+
+def _of_kind(kind: str) -> str:
+    return " AND l.kind = $kind" if table_of(kind) == EDGE else ""
+
+
+def _ends(number: int, link: Link) -> Values:
+    ends = {"source": thing_key(number, link.source), "target": thing_key(number, link.target)}
+    return {**ends, "kind": link.kind} if table_of(link.kind) == EDGE else ends
+
+
+def words_of(body: bytes) -> str:
+    """Return the words of a record; none of a damaged one, which others are indexed without."""
+    try:
+        model = shape_of(body)
+    except InputError:
+        return ""
+    return derive_row(model, seq=0, at="", body=body).text or ""
+
+
+def narrowing(wanted: Filter, first: int) -> tuple[str, Values]:
+    """Return what a filter asks of the row ``r``, and the values that it names.
+
+    Args:
+        wanted: The filter.
+        first: The first place of the bank.
+    """
+    clauses, values = "", dict[str, Any]()
+    for name, several in (("type", wanted.types), ("kind", wanted.kinds)):
+        if several is not None:
+            clauses += f" AND r.`{name}` IN $some_{name}" if several else " AND false"
+            values |= {f"some_{name}": sorted(several)} if several else {}
+    for name in ("user", "agent", "run", "app", "session", "slot"):
+        value = getattr(wanted, name)
+        if value is not None:
+            clauses += f" AND r.`{name}` = $one_{name}"
+            values[f"one_{name}"] = value
+    for name, value in (("moment >= $since", wanted.since), ("moment < $until", wanted.until)):
+        if value is not None:
+            clauses += f" AND r.{name}"
+            values[name.rpartition("$")[2]] = value
+    if wanted.as_of is not None:
+        clauses += " AND r.place < $as_of_place"
+        values |= {"as_of_place": first + wanted.as_of}
+    return clauses + _standing(wanted, values), values
+
+
+def _standing(wanted: Filter, values: Values) -> str:
+    if wanted.as_of is None:
+        clause = "" if wanted.retired else " AND r.retired IS NULL"
+        return clause if wanted.held else clause + " AND r.hold = false"
+    if wanted.retired:
+        return ""
+    values["as_of"] = wanted.as_of
+    return " AND (r.retired IS NULL OR r.retired >= $as_of)"
+
+
+def _seq(row: Row) -> int:
+    return row.seq
+
+
+def _weighed(found: list[list[int]]) -> Iterator[list[int]]:
+    """Cut places, each with the bytes of its record, into parts that memory takes together."""
+    part, weight = list[int](), 0
+    for place, size in found:
+        if part and weight + size > _TOGETHER:
+            yield part
+            part, weight = [], 0
+        part.append(place)
+        weight += size
+    yield part

@@ -1,0 +1,175 @@
+"""Vectors in the tables: a generation is one stretch of a table, in log order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from satchel.errors import ValueRefusedError
+from satchel.memory.parts import is_id
+from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
+from satchel.stores._nearest import nearest
+from satchel.stores.ladybug.errors import damaged
+from satchel.stores.ladybug.schema import SEQ_BITS, SEQ_MASK, thing_key
+from satchel.stores.ladybug.statements import Statements
+
+_OF = "MATCH (g:Generation) WHERE g.bank = $bank"
+_KEY = f"{_OF} AND g.model = $model AND g.dimensions = $dimensions AND g.generation = $generation"
+_VECTORS = "MATCH (v:Vector) WHERE v.place >= $first AND v.place <= $last"
+_PAGE_BYTES = 1 << 22
+_WIDEST = 8
+
+
+class Vectors(Statements):
+    """The vectors of a store, for reading."""
+
+    def generations(self, bank: str) -> dict[Generation, int]:
+        cypher = f"{_OF} RETURN g.model, g.dimensions, g.generation, g.number"
+        found = self._all(cypher, bank=self._number(bank))
+        return {self._generation(*key): self._count(number) for *key, number in sorted(found)}
+
+    def get(
+        self, bank: str, generation: Generation, ids: Sequence[str]
+    ) -> dict[str, tuple[float, ...]]:
+        places = self._places(self._number(bank), ids)
+        first = self._first(bank, generation)
+        if first is None:
+            return {}
+        names = {first + place: identity for identity, place in places.items()}
+        cypher = "MATCH (v:Vector) WHERE v.place = x RETURN v.place, v.width, v.numbers"
+        return {
+            names[place]: self._unpacked(width, numbers, generation.dimensions)
+            for place, width, numbers in self._in(cypher, names)
+        }
+
+    def near(
+        self, bank: str, generation: Generation, vector: Given, *, limit: int
+    ) -> list[tuple[str, float]]:
+        count = generation.dimensions
+        wanted = unpacked(packed(vector, count, "vector"), count)
+        number, first = self._number(bank), self._first(bank, generation)
+        if first is None:
+            return []
+        try:
+            rows = self._current(first, number << SEQ_BITS, count)
+            best = nearest(rows, wanted, limit)
+        except ValueError as error:
+            raise damaged(self._name, str(error)) from error
+        cypher = "MATCH (r:Record) WHERE r.place = x RETURN r.place, r.id"
+        places = [(number << SEQ_BITS) + place for place, _ in best]
+        names = dict(self._in(cypher, places))
+        return [(names[place], cosine) for place, (_, cosine) in zip(places, best, strict=True)]
+
+    def _current(
+        self, first: int, bank: int, dimensions: int
+    ) -> Iterator[tuple[int, bytes | None]]:
+        """Yield the vectors of a generation's current records, by place in the log."""
+        most = max(1, _PAGE_BYTES // (_WIDEST * dimensions))
+        cypher = (
+            f"{_VECTORS} MATCH (r:Record) WHERE r.place = v.place - $first0 + $start"
+            " AND r.retired IS NULL AND r.hold = false"
+            " RETURN v.place, v.width, v.numbers ORDER BY v.place LIMIT $most"
+        )
+        values = {"first": first, "first0": first, "start": bank, "last": first + SEQ_MASK}
+        while found := self._all(cypher, **values, most=most):
+            for place, width, numbers in found:
+                whole = isinstance(numbers, bytes) and len(numbers) == width * dimensions
+                yield place & SEQ_MASK, numbers if whole else None
+            values["first"] = found[-1][0] + 1
+
+    def _places(self, number: int, ids: Sequence[str]) -> dict[str, int]:
+        """Return the places in the log of those records that are there, by id."""
+        keys = {thing_key(number, identity): identity for identity in ids if is_id(identity)}
+        cypher = "MATCH (t:Thing) WHERE t.key = x AND t.place IS NOT NULL RETURN t.key, t.place"
+        there = {keys[key]: place & SEQ_MASK for key, place in self._in(cypher, keys)}
+        return {identity: there[identity] for identity in ids if identity in there}
+
+    def _first(self, bank: str, generation: Generation) -> int | None:
+        """Return what the places of a generation's vectors begin with, where it is there."""
+        found = self._all(
+            f"{_KEY} RETURN g.number",
+            bank=self._number(bank),
+            model=generation.model,
+            dimensions=generation.dimensions,
+            generation=generation.number,
+        )
+        return self._start(found[0][0], SEQ_BITS) if found else None
+
+    def _count(self, number: int) -> int:
+        first = self._start(number, SEQ_BITS)
+        found = self._all(f"{_VECTORS} RETURN count(*)", first=first, last=first + SEQ_MASK)
+        return int(found[0][0])
+
+    def _generation(self, model: str, dimensions: int, number: int) -> Generation:
+        try:
+            return Generation(model, dimensions, number)
+        except ValueRefusedError as error:
+            raise damaged(self._name, error.message) from error
+
+    def _unpacked(self, width: int, numbers: bytes, dimensions: int) -> tuple[float, ...]:
+        try:
+            return unpacked(Packed(width, numbers), dimensions)
+        except ValueError as error:
+            raise damaged(self._name, str(error)) from error
+
+
+class VectorsWriting(Vectors):
+    """The vectors of a store, for the one who may write."""
+
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+        places = self._places(self._number(bank), list(vectors))
+        for identity in vectors:
+            if identity not in places:
+                raise ValueRefusedError("there is no such record in the bank", field=identity)
+        count = generation.dimensions
+        new = {
+            places[identity]: packed(vector, count, identity)
+            for identity, vector in vectors.items()
+        }
+        if not new:
+            return
+        first = self._made(bank, generation)
+        rows = [
+            {"place": first + place, "width": width, "numbers": numbers}
+            for place, (width, numbers) in new.items()
+        ]
+        there = "MATCH (v:Vector) WHERE v.place = x RETURN v.place"
+        old = {place for (place,) in self._in(there, [row["place"] for row in rows])}
+        self._many(
+            "MATCH (v:Vector) WHERE v.place = x.place SET v.width = x.width, v.numbers = x.numbers",
+            (row for row in rows if row["place"] in old),
+        )
+        self._many(
+            "CREATE (:Vector {place: x.place, width: x.width, numbers: x.numbers})",
+            (row for row in rows if row["place"] not in old),
+        )
+
+    def drop(self, bank: str, generation: Generation) -> None:
+        first = self._first(bank, generation)
+        if first is not None:
+            self._run(f"{_VECTORS} DELETE v", first=first, last=first + SEQ_MASK)
+            cypher = "MATCH (g:Generation {number: $number}) DELETE g"
+            self._run(cypher, number=first >> SEQ_BITS)
+
+    def drop_of(self, bank: str, places: Sequence[int]) -> None:
+        """Remove the vectors of records; a generation is there while it has any."""
+        cypher = f"{_OF} RETURN g.number"
+        for (number,) in self._all(cypher, bank=self._number(bank)):
+            first = self._start(number, SEQ_BITS)
+            gone = "MATCH (v:Vector) WHERE v.place = x DELETE v"
+            self._many(gone, (first + place for place in places))
+            if not self._count(number):
+                self._run("MATCH (g:Generation {number: $number}) DELETE g", number=number)
+
+    def _made(self, bank: str, generation: Generation) -> int:
+        first = self._first(bank, generation)
+        if first is None:
+            number = self._next("Generation")
+            self._run(
+                "CREATE (:Generation {number: $number, bank: $bank, model: $model,"
+                " dimensions: $dimensions, generation: $generation})",
+                number=number,
+                bank=self._number(bank),
+                model=generation.model,
+                dimensions=generation.dimensions,
+                generation=generation.number,
+            )
+            first = self._start(number, SEQ_BITS)
+        return first

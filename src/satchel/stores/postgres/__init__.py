@@ -1,0 +1,8 @@
+"""PostgreSQL, the store for more than one machine: one schema of a database, any number of banks.
+
+Needs the extra ``satchel[postgres]``.
+"""
+
+from satchel.stores.postgres.store import PostgresStore, is_made
+
+__all__ = ["PostgresStore", "is_made"]

@@ -1,0 +1,157 @@
+"""Reading rows from the tables."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from satchel.ports.rows import Filter, Row
+from satchel.ports.store import StoredHead
+from satchel.stores.postgres.blobs import Blobs
+from satchel.stores.postgres.errors import translated
+from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of
+from satchel.stores.postgres.statements import (
+    ID_PREFIX,
+    MOST_AT_ONCE,
+    MOST_PLACE,
+    Session,
+    raw_id,
+    raw_slot,
+    raw_text,
+    same,
+)
+from satchel.stores.postgres.vectors import Vectors
+from satchel.stores.postgres.words import Words
+
+_DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+_STAMP = """
+SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
+WHERE changed_by <> %s"""
+
+
+class View(Words):
+    """One consistent view, on a connection inside a transaction."""
+
+    def __init__(self, session: Session, own: int) -> None:
+        super().__init__(session)
+        self._own = own
+
+    def stamp(self) -> int:
+        # Each change of a bank has a number of its own, larger than all before it.
+        return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
+
+    def banks(self) -> list[str]:
+        return [bank for (bank,) in self._all("SELECT id FROM bank ORDER BY id")]
+
+    def head(self, bank: str) -> StoredHead | None:
+        number = self._known(bank)
+        found = self._all("SELECT head, peaks FROM bank WHERE number = %s", number)
+        return StoredHead(*found[0]) if found else None
+
+    def counts(self, bank: str) -> dict[str, int]:
+        sql = "SELECT type, count(*) FROM record WHERE bank = %s GROUP BY type"
+        return dict(self._all(sql, self._number(bank)))
+
+    def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
+        wanted = [place for place in positions if 0 <= place <= MOST_PLACE]
+        sql = "SELECT place, hash FROM node WHERE bank = %s AND place = ANY (%s::bigint[])"
+        return dict(self._in(sql, self._number(bank), wanted))
+
+    def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
+        sql = f"{SELECT} WHERE bank = %s AND id = ANY (%s::bytea[])"
+        wanted = list(dict.fromkeys(map(raw_id, ids)))
+        return self._rows(self._in(sql, self._number(bank), wanted))
+
+    def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
+        number = self._number(bank)
+        if len(digits) > _DIGITS or not _HEX.issuperset(digits):
+            return []
+        ends = [bytes.fromhex(digits.ljust(_DIGITS, filler)) for filler in "0f"]
+        sql = "SELECT id FROM record WHERE bank = %s AND id BETWEEN %s AND %s ORDER BY id LIMIT %s"
+        return [ID_PREFIX + found.hex() for (found,) in self._all(sql, number, *ends, limit)]
+
+    def at(self, bank: str, places: Sequence[int]) -> list[Row]:
+        sql = f"{SELECT} WHERE bank = %s AND seq = ANY (%s::bigint[])"
+        wanted = [place for place in set(places) if 0 <= place <= MOST_PLACE]
+        return self._rows(self._in(sql, self._number(bank), wanted))
+
+    def scan(
+        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+    ) -> Iterator[Row]:
+        number = self._number(bank)
+        narrowed, values = "bank = %s AND seq > %s", list[Any]((number, after))
+        for clause, given in clauses(wanted):
+            narrowed += f" AND {clause}"
+            values += given
+        order = "DESC" if newest_first else "ASC"
+        sql = f"{SELECT_SMALL} WHERE {narrowed} ORDER BY seq {order}"
+        for is_large, *found in self._each(sql, *values):
+            if is_large:
+                yield from self.at(bank, [found[0]])
+            else:
+                with translated(self._name):
+                    row = row_of(found)
+                yield row
+
+    def current(self, bank: str, slot: str) -> Row | None:
+        sql = f"{SELECT} WHERE bank = %s AND slot = %s AND retired IS NULL"
+        found = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
+        return found[0] if found else None
+
+    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        raw = raw_text(end)
+        column = same("target" if incoming else "source")
+        sql = f"SELECT DISTINCT seq FROM link WHERE bank = %s AND {column} ORDER BY seq"  # noqa: S608 - one of two words
+        places = [place for (place,) in self._all(sql, self._number(bank), raw, raw)]
+        for start in range(0, len(places), _FEW):
+            found = self.at(bank, places[start : start + _FEW])
+            yield from sorted(found, key=lambda row: row.seq)
+
+    def candidates(
+        self,
+        bank: str,
+        text: str,
+        *,
+        limit: int,
+        wanted: Filter | None = None,
+        without: Sequence[tuple[int, int]] = (),
+    ) -> list[tuple[int, float]]:
+        return self.nominated(self._number(bank), text, limit, wanted, without)
+
+    def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
+        if "\0" in bank:
+            return {}
+        raw = prefix.encode()
+        sql = (
+            "SELECT name, value FROM side"
+            " WHERE bank = %s AND substr(name, 1, %s) = %s ORDER BY name"
+        )
+        with translated(self._name):
+            return {name.decode(): value for name, value in self._all(sql, bank, len(raw), raw)}
+
+    def is_indexed(self, bank: str, row: Row) -> bool:
+        number = self._number(bank)
+        sql = "SELECT source, target, kind FROM link WHERE bank = %s AND seq = %s"
+        there = {tuple(found) for found in self._all(sql, number, row.seq)}
+        wanted = {tuple(map(raw_text, link)) for link in row.links}
+        return there == wanted and self.is_searched_by_its_words(number, row)
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self._session)
+
+    @property
+    def blobs(self) -> Blobs:
+        return Blobs(self._session)
+
+    def _in(self, sql: str, number: int, wanted: Sequence[Any]) -> list[Any]:
+        found = list[Any]()
+        for start in range(0, len(wanted), MOST_AT_ONCE):
+            found += self._all(sql, number, list(wanted[start : start + MOST_AT_ONCE]))
+        return found
+
+    def _rows(self, found: Sequence[Any]) -> list[Row]:
+        with translated(self._name):
+            return list(map(row_of, found))
+
+
+_FEW = 16
+"""Neighbours that are fetched together; each may be as large as a record can be."""

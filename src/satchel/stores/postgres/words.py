@@ -1,0 +1,227 @@
+"""Finding words: stems as SQLite's index has them, in a ``tsvector`` of ours.
+
+The server only tells which rows have them. A word of a bank is indexed with the bank's number
+before it, so that the words of one bank are not looked through for another. A ``tsvector`` takes
+about a mebibyte of different words; a row with more is looked at by every query. Words that have
+to stand together are looked for in the row's text of stems. How good a match is, is reckoned as
+FTS5 does, of the rows that were found.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from satchel.ports.rows import Filter, Row
+from satchel.stores import _driving, matching
+from satchel.stores._threads import is_searched, thread_of
+from satchel.stores.postgres.rows import clauses, words_of
+from satchel.stores.postgres.statements import Statements, raw_text, same
+
+WORD_TYPES = ("bigint", "bigint", "integer", "boolean", "text", "tsvector")
+
+_MOST_BYTES = 900_000
+"""Of all different words of a row together, as they are indexed; a tsvector holds 1 MiB."""
+
+_MOST_LEXEME = 2_000
+"""Bytes of one; a tsvector takes 2,046."""
+
+_COUNTED = 10_000
+"""Words in a row up to which it is counted how often one is there."""
+
+# A sum is in no index, so that only that of the words is left to look in, whether or not the server
+# has counted yet what the table holds: going through a bank for a rare word would be all of it.
+_NOMINATED = """
+SELECT word.seq, word.size{counts} FROM word {joined}
+WHERE word.bank + 0 = %s AND {found} {narrowed} ORDER BY word.seq + 0 DESC LIMIT %s"""
+_SPREAD = """
+SELECT count(*), coalesce(min(seq), 0) FROM (
+    SELECT seq FROM word WHERE word.bank + 0 = %s AND {found} {narrowed}
+    ORDER BY seq + 0 DESC LIMIT %s
+) AS newest"""
+_LAST_WORDS = """
+SELECT body FROM record WHERE bank = %s AND {same} AND seq < %s AND body IS NOT NULL
+ORDER BY seq DESC LIMIT 1"""
+
+
+class _Sought(NamedTuple):
+    """A term of a query, as the server is asked for it."""
+
+    found: str
+    """The condition that a row has it."""
+
+    values: tuple[Any, ...]
+    pattern: str
+    """The start of it in a row's stems."""
+
+
+class Words(Statements):
+    """Nominating rows by their words, and the words of each row."""
+
+    def nominated(
+        self,
+        number: int,
+        text: str,
+        limit: int,
+        wanted: Filter | None,
+        without: Sequence[tuple[int, int]],
+    ) -> list[tuple[int, float]]:
+        """Return places of rows with a score, as ``Reader.candidates``."""
+        terms = {term.expression: term for term in matching.terms_of(text)}
+        last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
+        size = 0 if last is None else last + 1
+        few = _driving.few_of(size)
+        hidden = (
+            " AND word.seq NOT BETWEEN %s AND %s" * len(without),
+            sum(map(tuple, without), ()),
+        )
+        spreads = [self._spread(number, term, hidden, few + 1) for term in terms.values()]
+        rows = {spread.term: _having(spread, few, size) for spread in spreads}
+        found: dict[int, float] = {}
+        for search in _driving.searches(spreads, few):
+            phrases = {name: terms[name] for name in search.phrases}
+            asked = self._asked(number, search, phrases, wanted, hidden)
+            newest = self._all(*asked, max(search.newest, limit))
+            for place, score in _scored(search, phrases, newest, rows, size)[:limit]:
+                found.setdefault(place, score)
+            if len(found) >= limit:
+                break
+        return _best(found.items())[:limit]
+
+    def _asked(
+        self,
+        number: int,
+        search: _driving.Search,
+        phrases: dict[str, matching.Term],
+        wanted: Filter | None,
+        hidden: tuple[str, tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        """Return a statement with its values, but for how many rows are wanted."""
+        counts, counted = "", list[Any]()
+        for term in phrases.values():
+            counts += (
+                f", CASE WHEN word.size > {_COUNTED} THEN 1 ELSE (length(terms)"
+                " - length(replace(terms, %s, ''))) / %s END"
+            )
+            pattern = _pattern(term)
+            counted += [pattern, len(pattern)]
+        needs = [_sought(number, phrases[name]) for name in search.needed]
+        joining = " AND " if search.all_needed else " OR "
+        condition = "(" + joining.join(need.found for need in needs) + ")"
+        values = [value for need in needs for value in need.values]
+        narrowed, joined = hidden[0], ""
+        given: list[Any] = list(hidden[1])
+        if wanted is not None:
+            joined = "JOIN record ON (record.bank, record.seq) = (word.bank, word.seq)"
+            for clause, asked in clauses(wanted):
+                narrowed += f" AND {clause}"
+                given += asked
+        sql = _NOMINATED.format(counts=counts, joined=joined, found=condition, narrowed=narrowed)
+        return (sql, *counted, number, *values, *given)
+
+    def _spread(
+        self, number: int, term: matching.Term, hidden: tuple[str, tuple[Any, ...]], most: int
+    ) -> _driving.Spread:
+        sought = _sought(number, term)
+        sql = _SPREAD.format(found=sought.found, narrowed=hidden[0])
+        ((rows, reach),) = self._all(sql, number, *sought.values, *hidden[1], most)
+        return _driving.Spread(term.expression, rows, reach)
+
+    def is_searched_by_its_words(self, number: int, row: Row) -> bool:
+        """Tell whether the index has of a row what it has to, and nothing else."""
+        sql = "SELECT size, huge, terms, lexemes = %s::tsvector FROM word"
+        wanted = None
+        if row.text and is_searched(row):
+            (wanted,) = self.indexed(number, [row])
+        lexemes = "" if wanted is None else wanted[-1]
+        there = self._all(f"{sql} WHERE bank = %s AND seq = %s", lexemes, number, row.seq)
+        if wanted is None:
+            return not there
+        return there == [(*wanted[2:5], True)]
+
+    def indexed(self, number: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+        """Yield what the table of words holds of rows, each with the words said before it."""
+        before = dict[tuple[str, str], str]()
+        for row in rows:
+            words, thread = row.text or "", thread_of(row)
+            said = words
+            if thread is not None:
+                last = before.get(thread)
+                if last is None:
+                    last = self._last_words(number, thread, row.seq)
+                before[thread] = words
+                said = f"{last}\n{words}"
+            if words and is_searched(row):
+                yield (number, row.seq, *_indexed(number, matching.tokens_of(said)))
+
+    def _last_words(self, number: int, thread: tuple[str, str], seq: int) -> str:
+        column, value = thread
+        raw = raw_text(value)
+        found = self._all(_LAST_WORDS.format(same=same(column)), number, raw, raw, seq)
+        return words_of(found[0][0]) if found else ""
+
+
+def _indexed(number: int, tokens: Sequence[str]) -> tuple[int, bool, str, str]:
+    """Return how many words there are, whether they are too many, and both forms of them."""
+    different = dict.fromkeys(tokens)
+    sizes = [len(f"{number}.{token}".encode()) for token in different]
+    huge = sum(sizes) > _MOST_BYTES or max(sizes, default=0) > _MOST_LEXEME
+    lexemes = "" if huge else " ".join(_lexeme(number, token) for token in different)
+    return len(tokens), huge, "".join(f" {token} " for token in tokens), lexemes
+
+
+def _lexeme(number: int, token: str) -> str:
+    escaped = token.replace("\\", "\\\\").replace("'", "''")
+    return f"'{number}.{escaped}'"
+
+
+def _pattern(term: matching.Term) -> str:
+    """Return what stands in a row's stems where it has a term."""
+    pattern = "".join(f" {token} " for token in term.tokens)
+    return pattern[:-1] if term.prefix else pattern
+
+
+def _sought(number: int, term: matching.Term) -> _Sought:
+    pattern = _pattern(term)
+    query = " & ".join(_lexeme(number, token) for token in term.tokens)
+    query += ":*" if term.prefix else ""
+    if len(term.tokens) == 1:
+        found = "(lexemes @@ %s::tsquery OR (huge AND strpos(terms, %s) > 0))"
+    else:
+        found = "((lexemes @@ %s::tsquery OR huge) AND strpos(terms, %s) > 0)"
+    return _Sought(found, (query, pattern), pattern)
+
+
+def _having(spread: _driving.Spread, few: int, size: int) -> int:
+    """Return in how many rows a term is, or may be by how close the newest are together."""
+    if spread.rows <= few:
+        return spread.rows
+    return min(size, max(spread.rows, spread.rows * size // max(size - spread.reach, 1)))
+
+
+def _scored(
+    search: _driving.Search,
+    phrases: dict[str, matching.Term],
+    rows: Sequence[Sequence[int]],
+    having: dict[str, int],
+    size: int,
+) -> list[tuple[int, float]]:
+    """Return the score of rows that were found, best first."""
+    counts = {name: search.phrases.count(name) for name in phrases}
+    texts = max(size, 1)
+    words = sum(row[1] for row in rows) * texts // max(len(rows), 1)
+    totals = matching.Totals(texts, words)
+    rarity = {name: matching.rarity(having[name], totals) for name in phrases}
+    scores = (
+        (
+            place,
+            sum(
+                counts[name] * rarity[name] * matching.weight(times, length, totals)
+                for name, times in zip(phrases, found, strict=True)
+            ),
+        )
+        for place, length, *found in rows
+    )
+    return _best((place, round(score, matching.SCORE_DIGITS)) for place, score in scores)
+
+
+def _best(scores: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    return sorted(scores, key=lambda pair: (-pair[1], pair[0]))

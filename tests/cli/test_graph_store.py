@@ -1,0 +1,58 @@
+"""A graph store, from the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The configured store: a folder that is not there yet."""
+    place = f"ladybug:///{tmp_path}/graph"
+    monkeypatch.setenv("SATCHEL_STORE", place)
+    return place
+
+
+def test_what_is_remembered_in_a_graph_is_recalled_from_it(satchel: Run, tmp_path: Path) -> None:
+    """Remember, recall, correct, forget, and the health of it; only its owner may look inside."""
+    first = satchel("remember", "the harbour opens at nine", "--user", "ada").out.strip()
+    satchel("correct", first, "the harbour opens at ten")
+    last = satchel("remember", "likes tea").out.strip()
+    assert "at ten" in satchel("recall", "when does the harbour open").out
+    assert satchel("forget", last).status == 0
+    said = [each["text"] for each in satchel("list", "--json").json["memories"]]
+    assert said == ["the harbour opens at ten"]
+    assert satchel("doctor", "--deep").status == 0
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "graph").rglob("*")} == {0}
+
+
+def test_the_address_that_is_shown_can_be_given_again(satchel: Run, address: str) -> None:
+    """With all of its slashes."""
+    satchel("init")
+    assert address in satchel("doctor").out
+    assert satchel("--store", "graph:///x", "list").err.count("graph:///x") == 1
+
+
+def test_a_bank_goes_from_a_graph_to_a_file_and_back(
+    satchel: Run, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same records in the same order."""
+    satchel("init")
+    for number in range(5):
+        satchel("remember", f"memory {number}")
+    before = satchel("list", "--json").json["memories"]
+    assert satchel("push", str(tmp_path / "there.db")).status == 0
+    monkeypatch.setenv("SATCHEL_STORE", str(tmp_path / "there.db"))
+    assert satchel("list", "--json").json["memories"] == before
+    assert satchel("push", f"ladybug:///{tmp_path}/other").status == 0
+    monkeypatch.setenv("SATCHEL_STORE", f"ladybug:///{tmp_path}/other")
+    assert satchel("list", "--json").json["memories"] == before
+    assert satchel("doctor", "--deep").status == 0
+    assert "the copies are the same" in satchel("push", address).out

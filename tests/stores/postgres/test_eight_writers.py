@@ -1,0 +1,130 @@
+"""Eight machines that write at once: nothing lost, nobody tries again and again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ledger_kit import OWNER, WRITER, created, listed
+from postgres_kit import run_sql, server
+
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.examining import examine
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from satchel.ports.store import Store
+
+_KIT = Path(__file__).parents[2] / "kit"
+_WRITERS, _TURNS = 8, 40
+_COUNTS = """
+SELECT xact_commit, xact_rollback, deadlocks FROM pg_stat_database
+WHERE datname = current_database()"""
+_MACHINE = """
+import sys
+from pathlib import Path
+
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.postgres import PostgresStore
+
+address, witness, bank, name, turns, owner = sys.argv[1:]
+writer = SigningKey.from_seed(name.encode() * 32)
+ledger = Ledger(
+    PostgresStore(address), bank, writer=writer, witness=Witness(Path(witness) / name),
+    trusted=frozenset([owner]),
+)
+with ledger.reading():
+    pass
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(int(turns)):
+    entry = Semantic(text=f"{name} {turn}", origin=Origin(provider="test", id=f"{name} {turn}"))
+    print(*ledger.append([seal(entry)]), flush=True)
+"""
+
+
+def _admitted(store: Store, bank: str, witness: Witness) -> None:
+    decider = Decider(store=store, bank=bank, owner=OWNER, writer=WRITER, witness=witness)
+    for number in range(_WRITERS):
+        decider.admit(SigningKey.from_seed(str(number).encode() * 32).did)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("banks", [1, _WRITERS], ids=["one bank", "a bank each"])
+def test_eight_machines_write_at_once(banks: int, tmp_path: Path) -> None:
+    """Each with a key and a witness of its own: every place is given once, every record is there.
+
+    How many appends a second that is, is printed. How often anybody had to begin again is counted
+    by the server, and is never.
+    """
+    with server() as one:
+        address = one.get_uri()
+        store = PostgresStore(address)
+        seen = Witness(tmp_path / "owner")
+        ids = [created(store, seen).bank for _ in range(banks)]
+        for bank in ids:
+            _admitted(store, bank, seen)
+        founding = [len(listed_of(store, bank)) for bank in ids]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_KIT), *sys.path])}
+        machines = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-c", _MACHINE, address, str(tmp_path)),
+                    *(ids[number % banks], str(number), str(_TURNS), OWNER.did),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for number in range(_WRITERS)
+        ]
+        for machine in machines:
+            assert machine.stdout is not None
+            assert machine.stdout.readline() == "ready\n"
+        run_sql(address, "SELECT pg_stat_force_next_flush()")
+        ((_, rollbacks, _),) = run_sql(address, _COUNTS)
+        began = time.monotonic()
+        for machine in machines:
+            assert machine.stdin is not None
+            machine.stdin.write("go\n")
+            machine.stdin.flush()
+        places = list[list[int]]()
+        for machine in machines:
+            told, _ = machine.communicate()
+            assert machine.returncode == 0
+            places.append(list(map(int, told.split())))
+        took = time.monotonic() - began
+        print(  # noqa: T201 - stated, not asserted: the machine has other work
+            f"{_WRITERS * _TURNS / took:.0f} appends/s by {_WRITERS} writers, {banks} banks"
+        )
+        for which, bank in enumerate(ids):
+            mine = [place for number in range(which, _WRITERS, banks) for place in places[number]]
+            wanted = range(founding[which], founding[which] + _WRITERS // banks * _TURNS)
+            assert sorted(mine) == list(wanted)
+            assert len(listed_of(store, bank)) == founding[which] + len(mine)
+            assert examine(store, bank).is_sound
+        store.close()
+        ((_, after, deadlocks),) = run_sql(address, _COUNTS)
+        assert deadlocks == 0
+        # A view ends with a rollback too; each append has at most one before and one after it.
+        assert after - rollbacks <= 3 * _WRITERS * _TURNS + 1000
+
+
+def listed_of(store: PostgresStore, bank: str) -> list[str]:
+    """Return the ids of all records of a bank, each proved."""
+    return listed(Ledger(store, bank, writer=None))

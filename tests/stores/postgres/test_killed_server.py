@@ -1,0 +1,125 @@
+"""A server that dies at any moment: what it had acknowledged is there when it is back."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ledger_kit import created, listed, memories, noting, opened, require_not_ahead
+from postgres_kit import again, kill, server, stop_at_once
+
+from satchel.errors import StoreError
+from satchel.ledger.examining import examine
+from satchel.ledger.witness import Witness
+from satchel.ports.store import Commit, Sweep, Was
+from satchel.stores.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KIT = Path(__file__).parents[2] / "kit"
+_WRITER = """
+import sys
+from itertools import count
+from pathlib import Path
+
+from ledger_kit import opened
+
+from satchel.errors import StoreError
+from satchel.memory.entries import Semantic
+from satchel.seal.sealing import seal
+from satchel.stores.postgres import PostgresStore
+
+address, witness, bank = sys.argv[1:]
+ledger = opened(PostgresStore(address), bank, Path(witness))
+try:
+    for turn in count():
+        records = [seal(Semantic(text=f"{turn} {n}")) for n in range(turn % 40 + 1)]
+        ledger.append(records)
+        print("wrote", *(record.id for record in records), flush=True)
+except StoreError as error:
+    print("stopped", error.code, flush=True)
+"""
+
+
+def test_a_server_that_stops_in_the_middle_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    """What was committed is there and proved, what was not is gone; the same store goes on."""
+    with server() as one:
+        store = PostgresStore(one.get_uri())
+        ledger = created(store, Witness(tmp_path))
+        ledger.append(memories(20))
+        before = listed(ledger)
+        with pytest.raises(StoreError) as stopped, store.writing() as writing:  # noqa: PT012 - one block that fails at its end
+            writing.append(ledger.bank, _next(store, ledger.bank))
+            stop_at_once(one)
+        assert stopped.value.code == "store.failed"
+        with pytest.raises(StoreError), store.reading():
+            pass
+        again(one)
+        assert listed(opened(store, ledger.bank, tmp_path)) == before
+        ledger.append(memories(20, start=20))
+        assert listed(opened(store, ledger.bank, tmp_path))[: len(before)] == before
+        store.close()
+
+
+def _next(store: PostgresStore, bank: str) -> Commit:
+    """Return a commit that changes much and adds nothing."""
+    with store.reading() as reader:
+        head = reader.head(bank)
+    assert head is not None
+    return Commit(
+        rows=(), nodes=(), head=head, sweeps=[Sweep(0, 100, Was.CURRENT, retired=7, hold=True)]
+    )
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", [kill, stop_at_once], ids=["SIGKILL", "immediate"])
+def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing_acknowledged(
+    how: Callable[[Any], None], tmp_path: Path
+) -> None:
+    """Round after round, at moments that chance chooses; the witness never is ahead of the log."""
+    seed = random.randrange(1 << 32)  # noqa: S311 - told when it fails
+    chance = random.Random(seed)  # noqa: S311 - told when it fails
+    with noting(f"the seed was {seed}"), server() as one:
+        store = PostgresStore(one.get_uri())
+        bank = created(store, Witness(tmp_path)).bank
+        store.close()
+        acknowledged = set[str]()
+        for _ in range(15):
+            acknowledged |= _round(one, tmp_path, bank, chance, how)
+            again(one)
+            store = PostgresStore(one.get_uri())
+            ledger = opened(store, bank, tmp_path)
+            require_not_ahead(tmp_path, ledger)
+            assert acknowledged <= set(listed(ledger))
+            found = examine(store, bank)
+            assert found.is_sound, found.shown
+            store.close()
+        assert len(acknowledged) > 100
+
+
+def _round(
+    one: Any, witness: Path, bank: str, chance: random.Random, how: Callable[[Any], None]
+) -> set[str]:
+    """Have a process write until its server dies, and return what it was told is kept."""
+    command = [sys.executable, "-c", _WRITER, one.get_uri(), str(witness), bank]
+    acknowledged = set[str]()
+    turns = chance.randrange(1, 40)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_KIT), *sys.path])}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        last = ""
+        for turn, last in enumerate(writer.stdout):
+            if last.startswith("wrote"):
+                acknowledged |= set(last.split()[1:])
+            if turn == turns:
+                how(one)
+        assert last.split() == ["stopped", "store.failed"]
+    return acknowledged

@@ -1,0 +1,343 @@
+"""What a server can do to a store: be gone, be full of others, be of another version, say no."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ledger_kit import OWNER, WRITER, created, listed, memories
+from postgres_kit import as_role, run_sql, schema_of
+
+from satchel.actions.wiring import open_store
+from satchel.conformance.stores.bench import ALL
+from satchel.errors import (
+    MissingExtraError,
+    SatchelError,
+    StoreBusyError,
+    StoreError,
+    StoreVersionError,
+    UsageError,
+)
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.entries import Semantic
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.postgres import PostgresStore, is_made
+from satchel.stores.postgres.schema import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SECRET = "hunter2-hunter2"  # noqa: S105 - of nobody
+_KIT = Path(__file__).parents[2] / "kit"
+_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'satchel'"""
+
+
+@pytest.fixture
+def store(place: str) -> Iterator[PostgresStore]:
+    """A new store."""
+    found = PostgresStore(place)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://ada:{_SECRET}@/nowhere?host=/nonexistent",
+        f"postgresql://ada:{_SECRET}@127.0.0.1:1/nowhere",
+        f"postgresql://ada:{_SECRET}@/x?host=/nonexistent&bogus=1",
+        f"postgresql://ada:{_SECRET}@/x?schema=A'B",
+        f"postgresql://ada:{_SECRET}@[::1/x",
+        f"mysql://ada:{_SECRET}@h/x",
+    ],
+)
+def test_a_password_is_in_no_message(address: str) -> None:
+    """Neither where the server is not there, nor where the address is none; nor in a repr."""
+    with pytest.raises(SatchelError) as refused:
+        PostgresStore(address, patience=0)
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert _SECRET not in f"{error!r} {error} {getattr(error, 'hint', '')}"
+        error = error.__cause__
+    assert refused.value.code in {"store.failed", "usage"}
+
+
+def test_a_role_that_is_not_there_is_told_without_its_password(postgres: str) -> None:
+    """As the server refuses it, not as it was asked."""
+    with pytest.raises(StoreError) as refused:
+        PostgresStore(as_role(postgres, "nobody_at_all", _SECRET), patience=0)
+    assert _SECRET not in f"{refused.value!r} {refused.value}"
+
+
+def test_a_connection_that_the_server_ended_between_blocks_is_replaced(
+    store: PostgresStore, postgres: str
+) -> None:
+    """Nobody hears of it, for reading and for writing."""
+    ledger = created(store)
+    for start in (0, 5):
+        run_sql(postgres, _OTHERS)
+        ledger.append(memories(5, start=start))
+        run_sql(postgres, _OTHERS)
+        assert len(listed(ledger)) == 7 + start
+
+
+def test_a_connection_that_is_ended_within_a_block_takes_all_of_it_back(
+    store: PostgresStore, postgres: str
+) -> None:
+    """It is told, and the next block goes on."""
+    ledger = created(store)
+    with pytest.raises(StoreError) as told, store.writing() as writing:  # noqa: PT012 - one block that fails at its end
+        writing.put_side(ledger.bank, {"note": b"one"})
+        run_sql(postgres, _OTHERS)
+        writing.put_side(ledger.bank, {"note": b"two"})
+    assert told.value.code == "store.failed"
+    with store.reading() as reader:
+        assert reader.side(ledger.bank) == {}
+    ledger.append(memories(1))
+
+
+def test_a_bank_that_another_writes_is_waited_for_and_then_told(
+    place: str, store: PostgresStore
+) -> None:
+    """A second writer waits as long as it was told to; one of another bank does not wait."""
+    one, other = created(store), created(store)
+    impatient = PostgresStore(place, busy_ms=50)
+    with store.writing() as writing:
+        writing.put_side(one.bank, {"note": b"one"})
+        with pytest.raises(StoreBusyError):
+            Ledger(impatient, one.bank, writer=WRITER).append(memories(1))
+        Ledger(impatient, other.bank, writer=WRITER).append(memories(1))
+    Ledger(impatient, one.bank, writer=WRITER).append(memories(1))
+    impatient.close()
+
+
+def test_two_who_wait_for_each_other_are_not_left_waiting(place: str, store: PostgresStore) -> None:
+    """One of them is told that the store is busy; the other goes on."""
+    one, other = created(store).bank, created(store).bank
+    beside = PostgresStore(place)
+    outcomes, meet = list[str](), threading.Barrier(2, timeout=30)
+
+    def work(mine: PostgresStore, first: str, second: str) -> None:
+        try:
+            with mine.writing() as writing:
+                writing.put_side(first, {"note": b"x"})
+                meet.wait()
+                writing.put_side(second, {"note": b"x"})
+            outcomes.append("done")
+        except StoreBusyError as error:
+            outcomes.append(error.code)
+
+    threads = [
+        threading.Thread(target=work, args=given)
+        for given in ((store, one, other), (beside, other, one))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    beside.close()
+    assert sorted(outcomes) == ["done", "store.busy"]
+
+
+def test_two_machines_with_keys_and_witnesses_of_their_own_write_one_log(
+    place: str, store: PostgresStore, tmp_path: Path
+) -> None:
+    """In turns, through stores of their own: each proves what the other wrote."""
+    second = SigningKey.from_seed(b"2" * 32)
+    bank = created(store, Witness(tmp_path / "one")).bank
+    beside = PostgresStore(place)
+    seen = Witness(tmp_path / "one")
+    Decider(store=store, bank=bank, owner=OWNER, writer=WRITER, witness=seen).admit(second.did)
+    trusted = frozenset([OWNER.did])
+    one = Ledger(store, bank, writer=WRITER, witness=seen, trusted=trusted)
+    other = Witness(tmp_path / "two")
+    two = Ledger(beside, bank, writer=second, witness=other, trusted=trusted)
+    added = list[str]()
+    for turn in range(6):
+        records = memories(3, start=turn * 3)
+        (one, two)[turn % 2].append(records)
+        added += [record.id for record in records]
+    assert listed(one)[-len(added) :] == listed(two)[-len(added) :] == added
+    last = [witness.last(bank) for witness in (seen, other)]
+    assert None not in last
+    beside.close()
+
+
+def test_nothing_is_made_by_who_only_asks_or_reads(place: str, postgres: str) -> None:
+    """Not even a schema."""
+    assert not is_made(place)
+    with pytest.raises(StoreVersionError, match="empty"):
+        PostgresStore(place, read_only=True)
+    schema = schema_of(place)
+    assert run_sql(postgres, f"SELECT to_regnamespace('{schema}')") == [(None,)]
+    PostgresStore(place).close()
+    assert is_made(place)
+
+
+def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: str) -> None:
+    """For reading and for writing; also by who had the store open before."""
+    store = PostgresStore(place)
+    schema = schema_of(place)
+    run_sql(postgres, f"UPDATE {schema}.store SET version = {VERSION + 1}")  # noqa: S608 - our own names
+    with pytest.raises(StoreVersionError, match="newer"), store.writing():
+        pass
+    store.close()
+    for read_only in (True, False):
+        with pytest.raises(StoreVersionError):
+            PostgresStore(place, read_only=read_only)
+    run_sql(postgres, f"DROP SCHEMA {schema} CASCADE", f"CREATE SCHEMA {schema}")
+    run_sql(postgres, f"CREATE TABLE {schema}.record (a int)")
+    with pytest.raises(StoreVersionError, match="not ours"):
+        PostgresStore(place)
+
+
+def test_an_older_store_is_brought_up_to_date_once_and_a_copy_is_kept(
+    place: str, postgres: str, store: PostgresStore
+) -> None:
+    """In one transaction; reading leaves it as it is, and steps that lose something are refused."""
+    ledger = created(store)
+    ledger.append(memories(20))
+    before, schema = listed(ledger), schema_of(place)
+    run_sql(postgres, f"UPDATE {schema}.store SET version = 0", f"DROP INDEX {schema}.record_run")  # noqa: S608 - our own names
+    step = "CREATE INDEX record_run ON record (bank, substr(run, 1, 100), seq)"
+    with pytest.raises(StoreVersionError, match="brought up to date"):
+        PostgresStore(place, read_only=True)
+    with pytest.raises(StoreVersionError, match="no way"):
+        PostgresStore(place)
+    with pytest.raises(StoreError, match="lose"):
+        PostgresStore(place, steps={0: "DELETE FROM record WHERE seq = 5"})
+    assert run_sql(postgres, f"SELECT version FROM {schema}.store") == [(0,)]  # noqa: S608 - our own names
+
+    newer = PostgresStore(place, steps={0: step})
+    assert newer.kept is not None
+    assert run_sql(postgres, f"SELECT version FROM {newer.kept}.store") == [(0,)]  # noqa: S608 - our own names
+    assert run_sql(postgres, f"SELECT count(*) FROM {newer.kept}.record") == [(22,)]  # noqa: S608 - our own names
+    again = PostgresStore(place, steps={0: step})
+    assert again.kept is None
+    assert listed(Ledger(again, ledger.bank, writer=None)) == before
+    run_sql(postgres, f"DROP SCHEMA {newer.kept} CASCADE")
+    again.close()
+    newer.close()
+
+
+def test_a_commit_is_forced_to_disk_whatever_the_role_was_set_to(place: str) -> None:
+    """Acknowledged is durable: a session that would not wait is told to, for each transaction."""
+    sql = "SELECT current_setting('synchronous_commit')"
+    beside = PostgresStore(f"{place}&options=-csynchronous_commit%3Doff")
+    with beside.writing() as writing:
+        assert writing._all(sql) == [("on",)]
+    with beside.reading() as reader:
+        assert reader._all(sql) == [("off",)]
+    beside.close()
+
+
+def test_a_statement_that_failed_unseen_is_told_at_the_end(store: PostgresStore) -> None:
+    """A block that went on after it was not committed, and says so."""
+    bank = created(store).bank
+    with pytest.raises(StoreError, match="taken back"), store.writing() as writing:  # noqa: PT012 - one block that fails at its end
+        writing.put_side(bank, {"note": b"one"})
+        with pytest.raises(StoreError):
+            writing._all("SELECT 1 / 0")
+    with store.reading() as reader:
+        assert reader.side(bank) == {}
+
+
+def test_a_block_within_a_block_of_the_same_thread(store: PostgresStore) -> None:
+    """One that reads sees what it does; one that writes is refused, not waited for."""
+    bank = created(store).bank
+    with store.writing() as writing:
+        writing.put_side(bank, {"note": b"one"})
+        with store.reading() as reader:
+            assert reader.side(bank) == {"note": b"one"}
+        with pytest.raises(UsageError), store.writing():
+            pass
+        with pytest.raises(UsageError):
+            store.scrub()
+    with pytest.raises(StoreError, match="over"):
+        reader.side(bank)
+
+
+def test_listings_that_are_left_in_the_middle_harm_nobody(store: PostgresStore) -> None:
+    """Also those that were begun in an append that was refused."""
+    ledger = created(store)
+    ledger.append(memories(600))
+    with store.writing() as writing:
+        left = [writing.scan(ledger.bank, ALL) for _ in range(40)]
+        assert {next(each).seq for each in left} == {0}
+        with pytest.raises(RuntimeError), writing._whole():  # noqa: PT012 - one block that fails at its end
+            lost = writing.scan(ledger.bank, ALL)
+            next(lost)
+            raise RuntimeError
+        del lost, left
+        assert sum(writing.counts(ledger.bank).values()) == 602
+
+
+def test_a_child_has_connections_of_its_own_and_ends_none_of_its_parents(place: str) -> None:
+    """A view that was open is the parent's; the child reads and writes through new ones."""
+    program = """
+import os, sys
+from ledger_kit import created, listed, memories, opened
+from satchel.errors import StoreError
+from satchel.stores.postgres import PostgresStore
+
+store = PostgresStore(sys.argv[1])
+ledger = created(store)
+ledger.append(memories(3))
+with store.reading() as reader:
+    assert reader.banks()
+    if not (child := os.fork()):
+        try:
+            reader.banks()
+        except StoreError:
+            opened(store, ledger.bank, None).append(memories(3, start=3))
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sum(reader.counts(ledger.bank).values()) == 5
+assert len(listed(ledger)) == 8
+ledger.append(memories(1, start=9))
+store.close()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_KIT), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, place],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_words_that_are_too_many_for_an_index_are_found_all_the_same(
+    store: PostgresStore,
+) -> None:
+    """Of a row with more different words than a tsvector takes, by each, together and by start."""
+    text = " ".join(f"{number:x}{'qrstuvwxyz' * 10}" for number in range(9_500))
+    ledger = created(store)
+    ledger.append([seal(Semantic(text=f"{text} harbour 緑茶 金曜日")), *memories(3)])
+    with store.reading() as reader:
+        for words in ("harbour", "金曜日", "茶", f"1f{'qrstuvwxyz' * 10}"):
+            assert [place for place, _ in reader.candidates(ledger.bank, words, limit=9)] == [2]
+        assert reader.candidates(ledger.bank, "曜日金曜", limit=9) == []
+
+
+def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that a module is missing."""
+    for name in list(sys.modules):
+        if name == "psycopg" or name.startswith(("psycopg.", "satchel.stores.postgres")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError) as missing:
+        open_store("postgresql://ada@h/x")
+    assert "satchel[postgres]" in (missing.value.hint or "")

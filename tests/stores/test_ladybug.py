@@ -1,0 +1,468 @@
+"""What is LadybugDB's own: one owner of its files, logs that cannot be read, and its graph."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ladybug
+import pytest
+
+from satchel.actions.wiring import open_store
+from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of, memory
+from satchel.errors import (
+    LockedError,
+    MissingExtraError,
+    ReadOnlyStoreError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreVersionError,
+    UsageError,
+)
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Edge, Model
+from satchel.ports.rows import Row, derive_row
+from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.ladybug.files.opening import FILE, LOG
+
+HOLD = """
+import sys
+from pathlib import Path
+from satchel.errors import LockedError
+from satchel.stores.ladybug import LadybugStore
+
+try:
+    store = LadybugStore(Path(sys.argv[1]), read_only=sys.argv[2] == "read", busy_ms=50)
+except LockedError as error:
+    print(error.message, flush=True)
+else:
+    with store.reading() as reader:
+        print(sum(reader.counts(sys.argv[3]).values()), flush=True)
+    sys.stdin.readline()
+    store.close()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a store is going to be."""
+    return tmp_path / "bank.graph"
+
+
+def write(store: LadybugStore, *drafts: Model, erased: tuple[int, ...] = ()) -> list[Row]:
+    """Log drafts after what is there."""
+    size, rows = size_of(store), []
+    for place, draft in enumerate(drafts, size):
+        record = seal(draft)
+        rows.append(derive_row(record.model, seq=place, at=AT, body=record.body))
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(rows, size, erased=erased))
+    return rows
+
+
+def size_of(store: LadybugStore) -> int:
+    """Return how many records there are, counted one by one."""
+    with store.reading() as reader:
+        return len(list(reader.scan(BANK, ALL))) if reader.banks() else 0
+
+
+def cypher(folder: Path, statement: str) -> list[list[Any]]:
+    """Ask the closed store with the engine itself."""
+    database = ladybug.Database(str(folder / FILE), max_db_size=1 << 40)
+    connection = ladybug.Connection(database)
+    found: list[list[Any]] = connection.execute(statement).get_all()
+    connection.close()
+    database.close()
+    return found
+
+
+def held(folder: Path, how: str) -> "subprocess.Popen[str]":
+    """Start a process that opens the store."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), how, BANK],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(process: "subprocess.Popen[str]") -> str:
+    """Return the next line of a process."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("closed_first", [0, 1])
+def test_two_handles_on_one_path_lose_nothing_acknowledged(
+    folder: Path, tmp_path: Path, closed_first: int
+) -> None:
+    """Whichever closes first, also where the second names the folder through a link."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    handles = [LadybugStore(folder), LadybugStore(tmp_path / "link" / folder.name)]
+    for number in range(3):
+        for handle in handles:
+            write(handle, memory(number))
+    handles.pop(closed_first).close()
+    write(handles[0], memory(6))
+    assert size_of(handles[0]) == 7
+    handles[0].close()
+    again = LadybugStore(folder)
+    assert size_of(again) == 7
+    again.close()
+
+
+def test_another_process_is_refused_and_told_who_has_it(folder: Path) -> None:
+    """For reading as well; with the number of the process, until that has closed it."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    for how in ("write", "read"):
+        other = held(folder, how)
+        assert f"process {os.getpid()} on" in told(other)
+        other.communicate()
+    store.close()
+    other = held(folder, "write")
+    assert told(other) == "1"
+    with pytest.raises(LockedError, match=f"process {other.pid} on"):
+        LadybugStore(folder, busy_ms=50)
+    other.communicate("\n")
+
+
+def test_several_processes_may_read(folder: Path) -> None:
+    """None of them changes a file; who wants to write has to wait."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    store.close()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    store, other = LadybugStore(folder, read_only=True), held(folder, "read")
+    assert told(other) == "1"
+    assert size_of(store) == 1
+    with pytest.raises(ReadOnlyStoreError), store.writing():
+        pass
+    with pytest.raises(ReadOnlyStoreError):
+        store.scrub()
+    with pytest.raises(LockedError):
+        LadybugStore(folder, busy_ms=50)
+    other.communicate("\n")
+    store.close()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_reading_makes_nothing(folder: Path) -> None:
+    """An address with a mistake in it names no new, empty store."""
+    with pytest.raises(StoreError, match="no store"):
+        LadybugStore(folder, read_only=True)
+    assert not folder.exists()
+
+
+def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
+    """The engine's files follow the umask, so nobody else may enter."""
+    store = open_store(f"ladybug:///{folder}")
+    assert store.name == str(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    store.close()
+    open_store(f"ladybug:///{folder}", read_only=True).close()
+
+
+def left_by_a_kill(folder: Path, rows: int) -> None:
+    """Leave a store as a killed program does, with all of some rows in the log."""
+    store = LadybugStore(folder.with_name("living"))
+    for number in range(rows):
+        write(store, memory(number))
+    shutil.copytree(store.path, folder)
+    store.close()
+
+
+def _cut(log: bytes) -> bytes:
+    return log[:-1]
+
+
+def _flip(log: bytes) -> bytes:
+    middle = len(log) // 2
+    return log[:middle] + bytes([log[middle] ^ 1]) + log[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip])
+def test_a_log_that_cannot_be_read_is_kept_and_told(
+    folder: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """Once, with where the files are; then the store has what came before, whole."""
+    left_by_a_kill(folder, 20)
+    log = folder / LOG
+    log.write_bytes(damage(log.read_bytes()))
+    before = {name: (folder / name).read_bytes() for name in (FILE, LOG)}
+    with pytest.raises(StoreDamagedError):
+        LadybugStore(folder, read_only=True)
+    assert not (folder / "damaged-1").exists()
+    with pytest.raises(StoreDamagedError, match="may be missing") as error:
+        LadybugStore(folder)
+    kept = folder / "damaged-1"
+    assert str(kept) in (error.value.hint or "")
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
+    store = LadybugStore(folder)
+    size = size_of(store)
+    assert 0 < size < 20
+    with store.reading() as reader:
+        assert reader.head(BANK) == commit_of([], size).head
+    write(store, memory(99))
+    store.close()
+
+
+def test_a_log_without_damage_is_read(folder: Path) -> None:
+    """What was acknowledged before a kill is there."""
+    left_by_a_kill(folder, 5)
+    reader = LadybugStore(folder, read_only=True)
+    assert size_of(reader) == 5
+    reader.close()
+    store = LadybugStore(folder)
+    assert size_of(store) == 5
+    assert store.check() == []
+    store.close()
+
+
+def test_what_is_not_ours_is_refused(folder: Path) -> None:
+    """Another file, another graph, and files of a newer engine."""
+    folder.mkdir()
+    (folder / FILE).write_bytes(b"a letter, and not a graph" * 999)
+    with pytest.raises(StoreDamagedError):
+        LadybugStore(folder)
+    newer = (1_000).to_bytes(8, "little")
+    (folder / FILE).write_bytes(b"LBUG" + newer + bytes(4084))
+    with pytest.raises(StoreVersionError, match="1000"):
+        LadybugStore(folder)
+    (folder / FILE).unlink()
+    cypher(folder, "CREATE NODE TABLE Person (name STRING PRIMARY KEY)")
+    with pytest.raises(StoreVersionError, match="not one of ours"):
+        LadybugStore(folder)
+    (folder / FILE).unlink()
+    LadybugStore(folder).close()
+    cypher(folder, "MATCH (m:Meta) SET m.value = 2")
+    with pytest.raises(StoreVersionError, match="version 2"):
+        LadybugStore(folder)
+
+
+def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
+    folder: Path,
+) -> None:
+    """The engine writes them anew; for reading alone nothing is changed."""
+    LadybugStore(folder).close()
+    older = b"LBUG" + (40).to_bytes(8, "little") + (folder / FILE).read_bytes()[12:]
+    (folder / FILE).write_bytes(older)
+    with suppress(StoreDamagedError):  # it is only called older
+        LadybugStore(folder, read_only=True).close()
+    assert {path.name for path in folder.iterdir()} == {FILE, "lock"}
+    with suppress(StoreDamagedError):
+        LadybugStore(folder).close()
+    assert (folder / "graph.storage-40.lbug").read_bytes() == older
+
+
+def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
+    """Whoever goes on with it is told, and sees nothing that was written since."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    with store.reading() as reader:
+        rows = reader.scan(BANK, ALL)
+    with pytest.raises(StoreError, match="ended"):
+        next(rows)
+    store.close()
+
+
+def test_a_missing_engine_is_named_with_how_to_install_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is the other package that has its name."""
+    monkeypatch.setitem(sys.modules, "ladybug", None)
+    with pytest.raises(MissingExtraError) as error:
+        LadybugStore(folder)
+    assert "satchel[graph]" in (error.value.hint or "")
+    monkeypatch.setitem(sys.modules, "ladybug", os)
+    with pytest.raises(MissingExtraError) as error:
+        LadybugStore(folder)
+    assert "ladybug-core" in (error.value.hint or "")
+
+
+def test_a_child_leaves_its_parents_files_alone(folder: Path) -> None:
+    """Whatever it does before it ends; it is told that its parent has the store."""
+    store = LadybugStore(folder, busy_ms=50)
+    write(store, memory(1))
+    child = os.fork()
+    if not child:  # nothing of the test may go on in here
+        status = 1
+        try:
+            try:
+                size_of(store)
+            except LockedError:
+                store.close()
+                del store
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0) == (child, 0)
+    write(store, memory(2))
+    store.close()
+    store = LadybugStore(folder)
+    assert size_of(store) == 2
+    store.close()
+
+
+def test_a_block_in_which_the_engine_failed_keeps_nothing(folder: Path) -> None:
+    """Also where the error is caught: the engine took back what came before."""
+    store = LadybugStore(folder)
+    (row,) = write(store, memory(1))
+    record = seal(memory(2))
+    other = derive_row(record.model, seq=0, at=AT, body=record.body)  # a place that is taken
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.put_side(BANK, {"note": b"lost"})
+            with pytest.raises(StoreError):
+                writing.append(BANK, commit_of([other], 0))
+            with pytest.raises(StoreError, match="taken back"):
+                writing.put_side(BANK, {"note": b"lost too"})
+
+    with pytest.raises(StoreError, match="taken back"):
+        fail()
+    with store.reading() as reader:
+        assert reader.side(BANK) == {}
+        assert [each.id for each in reader.scan(BANK, ALL)] == [row.id]
+    write(store, memory(3))
+    store.close()
+
+
+def test_one_thread_writes_at_a_time_and_a_block_is_not_begun_in_another(folder: Path) -> None:
+    """Who does not get his turn is told; what he could have waited for ever for is refused."""
+    store, errors = LadybugStore(folder, busy_ms=20), list[type[BaseException]]()
+
+    def also() -> None:
+        for work in (lambda: write(store, memory(1)), store.scrub):
+            try:
+                work()
+            except StoreError as error:
+                errors.append(type(error))
+
+    with store.writing():
+        thread = threading.Thread(target=also)
+        thread.start()
+        thread.join()
+        with pytest.raises(StoreError, match="open already"), store.writing():
+            pass
+        with pytest.raises(UsageError):
+            store.scrub()
+    assert errors == [StoreBusyError, StoreBusyError]
+    store.close()
+
+
+def test_scrubbed_files_hold_nothing_of_what_was_erased(folder: Path) -> None:
+    """Neither the words of a record nor the name of a placeholder that only it linked to."""
+    store = LadybugStore(folder)
+    secret = Edge(source="xyzzy-one", target="xyzzy-two", kind="xyzzy-kind")
+    write(store, Semantic(text="the xyzzy word"), secret, memory(2))
+    write(store, memory(3), erased=(0, 1))
+    store.scrub()
+    assert size_of(store) == 4
+    store.close()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"xyzzy" in path.read_bytes()]
+    assert {path.name for path in files} == {FILE, "lock"}
+
+
+def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Path) -> None:
+    """The new file counts once it has the name."""
+    store = LadybugStore(folder)
+    write(store, memory(1))
+    (folder / "graph.new.lbug").write_bytes(b"half a file")
+    store.scrub()
+    assert size_of(store) == 1
+    assert not list(folder.glob("graph.new*"))
+    store.close()
+
+
+def test_core_links_have_tables_of_their_own_and_missing_ends_are_placeholders(
+    folder: Path,
+) -> None:
+    """In the graph as Cypher sees it; a placeholder is filled when its record arrives."""
+    store = LadybugStore(folder)
+    late = seal(memory(9)).id
+    (child,) = write(store, memory(1, parent_ids=(late,)))
+    write(store, Edge(source=child.id, target="elsewhere", kind="knows"))
+    write(store, Edge(source=child.id, target="elsewhere", kind="similar_to"))
+    store.close()
+    walked = "MATCH (:Thing)-[l]->(t:Thing) RETURN label(l), t.place IS NULL ORDER BY label(l)"
+    kinds = ["DERIVES_FROM", "EDGE", "SIMILAR_TO"]
+    assert cypher(folder, walked) == [[kind, True] for kind in kinds]
+    assert cypher(folder, "MATCH ()-[l:EDGE]->() RETURN l.kind") == [["knows"]]
+
+
+KILLED = """
+import os, sys
+from itertools import count
+from pathlib import Path
+from satchel.conformance.stores.bench import AT, BANK, commit_of
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Edge
+from satchel.ports.rows import derive_row
+from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
+
+store = LadybugStore(Path(sys.argv[1]))
+with store.reading() as reader:
+    size = sum(reader.counts(BANK).values()) if reader.banks() else 0
+for turn in count():
+    number = (1, 2, 25)[turn % 3]
+    drafts = [Semantic(text=f"{os.getpid()} {turn} {n} " + "word " * 20) for n in range(number)]
+    drafts += [Edge(source=f"{turn}", target=f"{n}", kind="similar_to") for n in range(number)]
+    rows = []
+    for place, draft in enumerate(drafts, size):
+        record = seal(draft)
+        rows.append(derive_row(record.model, seq=place, at=AT, body=record.body))
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(rows, size))
+    size += len(rows)
+    os.write(1, f"{size} {rows[-1].id}\\n".encode())
+    if turn % 9 == 8:
+        store.close()  # with the checkpoint that closing makes
+"""
+
+
+def kill_writers(folder: Path, rounds: int) -> None:
+    """Kill writers at any moment, and compare records and links with what they acknowledged."""
+    for turn in range(rounds):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        said = [told(process) for _ in range(1 + turn * 7 % 11)]
+        process.send_signal(signal.SIGKILL)
+        said += process.communicate()[0].splitlines()
+        size, newest = said[-1].split()
+        store = LadybugStore(folder)
+        with store.reading() as reader:
+            rows = list(reader.scan(BANK, ALL))
+            assert [row.seq for row in rows] == list(range(len(rows)))
+            assert len(rows) >= int(size)
+            assert rows[int(size) - 1].id == newest
+            assert reader.head(BANK) == commit_of(rows, 0).head
+            edges = [row for row in rows if row.type == "edge"]
+            ((links,),) = reader._all("MATCH ()-[l:SIMILAR_TO]->() RETURN count(l)")
+            assert links == len(edges)
+        store.close()
+
+
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder: Path) -> None:
+    """Records and links, a few times."""
+    kill_writers(folder, 1)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1_500)
+def test_many_killed_writers_lose_nothing_that_they_acknowledged(folder: Path) -> None:
+    """Records and links, two hundred times, each store opened after the last kill."""
+    for number in range(10):
+        kill_writers(folder.with_name(f"{number}.graph"), 20)
