@@ -106,9 +106,11 @@ class Bank:
             UsageError: If a time names no moment, or a number is out of range.
             VerificationError: If the bank is not what was signed.
         """
-        query = query_of(text, known("recall", wanted, RecallArguments))
+        options = known("recall", wanted, RecallArguments)
+        explain = bool(options.pop("explain", False))
+        query = query_of(text, options)
         with self._lifetime.use():
-            return recall_memories(self._opened, query)
+            return recall_memories(self._opened, query, explain=explain)
 
     def export(
         self,

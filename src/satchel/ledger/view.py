@@ -211,9 +211,7 @@ class View(ProvedRows):
         """
         return {row.seq: row for row in self._reader.at(self._bank, places)}
 
-    def near(
-        self, generation: Generation, vector: Given, *, limit: int
-    ) -> list[tuple[str, float]]:
+    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
         """Return the ids of current records whose vectors are most like one, with the cosine.
 
         Every vector is looked at. Nothing of it is proved.

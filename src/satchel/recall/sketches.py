@@ -112,9 +112,7 @@ class Sketches:
             some = np.argpartition((apart << 40) + self._places, _LOOKED_AT)[:_LOOKED_AT]
         cosines = self._cosines(some, vector)
         best = np.lexsort((self._places[some], -cosines))[:limit]
-        return dict(
-            zip(self._places[some[best]].tolist(), cosines[best].tolist(), strict=True)
-        )
+        return dict(zip(self._places[some[best]].tolist(), cosines[best].tolist(), strict=True))
 
     def cosines(self, vector: Any, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
