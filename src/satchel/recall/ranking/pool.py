@@ -9,7 +9,7 @@ from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.rows import Filter, Row
 from satchel.ports.traversal import Linked
-from satchel.recall.ranking.fusing import LINKED, Scores, Signals, fused, in_order
+from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals, fused, in_order
 from satchel.recall.ranking.meaning import Meaning
 from satchel.stores.matching import Term
 
@@ -22,6 +22,10 @@ _HOPPED_FROM = 5
 """How many of the best memories edges are looked at of."""
 
 _MOST_LINKS = 40
+
+_LOOKED_BESIDE = 60
+"""Of how many of the best turns those around them are looked at."""
+
 _SUPERSEDES = "supersedes"
 
 
@@ -60,7 +64,22 @@ class Pool:
         rows |= near
         cosines = self._meaning.cosines(list(rows.values()))
         self.signals = fused(self._terms, rows, words, cosines)
+        beside = self._beside(rows)
+        if beside:
+            rows |= beside
+            cosines |= self._meaning.cosines(list(beside.values()))
+            self.signals = fused(self._terms, rows, words, cosines)
         self._hop(rows)
+
+    def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
+        """Return the turns around the best ones that nothing nominated."""
+        threads = dict[int, str]()
+        for place in islice(self.signals, _LOOKED_BESIDE):
+            thread = rows[place].run
+            if thread is not None:
+                threads |= {place - far: thread for far in AROUND if place - far not in rows}
+        found = self._rows([place for place in threads if place > 0])
+        return {place: row for place, row in found.items() if row.run == threads[place]}
 
     def _rows(self, places: Sequence[int]) -> dict[int, Row]:
         rows = self._view.nominal(places)
