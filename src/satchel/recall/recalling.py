@@ -136,12 +136,12 @@ class _Recall:
 
     def _as_it_is(self) -> Iterator[_Found]:
         """Yield what is nominated: few first, and more where filters leave too little."""
-        limit = max(_FIRST, self.query.most)
+        limit = max(_FIRST, 2 * self.query.most)
         # Asking the table for each row takes time; most often there is nothing to ask.
         narrowed = self.wanted if self.query.narrows else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         meaning = self._meaning()
-        pool = Pool(self.view, self.terms, self.wanted, meaning, self.at)
+        pool = Pool(self.view, self.terms, self.wanted, meaning, self.at, self.query.most)
         pool.fill(words)
         self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
         signals = pool.signals
@@ -185,7 +185,7 @@ class _Recall:
         return [(there[seq], signals) for seq, signals in found.items()]
 
     def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
-        most = max(_FIRST, self.query.most)
+        most = max(_FIRST, 2 * self.query.most)
         found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
         found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
         return (logged for logged, _ in self.view.ranked(found, self.wanted))

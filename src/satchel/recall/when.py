@@ -27,8 +27,13 @@ _YEAR = r"(?:19|20)\d\d"
 _NTH = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _FEW = 3
 _ONE_DAY = timedelta(days=1)
+_DATES = ("iso", "dated", "american", "monthly", "month4", "year4")
 
-_LEADS = r"(?P<lead>since|after|before|until|by|from|in|on|during|of|at)"
+LATER = timedelta(days=3)
+"""How long after a date what happened on it is still told: a memory is of when it was told, unless
+it says when it happened."""
+
+_LEADS = r"(?P<lead>as of|since|after|before|until|by|from|in|on|during|of|at)"
 _PERIODS = (
     r"(?P<iso>\d{4}-\d\d-\d\d)"
     rf"|(?P<dated>(?P<nth>{_NTH})(?: of)? (?P<month>{_MONTH})(?:,? (?P<year>{_YEAR}))?)"
@@ -63,7 +68,7 @@ class Told:
     """First moment, included; None for none."""
 
     until: str | None
-    """Last moment, not included."""
+    """Last moment, not included: of a date, ``LATER`` after it has ended."""
 
 
 def told_in(text: str, at: str) -> Told | None:
@@ -83,7 +88,9 @@ def told_in(text: str, at: str) -> Told | None:
         except (ValueError, OverflowError):
             continue  # such as 31 February
         if span is not None:
-            return _told(found[0].strip(), (found["lead"] or found["lead2"] or "").lower(), *span)
+            later = LATER if any(found[name] for name in _DATES) else timedelta()
+            lead = (found["lead"] or found["lead2"] or "").lower()
+            return _told(found[0].strip(), lead, span, later)
     return None
 
 
@@ -94,20 +101,21 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(whole, re.IGNORECASE)
 
 
-def _told(words: str, lead: str, start: datetime, end: datetime) -> Told:
-    since, until = format_time(start), format_time(end)
+_Span = tuple[datetime, datetime]
+
+
+def _told(words: str, lead: str, span: _Span, later: timedelta) -> Told:
+    since, end = map(format_time, span)
+    until = format_time(span[1] + later)
     if lead in {"since", "from"}:
         return Told(words=words, since=since, until=None)
     if lead == "after":
-        return Told(words=words, since=until, until=None)
+        return Told(words=words, since=end, until=None)
     if lead == "before":
-        return Told(words=words, since=None, until=since)
-    if lead in {"until", "by"}:
+        return Told(words=words, since=None, until=format_time(span[0] + later))
+    if lead in {"until", "by", "as of"}:
         return Told(words=words, since=None, until=until)
     return Told(words=words, since=since, until=until)
-
-
-_Span = tuple[datetime, datetime]
 
 
 def _span(found: re.Match[str], now: datetime) -> _Span | None:

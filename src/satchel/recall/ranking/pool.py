@@ -14,7 +14,7 @@ from satchel.recall.ranking.meaning import Meaning
 from satchel.stores.matching import Term
 
 NEAREST = 150
-"""Memories that are nominated by what they mean."""
+"""Memories that are nominated by what they mean, at least."""
 
 _FEW_LEFT = 50
 _NEXT_NEAREST = 1000
@@ -23,8 +23,8 @@ _HOPPED_FROM = 5
 
 _MOST_LINKS = 40
 
-_LOOKED_BESIDE = 60
-"""Of how many of the best turns those around them are looked at."""
+_LOOKED_BESIDE = 30
+"""Of how many of the best turns those around them are looked at, at least."""
 
 _SUPERSEDES = "supersedes"
 
@@ -38,12 +38,20 @@ class Pool:
         wanted: What columns tell of what is wanted.
         meaning: What the question means.
         at: The moment at which edges have to be valid.
+        most: How many memories are given at most.
     """
 
     def __init__(
-        self, view: View, terms: Sequence[Term], wanted: Filter, meaning: Meaning, at: str
+        self,
+        view: View,
+        terms: Sequence[Term],
+        wanted: Filter,
+        meaning: Meaning,
+        at: str,
+        most: int,
     ) -> None:
         self._at = at
+        self._most = most
         self._view = view
         self._terms = terms
         self._wanted = wanted
@@ -74,7 +82,7 @@ class Pool:
     def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
         """Return the turns around the best ones that nothing nominated."""
         threads = dict[int, str]()
-        for place in islice(self.signals, _LOOKED_BESIDE):
+        for place in islice(self.signals, max(_LOOKED_BESIDE, self._most)):
             thread = rows[place].run
             if thread is not None:
                 threads |= {place - far: thread for far in AROUND if place - far not in rows}
@@ -89,12 +97,14 @@ class Pool:
         """Return what means nearly the same; filters may leave little of the first."""
         if not self._meaning:
             return {}
-        places = self._meaning.nearest(NEAREST)
+        nearest = max(NEAREST, self._most)
+        places = self._meaning.nearest(nearest)
         rows = self._rows(places)
-        if len(rows) < _FEW_LEFT and len(places) == NEAREST:
-            rows = self._rows(self._meaning.nearest(_NEXT_NEAREST))
-            rows = {place: rows[place] for place in islice(rows, NEAREST)}
-        return rows
+        if len(rows) < _FEW_LEFT and len(places) == nearest:
+            places = self._meaning.nearest(_NEXT_NEAREST)
+            rows = self._rows(places)
+            rows = {place: rows[place] for place in places if place in rows}
+        return dict(islice(rows.items(), nearest))
 
     def _hop(self, rows: dict[int, Row]) -> None:
         """Give what the best memories are linked with a part of their scores."""
