@@ -20,9 +20,9 @@ _FACTS = (
     ("ask {person} to look at the {thing}", "Who should review the {thing}?"),
     ("name the {thing} after {animal}", "What animal is the {thing} called after?"),
 )
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_PEOPLE = "Ada Bela Chiara Deniz Emi Farid Greta Hugo".split()
-_ANIMALS = "petrel otter lynx heron badger marten osprey vole".split()
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_PEOPLE = ["Ada", "Bela", "Chiara", "Deniz", "Emi", "Farid", "Greta", "Hugo"]
+_ANIMALS = ["petrel", "otter", "lynx", "heron", "badger", "marten", "osprey", "vole"]
 _ADVICE = (
     "Start the {thing} with a list of what has to be there.",
     "Then split the {thing} into steps of an hour, and write down what each of them needs.",

@@ -30,8 +30,8 @@ class Topics:
 
     model, revision = "topics", ""
     dimensions = len(TOPICS)
-    words = dict.fromkeys("sushi eats tea dinner".split(), "food") | dict.fromkeys(
-        "office desk report".split(), "work"
+    words = dict.fromkeys(["sushi", "eats", "tea", "dinner"], "food") | dict.fromkeys(
+        ["office", "desk", "report"], "work"
     )
 
     def embed(self, given: Sequence[str]) -> list[bytes]:
@@ -77,7 +77,9 @@ def test_what_means_the_same_is_found_without_a_word_in_common(bank: Remembering
     found = ask(bank, "dinner")
     assert texts(found) == ["Ada likes sushi"]
     assert (found.plan.by_words, found.plan.by_meaning, found.plan.model) == (0, 1, "topics")
-    assert (found.hits[0].signals is not None) and found.hits[0].signals.cosine == 1.0
+    signals = found.hits[0].signals
+    assert signals is not None
+    assert signals.cosine == 1.0
 
 
 def test_words_and_meaning_order_together(bank: Remembering) -> None:
@@ -158,6 +160,16 @@ def test_a_turn_counts_those_around_it(bank: Remembering) -> None:
     assert texts(found)[:2] == ["where did you eat the noodles?", "at the harbour"]
     assert len(found.hits) == 4
     assert all(hit.entry.scope == Scope(run="r1") for hit in found.hits)
+
+
+def test_a_long_turn_shares_little(bank: Remembering) -> None:
+    """An answer that goes on and on says enough alone; what stands beside it gets less of it."""
+    bank.add(said("Ada", "thank you", "r1"), said("Bela", "noodles", "r1"))
+    bank.add(said("Ada", "thanks", "r2"), said("Bela", "noodles " + "and so on " * 500, "r2"))
+    scores = {hit.entry.text: hit.score for hit in ask(bank, "noodles").hits}
+    assert scores["thank you"] is not None
+    assert scores["thanks"] is not None
+    assert scores["thank you"] > scores["thanks"]
 
 
 def test_neighbours_in_the_log_of_other_conversations_count_nothing(bank: Remembering) -> None:
@@ -289,15 +301,10 @@ def test_questions_in_other_languages_find_their_entries(
 ) -> None:
     """Japanese, Chinese, Thai and German, among each other."""
     bank.add(
-        *map(
-            lambda text: Semantic(text=text),
-            [
-                "次の金曜日に会議があります",
-                "我喜欢喝咖啡和茶",
-                "ผมชอบกาแฟร้อน",
-                "Der Zug nach München fährt um neun",
-            ],
-        )
+        Semantic(text="次の金曜日に会議があります"),
+        Semantic(text="我喜欢喝咖啡和茶"),
+        Semantic(text="ผมชอบกาแฟร้อน"),
+        Semantic(text="Der Zug nach München fährt um neun"),
     )
     assert texts(ask(bank, question))[0] == wanted
 
@@ -357,9 +364,7 @@ _MIXED = [("sushi", 0), ("tea", 1), ("dinner", 2), ("eats", 3), ("report", 4)]
 
 
 @given(
-    st.lists(
-        st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6), min_size=1, max_size=30
-    ),
+    st.lists(st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6), min_size=1, max_size=30),
     st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6),
 )
 def test_a_sketch_is_nearly_as_far_as_its_vector(

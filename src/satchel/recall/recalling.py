@@ -28,7 +28,7 @@ from satchel.stores.matching import relevance, terms_of, tokens_of
 MOST_LOOKED_AT = 2000
 """Records that are proved for one answer at most, whatever the filters leave of them."""
 
-_FIRST = 200
+_FIRST = 120
 
 _Found = tuple[Logged, Signals | None]
 

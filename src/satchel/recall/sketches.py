@@ -27,7 +27,9 @@ from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generatio
 MOST_NUMBERS = 512
 """Numbers of a vector that a sketch is drawn from, from its start."""
 
-_STAMP = "vectors/drawn/"
+_STAMP = "vectors/stamp/"
+"""Sorts behind the sketches, so that a store need not read these to find it."""
+
 _BITS = SKETCHED_TOGETHER // 8
 _LOOKED_AT = 1000
 _SHARP = 127

@@ -27,6 +27,9 @@ WORDS, MEANING, THREAD, SPEAKER, LINKED = 1.0, 0.7, 0.4, 0.2, 0.5
 AROUND = {-2: 0.2, -1: 0.4, 1: 0.5}
 """What a turn counts of others of its conversation, by how far from it they are in the log."""
 
+SHORT = 1000
+"""Bytes of a turn up to which it says little alone; the longer it is, the less it shares."""
+
 _LONGEST = 1 << 12
 """Characters of a memory in which the words of a question are looked for, from its start."""
 
@@ -74,7 +77,9 @@ def fused(
     told = {place: words.get(place, 0.0) for place in rows}
     meant = {place: cosines.get(place, 0.0) for place in rows}
     turns = {place: row.run for place, row in rows.items() if row.run is not None}
-    by_words, by_meaning = _even(_around(told, turns)), _even(_around(meant, turns))
+    shares = {place: min(1.0, SHORT / len(rows[place].body or b" " * SHORT)) for place in turns}
+    by_words = _even(_around(told, turns, shares))
+    by_meaning = _even(_around(meant, turns, shares))
     said = {place: _Said(terms, rows[place]) for place in turns}
     by_thread = _threads(terms, turns, said)
     found = {
@@ -96,13 +101,14 @@ def in_order(found: Mapping[int, Signals]) -> dict[int, Signals]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1].score, pair[0])))
 
 
-def _around(scores: Scores, turns: Mapping[int, str]) -> dict[int, float]:
-    """Return scores with a part of those of the turns around."""
+def _around(scores: Scores, turns: Mapping[int, str], shares: Scores) -> dict[int, float]:
+    """Return scores with a part of those of the turns around, less where either is long."""
     found = dict(scores)
     for place, thread in turns.items():
         for far, part in AROUND.items():
-            if turns.get(place + far) == thread:
-                found[place] += part * scores[place + far]
+            other = place + far
+            if turns.get(other) == thread:
+                found[place] += part * min(shares[place], shares[other]) * scores[other]
     return found
 
 

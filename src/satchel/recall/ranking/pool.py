@@ -13,10 +13,10 @@ from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals, fused
 from satchel.recall.ranking.meaning import Meaning
 from satchel.stores.matching import Term
 
-NEAREST = 150
+NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
 
-_FEW_LEFT = 50
+_FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
 """How many of the best memories edges are looked at of."""

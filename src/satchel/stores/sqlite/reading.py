@@ -177,12 +177,13 @@ class View(Statements):
         return _driving.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        # As bytes: of a text, SQLite's functions see what comes before the first NUL only.
+        # As bytes: of a text, SQLite's functions see what comes before the first NUL only. What
+        # sorts before the prefix is not read at all: it may be many times as much.
         sql = (
             "SELECT name, value FROM side"
-            " WHERE bank = ? AND instr(CAST(name AS BLOB), ?) = 1 ORDER BY name"
+            " WHERE bank = ? AND name >= ? AND instr(CAST(name AS BLOB), ?) = 1 ORDER BY name"
         )
-        return dict(self._all(sql, bank, prefix.encode(), kinds=(str, bytes)))
+        return dict(self._all(sql, bank, prefix, prefix.encode(), kinds=(str, bytes)))
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)
