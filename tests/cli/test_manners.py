@@ -62,6 +62,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "path",
         "memory export",
         "memory import",
+        "evaluate recall",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -139,6 +140,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "pull": [sealed.with_name("other.db")],
         "push": [sealed.with_name("copy.db"), "--bank", "full"],
         "recall": ["tea", "--bank", "here"],
+        "evaluate recall": [sealed.with_name("questions.json")],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
@@ -161,6 +163,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
 
 AGENT = Path(__file__).parent.parent / "data" / "formats" / "amplihack" / "good-rust.json"
 """A file of an agent of amplihack."""
+QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],
+"questions": [{"question": "tea", "evidence": [1]}]}]}"""
+"""A set of questions to measure recall by."""
 
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
@@ -188,6 +193,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
 ) -> None:
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
+    sealed.with_name("questions.json").write_text(QUESTIONS)
     if words[0] in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
     if words[0] in ("export", "pull", "push", "migrate", "store", "memory"):

@@ -214,6 +214,12 @@ class RecallArguments(TypedDict, total=False):
     with_expired: bool
     """Also what has expired, is not true yet or not any more."""
 
+    any_time: bool
+    """A time that the words name, such as "last May", is no filter."""
+
+    explain: bool
+    """Each memory says in ``why`` what its score is made of."""
+
     code: bool
     """Whether the code that memories speak of is given along; True when not given."""
 

@@ -114,10 +114,10 @@ class Bank(Linking):
             VerificationError: If the bank is not what was signed.
         """
         options = known("recall", wanted, RecallArguments)
-        code = bool(options.pop("code", True))
+        code, explain = bool(options.pop("code", True)), bool(options.pop("explain", False))
         query = query_of(text, options)
         with self._lifetime.use():
-            return recall_memories(self._opened, query, code=code)
+            return recall_memories(self._opened, query, code=code, explain=explain)
 
     def export(
         self,
