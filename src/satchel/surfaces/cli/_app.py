@@ -35,7 +35,7 @@ MODULES = {
 Only the one that is asked for is imported.
 """
 
-_WITH_VALUE = frozenset({"--home", "--config", "--store"})
+_WITH_VALUE = frozenset({"--home", "--config", "--store", "--backend"})
 
 
 def _version(value: bool) -> None:
@@ -67,6 +67,12 @@ def options(
             help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
         ),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Kind of store: sqlite, graph-db or postgres; also SATCHEL_MEMORY_BACKEND."
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
@@ -82,7 +88,8 @@ def options(
     del version
     if as_json:
         raise UsageError("--json stands after the command")
-    state.home, state.config, state.store, state.debug = home, config, store, debug
+    state.home, state.config, state.store, state.backend = home, config, store, backend
+    state.debug = debug
 
 
 def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:
