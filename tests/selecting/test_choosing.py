@@ -183,7 +183,7 @@ def test_without_a_home_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def variable(request: pytest.FixtureRequest) -> str:
     """Each name of the variable that moves the flat graph."""
-    return request.param
+    return str(request.param)
 
 
 def test_the_flat_graph_can_be_moved(
