@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import data
 from benchmarks.measure import Table, report
-from satchel.actions.agents.hierarchy import NewFact, store_facts
+from satchel.actions.amplihack.hierarchy import NewFact, store_facts
 from satchel.actions.config import load_settings
 from satchel.actions.opened import OpenBank
 from satchel.actions.starting import opened_to_fill

@@ -163,7 +163,7 @@ def test_a_name_with_a_path_in_it_reaches_no_file(home: Path) -> None:
     """The list of what a name may be comes before any path is built."""
     graph(home, "ada")
     for name in ("../ada", "a/b", "a\\b", "a\nb", "", "x" * 65, ".ada", "ada\n", "\u0430da"):
-        with pytest.raises(SatchelError, match="not the name of an agent"):
+        with pytest.raises(SatchelError, match="no agent can have the name"):
             load_settings().selection.of([name])
 
 

@@ -7,7 +7,7 @@ from agents_kit import bank_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.actions.agents.hierarchy import (
+from satchel.actions.amplihack.hierarchy import (
     NewEpisode,
     NewFact,
     store_episode,

@@ -27,7 +27,7 @@ from satchel.actions.configured.values import (
     shown,
     with_provider,
 )
-from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Said, Selection
+from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Said, Selection
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.limits import Limits
 
@@ -158,13 +158,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def store(self) -> str:
-        """The address of the store.
+        """The address of the store; raises as ``chosen``."""
+        return self.chosen.address
+
+    @property
+    def chosen(self) -> Chosen:
+        """The store that is meant, and what decided.
 
         Raises:
             ConfigError: If what was said of it makes no sense.
             PathRefusedError: If there is a link where one is looked for.
         """
-        return self.selection.choice.address
+        # An address that was put into the options since they were read is the one that is meant.
+        return self.selection.with_address(self.options.store.address).choice
 
     @property
     def provider(self) -> Provider | None:

@@ -121,7 +121,7 @@ def _apart(settings: Settings) -> Check:
 def _selected(settings: Settings) -> Check:
     """Say which store is meant, and what decided."""
     try:
-        chosen = settings.selection.choice
+        chosen = settings.chosen
     except SatchelError as error:
         return Check(
             name="backend", state="problem", detail=error.message, hint=error.hint or error.place

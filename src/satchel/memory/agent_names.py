@@ -1,29 +1,34 @@
-"""Names of agents: the only names from which a path is ever built.
+"""The names that agents may have where a path is made of one: amplihack's layout of files.
 
-Source: ``amplihack``'s own Python classes, whose Rust successor lets far more through.
+Nothing in such a name can lead out of a folder, hide a file, or mean something to a shell.
 """
 
 import re
 
 from satchel.errors import UsageError
 
-_ALLOWED = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,63}")
-_SHOWN = 64
+PATTERN = r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,63}"
+"""All that a name may be, from its first to its last character."""
+
+_NAME = re.compile(PATTERN, re.ASCII)
+_SHOWN = 80
 
 
-def require_agent_name(name: str) -> str:
-    """Return a name from which a path may be built.
+def is_agent_name(text: str) -> bool:
+    """Tell whether an agent may have a name."""
+    return _NAME.fullmatch(text) is not None
 
-    Args:
-        name: 1 to 64 ASCII letters, digits, ``_`` and ``-``; the first is a letter or a digit.
+
+def agent_name(text: str) -> str:
+    """Return the name of an agent, before a path is made of it.
 
     Raises:
-        UsageError: If it is any other text.
+        UsageError: If no agent may have it.
     """
-    if _ALLOWED.fullmatch(name) is None:
+    if not is_agent_name(text):
         raise UsageError(
-            f"not the name of an agent: {name[:_SHOWN]!r}",
+            f"no agent can have the name {text[:_SHOWN]!r}",
             field="agent",
-            hint="Up to 64 letters, digits, _ and -, beginning with a letter or a digit.",
+            hint="1 to 64 letters, digits, _ and -, the first a letter or a digit.",
         )
-    return name
+    return text

@@ -21,7 +21,6 @@ from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, open_bank_in, opened_bank
 from satchel.actions.operating.receipts import joined, joined_plan, kept
-from satchel.actions.selecting.choosing import Selection
 from satchel.actions.wiring import opened_store
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -76,15 +75,9 @@ class Drawn:
 def staged(settings: Settings) -> Iterator[Settings]:
     """Give surroundings with an empty store of the moment, private and soon gone; the same keys."""
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
-        address = str(Path(folder) / "staged.db")
-        store = StoreSettings(address=address)
+        store = StoreSettings(address=str(Path(folder) / "staged.db"))
         options = structs.replace(settings.options, store=store, provider="", provider_config={})
-        yield structs.replace(
-            settings,
-            options=options,
-            state=Path(folder) / "state",
-            selection=Selection.at(settings.home, address),
-        )
+        yield structs.replace(settings, options=options, state=Path(folder) / "state")
 
 
 @contextmanager

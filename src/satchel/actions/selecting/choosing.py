@@ -9,8 +9,9 @@
 7. SQLite
 """
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
@@ -36,8 +37,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """What decided, for a person."""
 
-    in_layout: bool = False
-    """Whether it is the flat store of amplihack's layout."""
+    stated: bool = False
+    """Whether somebody said where it is, not only of what kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,11 @@ class Selection:
         self.home = home
         self.said = said
 
-    @classmethod
-    def at(cls, home: Path, address: str) -> "Selection":
-        """Return a selection that is settled already."""
-        return cls(home, Said(address=address, address_origin=FLAG))
+    def with_address(self, address: str) -> "Selection":
+        """Return the selection for an address: another one than was said wins over everything."""
+        if address == self.said.address:
+            return self
+        return Selection(self.home, replace(self.said, address=address, address_origin=FLAG))
 
     @cached_property
     def flat_graph(self) -> Path:
@@ -127,42 +129,30 @@ class Selection:
 
     def _there(self, why: str) -> Chosen:
         address = self.said.address
-        return Chosen(backend=backend_of(address), address=address, why=why)
+        return Chosen(backend=backend_of(address), address=address, why=why, stated=True)
 
     def _of_kind(self, kind: BackendChoice, why: str) -> Chosen:
         """Return the store of a kind: the configured one where it is of that kind."""
         if self.said.address and backend_of(self.said.address) is kind:
-            return Chosen(backend=kind, address=self.said.address, why=why)
+            return Chosen(backend=kind, address=self.said.address, why=why, stated=True)
         if kind is BackendChoice.POSTGRES:
             raise ConfigError(
                 "this backend is a server, and where it is was not said",
                 field=_named(self.said.backend_origin),
                 hint="Say it: --store postgresql://USER@HOST/DATABASE, or SATCHEL_STORE.",
             )
-        if kind is BackendChoice.GRAPH_DB:
-            path, in_layout = self.flat_graph, True
-        else:
-            path, in_layout = self._sqlite()
-        return Chosen(backend=kind, address=address_of(kind, path), why=why, in_layout=in_layout)
+        path = self.flat_graph if kind is BackendChoice.GRAPH_DB else self._sqlite()
+        return Chosen(backend=kind, address=address_of(kind, path), why=why)
 
-    def _sqlite(self) -> tuple[Path, bool]:
+    def _sqlite(self) -> Path:
         """Return the file: our own, unless there is only that of the layout."""
         one, flat = self.home / layout.ONE, self.home / layout.FLAT
-        there = layout.refuse_link(flat) if not _is_there(one) else False
-        return (flat, True) if there else (one, False)
+        return flat if not os.path.lexists(one) and layout.refuse_link(flat) else one
 
 
 def address_of(kind: BackendChoice, path: Path) -> str:
     """Return the address of a store that is at a path."""
     return f"ladybug:///{quote(str(path))}" if kind is BackendChoice.GRAPH_DB else str(path)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
 
 
 def _named(origin: str) -> str:

@@ -7,7 +7,7 @@
 ``hierarchical_memory/AGENT/graph_db``  the same as a graph
 ====================  =======================================================================
 
-No path is built from a name that ``require_agent_name`` has not let through, and none is followed
+No path is built from a name that ``agent_name`` has not let through, and none is followed
 through a link.
 """
 
@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from satchel.errors import ConfigError, PathRefusedError, UsageError
-from satchel.memory.agent_names import require_agent_name
+from satchel.errors import ConfigError, PathRefusedError
+from satchel.memory.agent_names import agent_name, is_agent_name
 
 ONE = "satchel.db"
 FLAT, FLAT_GRAPH = "memory.db", "memory_graph.db"
@@ -55,17 +55,17 @@ def is_used(home: Path) -> bool:
 
 def agent_sqlite(folder: Path, agent: str) -> Path:
     """Return the file with the hierarchical memory of an agent."""
-    return folder / f"{require_agent_name(agent)}.db"
+    return folder / f"{agent_name(agent)}.db"
 
 
 def older_sqlite(folder: Path, agent: str) -> tuple[Path, ...]:
     """Return where older versions had that file."""
-    return folder / require_agent_name(agent) / OLDER, folder / OLDER
+    return folder / agent_name(agent) / OLDER, folder / OLDER
 
 
 def agent_graph(folder: Path, agent: str) -> Path:
     """Return the folder of the graph with the hierarchical memory of an agent."""
-    return folder / require_agent_name(agent) / GRAPH
+    return folder / agent_name(agent) / GRAPH
 
 
 def legacy_graph(folder: Path, agent: str) -> Path | None:
@@ -74,7 +74,7 @@ def legacy_graph(folder: Path, agent: str) -> Path | None:
     Raises:
         PathRefusedError: If there is a link on the way.
     """
-    new, old = agent_graph(folder, agent), folder / require_agent_name(agent) / LEGACY
+    new, old = agent_graph(folder, agent), folder / agent_name(agent) / LEGACY
     refuse_link(old.parent)
     refuse_link(new)
     if not refuse_link(old) or (refuse_link(new) and not _is_empty_folder(new)):
@@ -114,9 +114,8 @@ def agents_in(home: Path) -> list[str]:
     folder = home / HIERARCHY
     found = list[str]()
     for path in sorted(folder.iterdir()) if refuse_link(folder) else []:
-        if refuse_link(path) and path.is_dir():
-            with suppress(UsageError):
-                found.append(require_agent_name(path.name))
+        if refuse_link(path) and path.is_dir() and is_agent_name(path.name):
+            found.append(path.name)
     return found
 
 
