@@ -55,7 +55,7 @@ def hierarchical(
         storage_path = settings.home / layout.HIERARCHY
     if chosen.backend is BackendChoice.POSTGRES:
         raise UsageError("a server has no storage path", field="storage_path")
-    if writes:
+    if writes or layout.refuse_link(storage_path):
         private_folder(storage_path)
     if chosen.backend is BackendChoice.GRAPH_DB:
         path = _graph(storage_path, agent, writes=writes)

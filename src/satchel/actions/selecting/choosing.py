@@ -71,6 +71,10 @@ class Selection:
             return self
         return Selection(self.home, replace(self.said, address=address, address_origin=FLAG))
 
+    def with_backend(self, kind: BackendChoice) -> "Selection":
+        """Return the selection as ``--backend`` would make it; ``--store`` still wins."""
+        return Selection(self.home, replace(self.said, backend=kind, backend_origin=FLAG))
+
     @cached_property
     def flat_graph(self) -> Path:
         """Where the flat graph is, or would be.

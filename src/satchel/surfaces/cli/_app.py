@@ -26,6 +26,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "erasing": ("prune", "everything"),
+    "amplihack.memory": ("memory",),
     "keys": ("keys",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
