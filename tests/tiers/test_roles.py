@@ -90,6 +90,9 @@ def test_the_same_learning_is_stored_once_from_whatever_session(agents: AgentMem
         ):
             assert agents.store_session_learning(learning(text, session=session)) is None
     assert agents.store_session_learning(learning("Redis needs 8 GB of memory to start"))
+    long = "the {} server of the shop in the cellar needs a new fan, filter, cable, lamp and lock"
+    assert agents.store_session_learning(learning(long.format("Berlin")))
+    assert agents.store_session_learning(learning(long.format("Madrid")))
     assert agents.store_session_learning(
         learning("Redis needs 4 GB of memory to start", agent="other")
     )

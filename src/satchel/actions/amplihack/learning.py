@@ -18,8 +18,9 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter, slot_of
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
-from satchel.tiers.contradicting import change_between, jaccard
+from satchel.tiers.contradicting import jaccard
 from satchel.tiers.facts import fact_of
+from satchel.transfer.near.believing import may_be_same, telling
 from satchel.transfer.screening import Screening
 
 LEAST_BYTES = 10
@@ -108,16 +109,17 @@ def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Learned:
 
 
 def is_same(one: Entry, other: Entry) -> bool:
-    """Tell whether two learnings say the same, in nearly the same words and the same numbers."""
-    mine, theirs = (" ".join((each.text or "").casefold().split()) for each in (one, other))
-    if mine.rstrip(".!") == theirs.rstrip(".!"):
+    """Tell whether two learnings say the same, in nearly the same words.
+
+    The same numbers, names, denials and opposites, that is; see ``transfer.near.believing``.
+    """
+    mine, theirs = (" ".join((each.text or "").split()) for each in (one, other))
+    if mine.casefold().rstrip(".!") == theirs.casefold().rstrip(".!"):
         return True
     facts = [fact_of("", Semantic(text=text), place) for place, text in enumerate((mine, theirs))]
-    return (
-        jaccard(facts[0].words, facts[1].words) >= ALIKE
-        and facts[0].numbers == facts[1].numbers
-        and change_between(*facts) is None
-    )
+    if jaccard(facts[0].words, facts[1].words) < ALIKE:
+        return False
+    return may_be_same(telling(mine), telling(theirs))
 
 
 def _is_known(view: View, entry: Entry) -> bool:

@@ -27,6 +27,7 @@ MODULES = {
     "operating.sinking": ("sink",),
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
+    "amplihack.hooks": ("hook",),
     "keys": ("keys",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
