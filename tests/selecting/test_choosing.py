@@ -1,6 +1,8 @@
 """Which store is meant: one order, nothing guessed, no link followed."""
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from satchel.actions.diagnosing import diagnose
 from satchel.actions.selecting.backends import BackendChoice, backend_from
 from satchel.actions.selecting.choosing import Chosen
 from satchel.errors import ConfigError, PathRefusedError, SatchelError
+from satchel.stores.sqlite import SqliteStore
 
 SERVER = "postgresql://me@there/mine"
 
@@ -214,10 +217,20 @@ def test_a_place_where_no_graph_can_be_is_refused(
 
 def test_the_layout_is_used_where_it_is_all_there_is(home: Path) -> None:
     """``memory.db`` is the store as long as there is no ``satchel.db``."""
-    (home / "memory.db").touch()
+    SqliteStore(home / "memory.db").close()
     assert Path(chosen().address).name == "memory.db"
     (home / "satchel.db").touch()
     assert Path(chosen().address).name == "satchel.db"
+
+
+def test_a_database_of_amplihacks_own_is_left_to_be_imported(home: Path) -> None:
+    """A home that amplihack fills is no reason to write into its files, or to fail."""
+    with closing(sqlite3.connect(home / "memory.db")) as database:
+        database.execute("CREATE TABLE memory_entries (id TEXT)")
+        database.commit()
+    before = (home / "memory.db").read_bytes()
+    assert Path(chosen().address).name == "satchel.db"
+    assert (home / "memory.db").read_bytes() == before
 
 
 def test_the_doctor_says_which_store_is_meant_and_why(

@@ -149,9 +149,9 @@ class Selection:
         return Chosen(backend=kind, address=address_of(kind, path), why=why)
 
     def _sqlite(self) -> Path:
-        """Return the file: our own, unless there is only that of the layout."""
+        """Return the file: our own, unless there is only a store in its place in the layout."""
         one, flat = self.home / layout.ONE, self.home / layout.FLAT
-        return flat if not os.path.lexists(one) and layout.refuse_link(flat) else one
+        return flat if not os.path.lexists(one) and layout.is_flat_store(flat) else one
 
 
 def address_of(kind: BackendChoice, path: Path) -> str:

@@ -26,6 +26,9 @@ HIERARCHY, GRAPH, LEGACY = "hierarchical_memory", "graph_db", "kuzu_db"
 OLDER = "sqlite_hierarchical.db"
 GRAPH_FILE = "graph.lbug"
 
+_APPLICATION, _OURS = slice(68, 72), b"SATC"
+"""Where SQLite keeps whose file it is, and what is there in ours."""
+
 _FORBIDDEN = ("/proc", "/sys", "/dev")
 
 
@@ -117,6 +120,27 @@ def agents_in(home: Path) -> list[str]:
         if refuse_link(path) and path.is_dir() and is_agent_name(path.name):
             found.append(path.name)
     return found
+
+
+def is_flat_store(path: Path) -> bool:
+    """Tell whether a file is a store of ours, or one that was just begun; not amplihack's own.
+
+    Raises:
+        PathRefusedError: If it is a link, or cannot be looked at.
+    """
+    if not refuse_link(path):
+        return False
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            head = os.read(handle, _APPLICATION.stop)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise PathRefusedError(
+            f"this cannot be looked at: {error.strerror}", file=str(path)
+        ) from error
+    return not head or head[_APPLICATION] == _OURS
 
 
 def refuse_link(path: Path) -> bool:
