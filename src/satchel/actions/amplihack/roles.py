@@ -1,5 +1,6 @@
 """The three roles of a memory backend, with amplihack's names, over any store."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -139,10 +140,14 @@ class AgentMemory:
 
     def collect_agent_counts(self) -> list[tuple[str, int]]:
         """Return how many memories of sessions each agent has, by name."""
-        counts = dict[str, int]()
-        for _, records in self.load_session_rows():
-            for record in records:
-                counts[record.agent_id] = counts.get(record.agent_id, 0) + 1
+        counts = Counter[str]()
+        for bank in self._banks():
+            with bank.ledger.reading() as view:
+                counts.update(
+                    one.row.agent or bank.name or bank.id
+                    for one in of_sessions(view)
+                    if isinstance(one.model, Entry)
+                )
         return sorted(counts.items())
 
     def list_sessions(self) -> list[SessionSummary]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from satchel.disk.forks import in_child
 from satchel.disk.locks import ProcessLock
-from satchel.disk.private import private_folder, secure_files
+from satchel.disk.private import private_folder
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.ladybug.errors import translated
 from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG, engine, opened, prepare
@@ -65,8 +65,6 @@ class Shared:
         engine()
         self._lock.acquire(shared=self.read_only, wait=self._wait)
         try:
-            if not self.read_only:
-                secure_files(self.folder)
             self._database = opened(self.folder, read_only=self.read_only)
             prepare(self._database, self.name, read_only=self.read_only)
         except BaseException:
@@ -153,9 +151,6 @@ class Shared:
     def _end(self) -> None:
         try:
             self._close_database()
-            if not self.read_only:
-                with suppress(SatchelError):  # the next open makes sure of it
-                    secure_files(self.folder)
         finally:
             self._lock.release()
 
