@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -189,7 +190,11 @@ def has_memory(satchel: Run, other: Path) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_json_is_one_value_on_stdout_and_nothing_else(
-    satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
+    satchel: Run,
+    sealed: Path,
+    mem0: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
@@ -198,6 +203,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
         has_banks(satchel)
     if words[0] in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    if words[0] == "hook":
+        said = b'{"session_id": "s"}'
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
     if words[0] == "receipt":

@@ -31,7 +31,12 @@ def check_banks(
             they count.
         progress: Told how far the examination of one bank is.
     """
-    if not has_store(settings):
+    try:
+        is_there = has_store(settings)
+    except SatchelError as error:
+        yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
+        return
+    if not is_there:
         yield Check(
             name="store",
             state="note",

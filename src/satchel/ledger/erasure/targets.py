@@ -35,6 +35,10 @@ FINGERPRINTS = "known/"
 """Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
 has them can guess what was erased. They are made again of what is left."""
 
+DERIVED = "derived/"
+"""Start of the names of what was computed of memories' words, which tells some of them. It is made
+again of what is left."""
+
 _DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
@@ -92,6 +96,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
     for sketched in {sketches_of(row.seq) for row in rows}:
         side |= dict.fromkeys(reader.side(bank, sketched), None)
+    side |= dict.fromkeys(reader.side(bank, DERIVED))
     if next(iter(reader.blobs.listed(bank)), None) is not None:
         named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
         side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}

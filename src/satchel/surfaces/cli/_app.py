@@ -31,6 +31,7 @@ MODULES = {
     "operating.copying": ("store",),
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
+    "amplihack.hooks": ("hook",),
     "keys": ("keys",),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
@@ -40,7 +41,7 @@ MODULES = {
 Only the one that is asked for is imported.
 """
 
-_WITH_VALUE = frozenset({"--home", "--config", "--store"})
+_WITH_VALUE = frozenset({"--home", "--config", "--store", "--backend"})
 
 
 def _version(value: bool) -> None:
@@ -72,6 +73,12 @@ def options(
             help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
         ),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Kind of store: sqlite, graph-db or postgres; also SATCHEL_MEMORY_BACKEND."
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
@@ -87,7 +94,8 @@ def options(
     del version
     if as_json:
         raise UsageError("--json stands after the command")
-    state.home, state.config, state.store, state.debug = home, config, store, debug
+    state.home, state.config, state.store, state.backend = home, config, store, backend
+    state.debug = debug
 
 
 def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:

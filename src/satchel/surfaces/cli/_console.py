@@ -58,13 +58,14 @@ class State:
     home: Path | None = None
     config: Path | None = None
     store: str | None = None
+    backend: str | None = None
     debug: bool = False
     json: bool = False
     _settings: list[Settings] = field(default_factory=list)
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
-        self.home, self.config, self.store = None, None, None
+        self.home, self.config, self.store, self.backend = None, None, None, None
         self.debug, self.json = False, json
         self._settings.clear()
 
@@ -73,7 +74,9 @@ class State:
         """The settings, read once."""
         if not self._settings:
             self._settings.append(
-                load_settings(home=self.home, config=self.config, store=self.store)
+                load_settings(
+                    home=self.home, config=self.config, store=self.store, backend=self.backend
+                )
             )
         return self._settings[0]
 

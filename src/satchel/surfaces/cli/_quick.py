@@ -12,7 +12,7 @@ from typing import Any
 
 from satchel.surfaces.cli._console import state
 
-_BEFORE = ("--home", "--config", "--store")
+_BEFORE = ("--home", "--config", "--store", "--backend")
 _VERB = "recall"
 
 
@@ -30,7 +30,7 @@ def plainly(arguments: list[str]) -> Callable[[], None] | None:
     home, config = before.get("--home"), before.get("--config")
     state.home = None if home is None else Path(home)
     state.config = None if config is None else Path(config)
-    state.store = before.get("--store")
+    state.store, state.backend = before.get("--store"), before.get("--backend")
 
     def run() -> None:
         from satchel.surfaces.cli._recall import Asked, recall_and_show

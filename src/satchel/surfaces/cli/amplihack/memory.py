@@ -2,10 +2,14 @@
 
 import typer
 
+from satchel.surfaces.cli.amplihack.cleaning import clean_command
 from satchel.surfaces.cli.amplihack.exporting import export_command
 from satchel.surfaces.cli.amplihack.importing import import_command
+from satchel.surfaces.cli.amplihack.tree import tree_command
 
 memory = typer.Typer(no_args_is_help=True, help="The memory of amplihack's agents.")
+memory.command("tree")(tree_command)
+memory.command("clean")(clean_command)
 memory.command("export")(export_command)
 memory.command("import")(import_command)
 
