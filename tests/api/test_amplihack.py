@@ -400,6 +400,23 @@ def test_a_new_agent_of_the_layout_is_a_store_of_its_own(
         transfer.export_hierarchical_json("agent", tmp_path / "y.json")
 
 
+def test_what_older_versions_left_is_read_and_written_under_the_usual_name(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """A folder for each agent, with ``sqlite_hierarchical.db`` in it."""
+    older = tmp_path / "agent" / "sqlite_hierarchical.db"
+    older.parent.mkdir()
+    older.write_bytes(DATABASE.read_bytes())
+    went = transfer.export_hierarchical_json("agent", tmp_path / "x.json", tmp_path)
+    assert numbers(went)["semantic_node_count"] == 3
+    path = tmp_path / "y.json"
+    path.write_bytes(RUST.read_bytes().replace(b"sem-", b"new-"))
+    transfer.import_hierarchical_json("agent", path, merge=True, storage_path=tmp_path)
+    assert older.read_bytes() == DATABASE.read_bytes()
+    with closing(sqlite3.connect(tmp_path / "agent.db")) as db:
+        assert db.execute("SELECT count(*) FROM semantic_memories").fetchone() == (6,)
+
+
 def test_a_link_in_the_layout_is_refused_and_its_target_left(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:

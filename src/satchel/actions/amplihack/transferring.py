@@ -178,7 +178,8 @@ def _imported(
             import_file(stage, path, agent, owner, before)
         found = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
         if found.changed and not options.dry_run:
-            _replace_database(stage, agent, path)
+            # What older versions left under another name is read, and stays as it is.
+            _replace_database(stage, agent, how.storage_path / f"{agent}.db")
     return found
 
 
