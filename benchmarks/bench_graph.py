@@ -15,9 +15,9 @@ from benchmarks.graphs import Graph, graph
 from benchmarks.measure import Table, report
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
+from satchel.ports.linking.traversal import Linked, walk
 from satchel.ports.report import Report
 from satchel.ports.store import Store
-from satchel.ports.traversal import Linked, walk
 from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.writing import (
     ArtifactBuilder,

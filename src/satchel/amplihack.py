@@ -15,8 +15,8 @@ from satchel.actions.amplihack.roles import (
 )
 from satchel.actions.amplihack.sessions import MEMORY_TYPES, MemoryRecord, SessionSummary
 from satchel.actions.selecting.backends import BackendChoice
-from satchel.api.amplihack_memory import HierarchicalMemory, Link, NewFact, StoredFact
-from satchel.api.amplihack_transfer import (
+from satchel.api.amplihack.memory import HierarchicalMemory, Link, NewFact, StoredFact
+from satchel.api.amplihack.transfer import (
     ExportResult,
     HierarchicalTransfer,
     HierarchicalTransferBackend,

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError, SlotTakenError
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
-from satchel.ports.traversal import Linked
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 

@@ -17,9 +17,9 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.ports.blobs import Pieces
+from satchel.ports.linking.traversal import Kinds, Linked, in_order
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
-from satchel.ports.traversal import Kinds, Linked, in_order
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching

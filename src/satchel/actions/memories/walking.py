@@ -18,7 +18,7 @@ from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
-from satchel.ports.traversal import MOST_HOPS, Direction, Linked, Links, paths, walk
+from satchel.ports.linking.traversal import MOST_HOPS, Direction, Linked, Links, paths, walk
 
 BUDGET, MOST_BUDGET = 1000, 1_000_000
 """Links that are looked at: when nothing is said, and at most."""

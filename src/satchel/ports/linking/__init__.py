@@ -1,1 +1,1 @@
-"""Records of one input that speak of each other before they have ids."""
+"""Links between records: walked in a store, and between drafts that have no ids yet."""

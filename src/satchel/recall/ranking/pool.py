@@ -7,8 +7,8 @@ from satchel.errors import StoreError
 from satchel.ledger.view import View
 from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.ports.traversal import Linked
 from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals, fused, in_order
 from satchel.recall.ranking.meaning import Meaning
 from satchel.stores.matching import Term

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from satchel.ports.linking.traversal import Linked, in_order
 from satchel.ports.rows import Link
-from satchel.ports.traversal import Linked, in_order
 from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, LINKS, SEQ_MASK, Values, thing_key
 from satchel.stores.ladybug.statements import Statements, writable
 

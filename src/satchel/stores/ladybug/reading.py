@@ -6,9 +6,9 @@ from typing import Any
 
 from satchel.errors import InputError
 from satchel.memory.parts import is_id
+from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Kinds, Linked
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
 from satchel.stores._threads import is_searched, thread_of

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import Filter, Link, Row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Kinds, Linked
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of

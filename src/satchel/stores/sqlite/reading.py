@@ -5,10 +5,10 @@ from types import NoneType
 from typing import Any
 
 from satchel.errors import InputError
+from satchel.ports.linking.traversal import Kinds as LinkKinds
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Kinds as LinkKinds
-from satchel.ports.traversal import Linked
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
 from satchel.stores._threads import is_searched, thread_of

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.amplihack.results import ExportResult
-from satchel.actions.amplihack.transferring import TransferOptions, export_agent
+from satchel.actions.amplihack.transfer.results import ExportResult
+from satchel.actions.amplihack.transfer.transferring import TransferOptions, export_agent
 from satchel.actions.moving.exported import ExportOptions
 from satchel.surfaces.cli._console import line, message, print_json, size, state
 from satchel.surfaces.cli._options import (

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.amplihack.results import ImportResult
-from satchel.actions.amplihack.transferring import TransferOptions, import_agent
+from satchel.actions.amplihack.transfer.results import ImportResult
+from satchel.actions.amplihack.transfer.transferring import TransferOptions, import_agent
 from satchel.actions.importing.imported import ImportOptions
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import (

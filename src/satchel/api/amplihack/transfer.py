@@ -4,8 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from satchel.actions.amplihack.results import JSON, RAW, ExportResult, ImportResult
-from satchel.actions.amplihack.transferring import TransferOptions, export_agent, import_agent
+from satchel.actions.amplihack.transfer.results import JSON, RAW, ExportResult, ImportResult
+from satchel.actions.amplihack.transfer.transferring import (
+    TransferOptions,
+    export_agent,
+    import_agent,
+)
 from satchel.actions.config import load_settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.moving.exported import ExportOptions

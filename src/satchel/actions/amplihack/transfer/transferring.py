@@ -11,8 +11,15 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from satchel.actions.amplihack.places import Kept, bank_of, file_of, graph_error, kept_at, store_at
-from satchel.actions.amplihack.results import (
+from satchel.actions.amplihack.transfer.places import (
+    Kept,
+    bank_of,
+    file_of,
+    graph_error,
+    kept_at,
+    store_at,
+)
+from satchel.actions.amplihack.transfer.results import (
     JSON,
     RAW,
     ExportResult,
