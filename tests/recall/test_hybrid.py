@@ -265,10 +265,9 @@ def test_a_time_of_which_there_is_nothing_is_dropped_and_that_is_told(bank: Reme
 
 def test_facts_that_contradict_each_other_are_shown_as_such(bank: Remembering) -> None:
     """Of one subject and predicate, with another object."""
-    lives = {"subject": "Ada", "predicate": "lives_in"}
     oslo, bergen, works = bank.add(
-        Semantic(object="Oslo", **lives),
-        Semantic(object="Bergen", **lives),
+        Semantic(subject="Ada", predicate="lives_in", object="Oslo"),
+        Semantic(subject="Ada", predicate="lives_in", object="Bergen"),
         Semantic(subject="Ada", predicate="works_in", object="Oslo"),
     )
     clashes = {hit.logged.record.id: hit.conflicts_with for hit in ask(bank, "Ada").hits}

@@ -13,7 +13,9 @@ NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
 def span(text: str) -> tuple[str, str, str] | None:
     """Return the words, the first day and the day after the last; empty for none."""
     told = told_in(text, NOW)
-    return told and (told.words, (told.since or "")[:10], (told.until or "")[:10])
+    if told is None:
+        return None
+    return told.words, (told.since or "")[:10], (told.until or "")[:10]
 
 
 @pytest.mark.parametrize(

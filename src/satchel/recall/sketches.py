@@ -87,7 +87,7 @@ class Sketches:
 
     def __init__(self, np: Any, generation: Generation, side: Mapping[str, bytes]) -> None:
         size, key, places, rows = _size(generation), _key(generation), [], []
-        for name, kept in side.items():
+        for name, kept in sorted(side.items()):
             if not name.endswith(key) or len(kept) != _BITS + SKETCHED_TOGETHER * size:
                 continue
             first = int(name.removeprefix(SKETCHES)[:8], 16) * SKETCHED_TOGETHER
@@ -107,11 +107,13 @@ class Sketches:
         np, count = self._np, len(self._places)
         asked, some = self._signs_of(vector[None, : self._size]), np.arange(count)
         if count > _LOOKED_AT:
-            apart = np.zeros(count, np.int64)
+            apart = np.zeros(count, np.uint16)
             for own, given in zip(self._signs, asked, strict=True):
                 apart += np.bitwise_count(own ^ given[0])
-            # The place as well, so that what is as far apart is told apart in the same way.
-            some = np.argpartition((apart << 40) + self._places, _LOOKED_AT)[:_LOOKED_AT]
+            # Of those that are just as far apart as the last one, the first of the log.
+            far = np.partition(apart, _LOOKED_AT)[_LOOKED_AT]
+            nearer, as_far = np.flatnonzero(apart < far), np.flatnonzero(apart == far)
+            some = np.concatenate([nearer, as_far[: _LOOKED_AT - len(nearer)]])
         cosines = self._cosines(some, vector)
         best = np.lexsort((self._places[some], -cosines))[:limit]
         return dict(zip(self._places[some[best]].tolist(), cosines[best].tolist(), strict=True))

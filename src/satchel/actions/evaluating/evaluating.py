@@ -26,7 +26,7 @@ from satchel.recall.recalling import recall
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 
-MOST = 200
+MOST = 300
 """Memories that each question is answered with."""
 
 _TOGETHER = 500
