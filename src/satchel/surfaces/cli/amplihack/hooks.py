@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from satchel.actions.amplihack.context import BUDGET
-from satchel.actions.amplihack.hooks.hosting import (
+from satchel.actions.amplihack.hosting import (
     LONGEST_REQUEST,
     Asked,
     asked_from,

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from satchel.actions.amplihack.context import BUDGET, PromptContext, prompt_context
-from satchel.actions.amplihack.hooks.transcripts import Heard, gist, lessons, turns
 from satchel.actions.amplihack.keeping import OwnerKey, opened_agent, reading_agent
 from satchel.actions.amplihack.learning import Learned, SessionLearning, store_learnings
 from satchel.actions.amplihack.sessions import MemoryRecord
+from satchel.actions.amplihack.transcripts import Heard, gist, lessons, turns
 from satchel.actions.config import Settings
 from satchel.actions.paths.permission import Permission, file_to_read
 from satchel.errors import LimitError, MalformedError, UnknownBankError
