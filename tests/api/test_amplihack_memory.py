@@ -1,9 +1,11 @@
 """amplihack's names, as programs use them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from satchel import aio
 from satchel.amplihack import (
     BackendChoice,
     HierarchicalMemory,
@@ -86,3 +88,16 @@ def test_facts_and_episodes_are_stored_with_their_links(tmp_path: Path, backend:
     assert 0.3 < similar["weight"] < 1
     with pytest.raises(ClosedError):
         memory.links()
+
+
+def test_a_program_that_awaits_has_the_same_memory(tmp_path: Path) -> None:
+    """The same calls and the same links."""
+
+    async def work() -> list[str]:
+        place = tmp_path / "agents"
+        async with await aio.HierarchicalMemory.open("ada", storage_path=place) as memory:
+            await memory.store_knowledge("The cache is enabled", "cache")
+            await memory.store_knowledge("The cache is disabled", "cache")
+            return sorted(link.kind for link in await memory.links())
+
+    assert asyncio.run(work()) == ["similar_to", "supersedes", "transitioned_to"]

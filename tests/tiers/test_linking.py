@@ -19,6 +19,7 @@ from satchel.errors import EmptyInputError, UnknownMemoryError, UsageError
 from satchel.memory.records import Edge, Erasure
 from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
+from satchel.tiers import linking
 from satchel.tiers.linking import Linker
 from satchel.tiers.similar import SIMILAR, similar_links
 from satchel.tiers.terms import COMPARED, TERMS
@@ -112,6 +113,27 @@ def test_facts_that_came_otherwise_are_compared_with_as_well(bank: OpenBank) -> 
     fourth = store_facts(bank, [workers(16, 4)], linker=linker)
     assert second[0].supersedes == [first[0].id]
     assert fourth[0].supersedes == [third[0].id]
+
+
+def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
+    bank: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a large bank takes little memory; what was taken in is not looked at again."""
+    monkeypatch.setattr(linking, "CAUGHT_UP", 3)
+    done = store_facts(bank, [workers(10 * n, n) for n in range(1, 9)], links=False)
+    linker = Linker()
+    parts = 0
+    while True:
+        with bank.ledger.reading() as view:
+            values = linker.catch_up(view)
+        if values is None:
+            break
+        parts += 1
+        with bank.store.writing() as writing:
+            writing.put_side(bank.id, values)
+    assert parts == 2
+    (latest,) = store_facts(bank, [workers(90, 9)], linker=Linker())
+    assert latest.supersedes == [done[-1].id]
 
 
 def test_one_fact_is_compared_with_a_few_however_many_are_alike() -> None:

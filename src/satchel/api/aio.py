@@ -19,6 +19,7 @@ from satchel.api import bank as plain_bank
 from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
+from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
@@ -268,3 +269,54 @@ def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
     """Close what was opened for somebody who did not wait for it."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+class HierarchicalMemory:
+    """As ``satchel.amplihack.HierarchicalMemory``, awaited: ``await HierarchicalMemory.open()``."""
+
+    def __init__(self, plain: plain_amplihack.HierarchicalMemory) -> None:
+        self._plain = plain
+
+    @classmethod
+    async def open(
+        cls,
+        agent: str,
+        *,
+        storage_path: str | Path | None = None,
+        backend: str | None = None,
+        home: str | Path | None = None,
+        passphrase: str | None = None,
+    ) -> Self:
+        """Open the hierarchical memory of an agent.
+
+        Args and Raises: as ``satchel.amplihack.HierarchicalMemory``.
+        """
+        return cls(
+            await _away(
+                partial(
+                    plain_amplihack.HierarchicalMemory,
+                    agent,
+                    storage_path=storage_path,
+                    backend=backend,
+                    home=home,
+                    passphrase=passphrase,
+                )
+            )
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    close = _awaited(plain_amplihack.HierarchicalMemory.close)
+    store_episode = _awaited(plain_amplihack.HierarchicalMemory.store_episode)
+    store_knowledge = _awaited(plain_amplihack.HierarchicalMemory.store_knowledge)
+    store_many = _awaited(plain_amplihack.HierarchicalMemory.store_many)
+    links = _awaited(plain_amplihack.HierarchicalMemory.links)

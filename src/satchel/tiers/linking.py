@@ -20,7 +20,7 @@ from satchel.ports.rows import Filter
 from satchel.tiers.contradicting import Change, change_between
 from satchel.tiers.facts import Fact, fact_of
 from satchel.tiers.similar import alike, near, packed
-from satchel.tiers.terms import THROUGH, Keep, TermIndex
+from satchel.tiers.terms import THROUGH, TermIndex
 
 SUPERSEDES, TRANSITIONED_TO = "supersedes", "transitioned_to"
 FLAT_KINDS = frozenset(
@@ -28,9 +28,12 @@ FLAT_KINDS = frozenset(
 )
 """Kinds of entries that are no facts of the hierarchical tier."""
 
+CAUGHT_UP = 5000
+"""Facts that are taken in before what is known of their words is set beside the log."""
+
+_PLACE = 8
 _FACTS = Filter(types=frozenset({"semantic"}))
 _MOST_HELD, _LONGEST_CHAIN = 20_000, 1000
-_CAUGHT_UP = 5000
 _REASON = "a fact in between arrived later"
 
 
@@ -73,15 +76,14 @@ class Linker:
         self._edges = dict[tuple[str, str], list[Edge]]()
         self._statuses = list[Status]()
 
-    def link(self, view: View, new: Sequence[tuple[str, Semantic]], keep: Keep) -> Links:
+    def link(self, view: View, new: Sequence[tuple[str, Semantic]]) -> Links:
         """Return the links of new facts, with one another and with those of the bank.
 
         Args:
             view: The bank, without them.
             new: Facts with their ids, to be logged right behind it.
-            keep: Sets values beside the log, where the bank has many facts that are not known yet.
         """
-        self._begin(view, keep)
+        self._begin(view)
         facts = [
             fact_of(identity, entry, view.head.size + number)
             for number, (identity, entry) in enumerate(new)
@@ -98,7 +100,7 @@ class Linker:
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
         side |= self._terms.take_changes()
-        side[THROUGH] = view.head.size.to_bytes(8, "big")
+        side[THROUGH] = view.head.size.to_bytes(_PLACE, "big")
         edges = [edge for pair in self._edges.values() for edge in pair]
         superseded = dict[str, list[str]]()
         for newer, older in self._edges:
@@ -119,23 +121,44 @@ class Linker:
 
     # -- what is known ---------------------------------------------------------------------
 
-    def _begin(self, view: View, keep: Keep) -> None:
-        """Take in the facts that others have stored since."""
+    def catch_up(self, view: View) -> dict[str, bytes | None] | None:
+        """Take in facts that others have stored since, some thousand at a time.
+
+        Returns:
+            What to set beside the log before this is called again; None where the rest is little,
+            and ``link`` takes it in by itself.
+        """
+        if self._size == view.head.size:
+            return None
+        self._forget()
+        for number, logged in enumerate(view.scan(_FACTS, after=_through(view) - 1), 1):
+            self._take(view, logged)
+            if number == CAUGHT_UP:
+                done = (logged.seq + 1).to_bytes(_PLACE, "big")
+                return {**self._terms.take_changes(), THROUGH: done}
+        self._size = view.head.size
+        return None
+
+    def _begin(self, view: View) -> None:
+        """Take in the facts that others have stored since ``catch_up``."""
         self._begin_chains()
         if self._size == view.head.size:
             return
+        self._forget()
+        for logged in view.scan(_FACTS, after=_through(view) - 1):
+            self._take(view, logged)
+        self._size = view.head.size
+
+    def _forget(self) -> None:
+        self._size = None
         self._terms.forget()
         self._facts.clear()
-        through = int.from_bytes(view.side(THROUGH).get(THROUGH, b""), "big")
-        for number, logged in enumerate(view.scan(_FACTS, after=through - 1), 1):
-            if is_fact(logged):
-                fact = _fact(logged)
-                self._terms.add(view, fact.id, _indexed(fact))
-                self._remember(fact)
-            if number % _CAUGHT_UP == 0:
-                done = (logged.seq + 1).to_bytes(8, "big")
-                keep({**self._terms.take_changes(), THROUGH: done})
-        self._size = view.head.size
+
+    def _take(self, view: View, logged: Logged) -> None:
+        if is_fact(logged):
+            fact = _fact(logged)
+            self._terms.add(view, fact.id, _indexed(fact))
+            self._remember(fact)
 
     def _known(self, view: View, ids: Sequence[str]) -> list[Fact]:
         """Return facts that are current, or come with this one."""
@@ -223,6 +246,11 @@ class Linker:
                     turn = edge.properties.get("turn")
                     return turn if type(turn) is int else 1
         return 1
+
+
+def _through(view: View) -> int:
+    """Return how many records of the log were looked at already."""
+    return int.from_bytes(view.side(THROUGH).get(THROUGH, b""), "big")
 
 
 def is_fact(logged: Logged) -> bool:

@@ -7,7 +7,7 @@ takes them away with what it erases, since they tell words.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from blake3 import blake3
@@ -32,9 +32,6 @@ COMPARED = 10
 _COUNT, _ID = 4, 32
 _MOST_HELD = 50_000
 _DIGEST = 6
-
-Keep = Callable[[Mapping[str, bytes | None]], None]
-"""Sets values beside the log."""
 
 
 @dataclass(slots=True)

@@ -130,6 +130,8 @@ def _store(
     bank: OpenBank, facts: Sequence[NewFact], drafts: Sequence[Semantic], linker: Linker | None
 ) -> list[StoredFact]:
     limits = bank.settings.options.limits
+    if linker is not None:
+        _catch_up(bank, linker)
     with bank.ledger.reading() as view:
         episodes = {
             name: find_memory(view, name, "source_id").record.id
@@ -146,7 +148,7 @@ def _store(
         links = NO_LINKS
         if linker is not None:
             pairs = [(made.id, entry) for made, entry in zip(sealed, entries, strict=True)]
-            links = linker.link(view, pairs, lambda values: _keep(bank, values))
+            links = linker.link(view, pairs)
     stated = [
         _derived(made.id, episodes[one.source_id], one)
         for made, one in zip(sealed, facts, strict=True)
@@ -172,9 +174,15 @@ def _store(
     ]
 
 
-def _keep(bank: OpenBank, values: Mapping[str, bytes | None]) -> None:
-    with bank.store.writing() as writing:
-        writing.put_side(bank.id, values)
+def _catch_up(bank: OpenBank, linker: Linker) -> None:
+    """Take in what others have stored; each part in a view of its own, since one cannot write."""
+    while True:
+        with bank.ledger.reading() as view:
+            values = linker.catch_up(view)
+        if values is None:
+            return
+        with bank.store.writing() as writing:
+            writing.put_side(bank.id, values)
 
 
 def _screened(bank: OpenBank, drafts: Sequence[Entry]) -> list[Any]:

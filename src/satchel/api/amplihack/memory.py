@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from satchel.actions.amplihack.hierarchy import (
     NewEpisode,
@@ -37,6 +37,18 @@ class Link(NamedTuple):
 
     properties: dict[str, Any]
     """``weight`` and ``metadata`` among them, where the link has such."""
+
+
+class FactArguments(TypedDict, total=False):
+    """What can be said of a fact besides; see ``NewFact``."""
+
+    confidence: float
+    source_id: str
+    extraction_method: str | None
+    entity_name: str
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    created_at: Any
 
 
 class HierarchicalMemory:
@@ -121,7 +133,9 @@ class HierarchicalMemory:
         with self._lifetime.use():
             return store_episode(self._bank, episode, agent=self._agent)
 
-    def store_knowledge(self, content: str, concept: str = "", **more: Any) -> StoredFact:
+    def store_knowledge(
+        self, content: str, concept: str = "", **more: Unpack[FactArguments]
+    ) -> StoredFact:
         """Keep a fact with the links that it makes; see ``NewFact`` for what can be said of it.
 
         Raises:
