@@ -2,7 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin/
 SHELL := /bin/bash
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled once, apart from the sources: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
 .PHONY: demo check prove bench-full lint types layers docs test docs-write clean
 

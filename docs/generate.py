@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from satchel import errors
 from satchel.actions.config import sections
 from satchel.actions.configured.sections import BankSettings, Declared, HookSettings, HookTable
 from satchel.ports.registry import formats
+from satchel.ports.store import StoreTraits
 from satchel.screen.secrets import KINDS
 from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
 from satchel.seal.limits import Limits
@@ -32,6 +33,8 @@ COMMANDS = (
     ("show",),
     ("history",),
     ("stats",),
+    ("links",),
+    ("path",),
     ("update",),
     ("correct",),
     ("forget",),
@@ -69,11 +72,22 @@ COMMANDS = (
     ("jobs", "list"),
     ("jobs", "resume"),
     ("jobs", "cancel"),
+    ("memory",),
+    ("memory", "tree"),
+    ("memory", "clean"),
+    ("hook",),
+    ("hook", "session-start"),
+    ("hook", "session-stop"),
     ("pull",),
     ("push",),
     ("migrate",),
     ("sink",),
     ("sink", "run"),
+    ("store",),
+    ("store", "copy"),
+    ("memory",),
+    ("memory", "export"),
+    ("memory", "import"),
     ("banks", "config"),
     ("banks", "config", "show"),
     ("banks", "config", "set"),
@@ -98,6 +112,7 @@ def main() -> None:
         "configuration.md": configuration_table(),
         "verification.md": verification_table(),
         "secrets.md": secret_table(),
+        "stores.md": store_tables(),
     }
     stale = []
     for name, text in pages.items():
@@ -165,6 +180,52 @@ def classes(top: type[errors.SatchelError]) -> Iterator[type[errors.SatchelError
     yield top
     for cls in top.__subclasses__():
         yield from classes(cls)
+
+
+def store_tables() -> str:
+    """What each store claims, and which promises are not asked of which."""
+    from satchel.conformance.stores.needing import needs
+    from satchel.stores.ladybug import LadybugStore
+    from satchel.stores.memory import MemoryStore
+    from satchel.stores.postgres import PostgresStore
+    from satchel.stores.sqlite import SqliteStore
+
+    claimed = {
+        "memory": MemoryStore.traits,
+        "sqlite": SqliteStore.traits,
+        "ladybug": LadybugStore.traits,
+        "postgresql": PostgresStore.traits,
+    }
+    asked, traits = needs(), StoreTraits.__dataclass_fields__
+    rows = [MADE, "# Stores", ""]
+    rows += [
+        f"One suite of {len(asked)} promises (`satchel.conformance.stores`) is run against every",
+        "store, the same number for each. A promise is skipped where it is about a trait that the",
+        "store does not claim, and for no other reason.",
+        "",
+        f"| trait | promises about it | {' | '.join(claimed)} |",
+        "|---" * (len(claimed) + 2) + "|",
+    ]
+    for trait in traits:
+        about = sum(trait in wanted for wanted in asked.values())
+        has = " | ".join(yes(getattr(found, trait)) for found in claimed.values())
+        rows.append(f"| `{trait}` | {about} | {has} |")
+    rows += ["", "What is skipped:", "", "| promise | needs | skipped for |", "|---|---|---|"]
+    for promise, wanted in asked.items():
+        without = [
+            name
+            for name, found in claimed.items()
+            if not all(getattr(found, trait) for trait in wanted)
+        ]
+        if without:
+            what = promise.removeprefix("test_").replace("_", " ")
+            rows.append(f"| {what} | {code(wanted)} | {code(without)} |")
+    return "\n".join(rows) + "\n"
+
+
+def code(names: Iterable[str]) -> str:
+    """Return names as they stand in a table."""
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def limit_table() -> str:

@@ -25,7 +25,10 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep keys, trust and state of every test in a folder of its own."""
     home = tmp_path / "satchel-home"
     for variable in list(os.environ):
-        if variable.startswith(("SATCHEL_", "ASTROCYTE_")) and variable != "SATCHEL_SHARED":
+        if (
+            variable.startswith(("SATCHEL_", "ASTROCYTE_", "AMPLIHACK_"))
+            and variable != "SATCHEL_SHARED"
+        ):
             monkeypatch.delenv(variable)
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "satchel-witness"))

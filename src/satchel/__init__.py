@@ -2,7 +2,8 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do. Everything is loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so
+importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
     from satchel.api.bank import Bank
-    from satchel.api.operating import migrate
+    from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.tokens import attenuate
     from satchel.errors import SatchelError
@@ -28,6 +29,7 @@ _WHERE = {
     "Verification": "satchel.api",
     "attenuate": "satchel.api.tokens",
     "convert": "satchel.api",
+    "copy_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
@@ -44,6 +46,7 @@ __all__ = [
     "Verification",
     "attenuate",
     "convert",
+    "copy_store",
     "derive",
     "inspect",
     "migrate",

@@ -16,6 +16,7 @@ from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
 import satchel
 from satchel.actions.config import load_settings
 from satchel.actions.inferring.duplicates import duplicates
+from satchel.actions.memories import walking
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
 from satchel.actions.memories.counting import stats
 from satchel.actions.memories.listing import Wanted, list_memories
@@ -58,6 +59,8 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "stats": lambda bank, _, __: stats(bank),
     "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
     "duplicates": lambda bank, _, __: duplicates(bank),
+    "links": lambda bank, there, _: walking.links(bank, there),
+    "path": lambda bank, there, _: walking.path(bank, there, there),
     "remember": lambda bank, _, __: remember(bank, {"text": "x"}),
     "derive": lambda bank, there, _: remember(bank, {"text": "x"}, parents=[there]),
     "update": lambda bank, there, _: update(bank, there, Edit(members={"text": "y"})),
@@ -86,6 +89,13 @@ ASKED_BY_ANOTHER = {
     "has_store",
     "shown_address",
     "ids_in",
+    "asked_from",
+    "host_answer",
+    "chosen_settings",
+    "hierarchical",
+    # what they work on was opened by one that asks
+    "matching",
+    "clean",
     # files that somebody has need no leave of a bank
     "convert",
     "inspect",

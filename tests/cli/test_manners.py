@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from code_kit import written
 from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
@@ -56,6 +58,12 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "config show",
         "migrate",
         "sink run",
+        "store copy",
+        "links",
+        "path",
+        "memory export",
+        "memory import",
+        "evaluate recall",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -134,13 +142,26 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "restore": [THERE],
         "show": [THERE],
         "history": [THERE],
+        "links": [THERE],
+        "path": [THERE, THERE],
         "export": ["--bank", "full", "--output", sealed.with_name("other.pam")],
         "diff": [sealed, sealed],
         "pull": [sealed.with_name("other.db")],
         "push": [sealed.with_name("copy.db"), "--bank", "full"],
         "recall": ["tea", "--bank", "here"],
+        "evaluate recall": [sealed.with_name("questions.json")],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
+        "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "code index": [sealed.with_name("code")],
+        "code query": ["--name", "run"],
+        "code show": ["run"],
+        "code drop": ["code"],
+        "memory export": [
+            *("--agent", "full", "--output", sealed.with_name("agent.json")),
+            *("--accept-loss", "all"),
+        ],
+        "memory import": ["--agent", "agent", "--input", AGENT],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
         "banks config export": ["here", sealed.with_name("here.json")],
@@ -148,6 +169,12 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
     }
     return [*words, *map(str, more.get(" ".join(words), []))]
 
+
+AGENT = Path(__file__).parent.parent / "data" / "formats" / "amplihack" / "good-rust.json"
+"""A file of an agent of amplihack."""
+QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],
+"questions": [{"question": "tea", "evidence": [1]}]}]}"""
+"""A set of questions to measure recall by."""
 
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
@@ -174,19 +201,31 @@ def has_memory(satchel: Run, other: Path) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_json_is_one_value_on_stdout_and_nothing_else(
-    satchel: Run, sealed: Path, mem0: Path, words: tuple[str, ...]
+    satchel: Run,
+    sealed: Path,
+    mem0: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
+    sealed.with_name("questions.json").write_text(QUESTIONS)
     if words[0] in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
-    if words[0] in ("export", "pull", "push", "migrate"):
+    if words[0] in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    if words[0] == "hook":
+        said = b'{"session_id": "s"}'
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
     if words[0] == "receipt":
         receipt = sealed.with_name("a.receipt.json")
         assert satchel("import", mem0, "--bank", "here", "--receipt", receipt).status == 0
+    if words[0] == "code":
+        written(sealed.with_name("code"), {"a.py": "def run(): ...\n"})
+        assert satchel("init").status == 0
+        assert satchel("code", "index", sealed.with_name("code")).status == 0
     there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")
@@ -244,6 +283,13 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["migrate", "--from", "nonesuch:///x", "--to", "b.db"], 2, "config.invalid"),
         (["migrate", "--from", "a.db", "--to", "b.db", "--jobs", "0"], 2, "usage"),
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
+        (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
+        (["store", "copy", "a.db", "a.db"], 2, "usage"),
+        (["links", "0f3c12"], 2, "bank.unknown"),
+        (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
+        (["memory", "export", "--agent", "nobody", "--output", "out.json"], 2, "bank.unknown"),
+        (["memory", "export", "--agent", "a/b", "--output", "out.json"], 2, "usage"),
+        (["memory", "import", "--agent", "a", "--input", "missing"], 4, "input.unreadable"),
         (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError, SlotTakenError
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Commit, Store, StoredHead, StoreTraits
-from satchel.ports.traversal import Linked
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -98,6 +98,20 @@ class Furnished(View):
 
     def banks(self) -> list[str]:
         return self.inner.banks() or ["blake3:" + "3" * 64]
+
+
+class ListsTheBegun(View):
+    """Takes a bank for one that has no head yet."""
+
+    def banks(self) -> list[str]:
+        return sorted(self.inner.banks() + self.inner.begun())
+
+
+class ForgetsTheBegun(View):
+    """Does not know what is on its way."""
+
+    def begun(self) -> list[str]:
+        return []
 
 
 class HeadOfNothing(View):

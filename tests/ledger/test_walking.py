@@ -11,7 +11,7 @@ from ledger_kit import created
 from satchel.errors import VerificationError
 from satchel.memory.entries import Semantic
 from satchel.memory.records import Edge
-from satchel.ports.traversal import Direction, Linked, paths, walk
+from satchel.ports.linking.traversal import Direction, Linked, paths, walk
 from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.sqlite import SqliteStore

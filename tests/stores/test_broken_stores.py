@@ -127,6 +127,10 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.AnyPrefix),
         _memory(broken.KeepsSide),
     ],
+    "test_a_bank_without_a_head_is_begun_and_not_listed": [
+        _memory(broken.ListsTheBegun),
+        _sqlite(broken.ForgetsTheBegun),
+    ],
     "test_banks_know_nothing_of_each_other": [
         _memory(broken.OneListing),
         _memory(broken.OneSide),

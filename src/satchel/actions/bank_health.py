@@ -33,7 +33,12 @@ def check_banks(
         progress: Told how far the examination of one bank is.
     """
     require_owner(settings, "doctor")
-    if not has_store(settings):
+    try:
+        is_there = has_store(settings)
+    except SatchelError as error:
+        yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
+        return
+    if not is_there:
         yield Check(
             name="store",
             state="note",
@@ -44,7 +49,7 @@ def check_banks(
     try:
         with opened_store(settings, read_only=True) as store:
             with store.reading() as reader:
-                banks = reader.banks()
+                banks, begun = reader.banks(), reader.begun()
             yield Check(
                 name="store",
                 state="ok",
@@ -52,7 +57,14 @@ def check_banks(
             )
             for bank in banks:
                 yield _look(settings, store, bank, deep=deep, progress=progress)
-            yield from _missing(settings, set(banks))
+            for bank in begun:
+                yield Check(
+                    name=bank,
+                    state="note",
+                    detail="a copy of this bank to this store is not complete",
+                    hint="Go on with it: satchel store copy, with the same two stores.",
+                )
+            yield from _missing(settings, {*banks, *begun})
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
 

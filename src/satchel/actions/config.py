@@ -1,7 +1,7 @@
 """Settings: flag over environment over file over default, and where each value came from."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from satchel.actions.configured.values import (
     shown,
     with_provider,
 )
+from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Said, Selection
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.limits import Limits
 
@@ -36,10 +37,20 @@ if TYPE_CHECKING:  # what a command does not need, it does not import
     from satchel.seal.verify.policy import TrustPolicy
 
 FILE_NAME = "satchel.toml"
+_INSTEAD_OF_HOME = {"SATCHEL_HOME": ("XDG_DATA_HOME",), "SATCHEL_WITNESS": ("XDG_STATE_HOME",)}
 _APP = "satchel"
-_SHORT = {("store", "address"): "SATCHEL_STORE", ("store", "bank"): "SATCHEL_BANK"}
-_ALSO = {("portability", "roots"): "ASTROCYTE_PORTABILITY_ROOTS"}
-"""Another product's variable for the same thing; ours wins."""
+_SHORT = {
+    ("store", "address"): STORE_VARIABLE,
+    ("store", "backend"): "SATCHEL_MEMORY_BACKEND",
+    ("store", "bank"): "SATCHEL_BANK",
+    ("store", "graph_path"): "SATCHEL_GRAPH_DB_PATH",
+}
+_ALSO = {
+    ("portability", "roots"): ("ASTROCYTE_PORTABILITY_ROOTS",),
+    ("store", "backend"): ("AMPLIHACK_MEMORY_BACKEND",),
+    ("store", "graph_path"): ("AMPLIHACK_GRAPH_DB_PATH", "AMPLIHACK_KUZU_DB_PATH"),
+}
+"""Another product's variables for the same thing; ours wins, then the first."""
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +76,13 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     address: str = ""
     """Where banks are, such as ``sqlite:///path.db`` or ``postgresql://USER@HOST/DATABASE``; empty
     for ``satchel.db`` in the home."""
+
+    backend: str = ""
+    """The kind of store, where ``address`` is empty: ``sqlite``, ``graph-db`` or ``postgres``;
+    ``kuzu`` means ``graph-db``. Empty for a graph that is there, and else SQLite."""
+
+    graph_path: str = ""
+    """Where the flat graph is, an absolute path; empty for ``memory_graph.db`` in the home."""
 
     bank: str = ""
     """Which bank is meant when none is named; empty for the only one there is."""
@@ -137,11 +155,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str | None = None
     """A capability token that is presented: its file, or its JSON; None for the owner."""
+    selection: Selection
+    """Which store is meant."""
 
     @property
     def store(self) -> str:
-        """The address of the store."""
-        return self.options.store.address or str(self.home / "satchel.db")
+        """The address of the store; raises as ``chosen``."""
+        return self.chosen.address
+
+    @property
+    def chosen(self) -> Chosen:
+        """The store that is meant, and what decided.
+
+        Raises:
+            ConfigError: If what was said of it makes no sense.
+            PathRefusedError: If there is a link where one is looked for.
+        """
+        # An address that was put into the options since they were read is the one that is meant.
+        return self.selection.with_address(self.options.store.address).choice
 
     @property
     def provider(self) -> Provider | None:
@@ -189,6 +220,7 @@ def load_settings(
     config: Path | None = None,
     store: str | None = None,
     token: str | None = None,
+    backend: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read the settings.
@@ -198,14 +230,15 @@ def load_settings(
         config: The configuration file; ``SATCHEL_CONFIG`` or the platform's by default.
         store: Where banks are; ``SATCHEL_STORE`` or ``store.address`` by default.
         token: A capability token to present: its file, or its JSON; ``SATCHEL_TOKEN`` by default.
+        backend: The kind of store; ``actions.selecting.choosing`` says what wins.
         environment: The environment; the process's own by default.
 
     Raises:
         ConfigError: If the file or a variable holds something unknown or of the wrong type.
     """
     env = os.environ if environment is None else environment
-    found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path(_APP))
-    state, state_origin = _folder(None, env, "SATCHEL_WITNESS", platformdirs.user_state_path(_APP))
+    found_home, home_origin = _folder(home, env, "SATCHEL_HOME", platformdirs.user_data_path)
+    state, state_origin = _folder(None, env, "SATCHEL_WITNESS", platformdirs.user_state_path)
     chosen = env.get("SATCHEL_CONFIG")
     file = config or (
         Path(chosen) if chosen else default_file(platformdirs.user_config_path(_APP), FILE_NAME)
@@ -215,11 +248,11 @@ def load_settings(
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
     ]
-    presented, given = token or env.get("SATCHEL_TOKEN") or None, bool(token)
+    presented, is_flag = token or env.get("SATCHEL_TOKEN") or None, bool(token)
     if presented is not None:
         # The JSON of one that anybody may use is a secret.
         shown_token = "JSON" if presented.lstrip().startswith("{") else presented
-        origin = "flag" if given else "SATCHEL_TOKEN"
+        origin = "flag" if is_flag else "SATCHEL_TOKEN"
         values.append(
             Value(name="token", value=shown_token, origin=origin, variable="SATCHEL_TOKEN")
         )
@@ -227,8 +260,9 @@ def load_settings(
     for section, fields in sections().items():
         for name, default in fields.items():
             value = _value(section, name, default, found.table, env)
-            if (section, name) == ("store", "address") and store is not None:
-                value = msgspec.structs.replace(value, value=store, origin="flag")
+            given = {"store.address": store, "store.backend": backend}.get(value.name)
+            if given is not None:
+                value = msgspec.structs.replace(value, value=given, origin=FLAG)
             plain.append(value)
     said = declared(found, env)
     plain = with_provider(plain, said, found)
@@ -243,17 +277,39 @@ def load_settings(
         notes=found.notes,
         hooks=Hooks.of(options.hooks),
         token=presented,
+        selection=Selection(found_home, _said(plain)),
+    )
+
+
+def _said(plain: list[Value]) -> Said:
+    """Return what was said about the store."""
+    named = {one.name: one for one in plain}
+    address, backend = named["store.address"], named["store.backend"]
+    graph = named["store.graph_path"]
+    return Said(
+        address=address.value,
+        address_origin=address.origin,
+        backend=backend.value,
+        backend_origin=backend.origin,
+        graph_path=graph.value,
+        graph_path_origin="store.graph_path" if graph.origin == "file" else graph.origin,
     )
 
 
 def _folder(
-    given: Path | None, env: Mapping[str, str], variable: str, default: Path
+    given: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
 ) -> tuple[Path, str]:
     if given is not None:
-        return given.expanduser(), "flag"
+        return given.expanduser(), FLAG
     if env.get(variable):
         return Path(env[variable]).expanduser(), variable
-    return default, "default"
+    if not any(os.environ.get(name) for name in ("HOME", *_INSTEAD_OF_HOME[variable])):
+        raise ConfigError(
+            "there is no home directory: HOME is not set",
+            field=variable,
+            hint=f"Set HOME, or {variable} to a folder. Nothing is guessed.",
+        )
+    return default(_APP), "default"
 
 
 def _read(file: Path, *, required: bool) -> ConfigFile:
@@ -277,7 +333,7 @@ def _value(
     section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
 ) -> Value:
     variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
-    for one in (variable, _ALSO.get((section, name), variable)):
+    for one in (variable, *_ALSO.get((section, name), ())):
         if one in env:
             return Value(
                 name=f"{section}.{name}",

@@ -12,12 +12,17 @@ from typing import Literal
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.selecting.layout import FLAT, FLAT_GRAPH, ONE
+from satchel.actions.wiring import local_path, shown_address
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import FORMAT
 
 _PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
-_EXTRAS = {"numpy": ("recall", "vectors and near-duplicates")}
+_EXTRAS = {
+    "numpy": ("recall", "vectors and near-duplicates"),
+    "tree-sitter": ("code", "source code in other languages than Python"),
+}
 """Packages that are optional: the extra that installs them, and what they are for."""
 
 _LOW_SPACE = 256 * 2**20
@@ -42,6 +47,7 @@ def diagnose(settings: Settings) -> list[Check]:
         _folder("home", settings.home),
         _folder("witness", settings.state),
         _apart(settings),
+        _selected(settings),
         *_keys(settings),
         _registry(settings),
         _formats(),
@@ -113,6 +119,27 @@ def _apart(settings: Settings) -> Check:
             hint="Set SATCHEL_WITNESS to another folder to notice old copies after a restore.",
         )
     return Check(name="witness apart", state="ok", detail="outside the home")
+
+
+def _selected(settings: Settings) -> Check:
+    """Say which store is meant, and what decided."""
+    try:
+        chosen = settings.chosen
+    except SatchelError as error:
+        return Check(
+            name="backend", state="problem", detail=error.message, hint=error.hint or error.place
+        )
+    others = [
+        name
+        for name in (ONE, FLAT, FLAT_GRAPH)
+        if os.path.lexists(settings.home / name)
+        and local_path(chosen.address) != settings.home / name
+    ]
+    detail = f"{chosen.backend or 'unknown'} ({chosen.why}): {shown_address(chosen.address)}"
+    if others and chosen.why != "default":
+        hint = f"There is memory in {', '.join(others)} as well. Name one: --backend, --store."
+        return Check(name="backend", state="note", detail=detail, hint=hint)
+    return Check(name="backend", state="ok", detail=detail)
 
 
 def _keys(settings: Settings) -> list[Check]:

@@ -209,8 +209,11 @@ def find_bank(store: Store, wanted: str) -> str:
         found = {bank for bank in banks if name_of(reader, bank) == wanted}
         if not found and len(digits) >= _LEAST_DIGITS:
             found = {bank for bank in banks if bank.startswith(_PREFIX + digits)}
+        begun = reader.begun()
     if not found:
         hint = "See: satchel banks list."
+        if wanted in begun:
+            hint = "A copy of it to this store is not complete: go on with satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
     if len(found) > 1:
         raise UsageError(

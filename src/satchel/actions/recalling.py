@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 
 from satchel.actions.configured.sections import BankSettings
+from satchel.actions.inferring.models import asking
 from satchel.actions.opened import OpenBank
+from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
+from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
 from satchel.memory.times import read_time
-from satchel.recall.query import Hit, Query
+from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
 from satchel.recall.showing import text_of
 
@@ -24,6 +27,31 @@ class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     epoch: int
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a score is made of: each part between 0 and 1, before it is weighed."""
+
+    words: float
+    """How well its words go with the question, and those of the turns around it."""
+
+    meaning: float
+    """The same of what they mean."""
+
+    thread: float
+    """How much of the question its whole conversation speaks of."""
+
+    speaker: float
+    """Whether the question names who said it."""
+
+    linked: float
+    """What it has from another memory, weighed."""
+
+    cosine: float | None = None
+    """How nearly it means the same; none without a vector."""
+
+    linked_to: str | None = None
+    """Id of the memory that an edge joins it with."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +81,54 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record: dict[str, Any]
     """The whole record, as it was sealed."""
 
+    code: list[CodeContext] = []
+    """The code that it speaks of, as the bank knows it now; nothing proves that."""
+
+    superseded_by: str | None = None
+    """Id of what has taken its place since, where the bank was asked as it was before."""
+
+    replaces: list[str] = []
+    """Ids of earlier versions of it."""
+
+    conflicts_with: list[str] = []
+    """Ids of memories beside it that say something else of the same subject."""
+
+    why: Why | None = None
+    """What its score is made of; where that was asked for."""
+
+
+class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an answer was searched for."""
+
+    terms: list[str]
+    """What the words were searched as; common words are left out."""
+
+    time: str = ""
+    """The time that the words name, as they do."""
+
+    since: str | None = None
+    until: str | None = None
+    """What it was taken for: from, before."""
+
+    time_dropped: bool = False
+    """Whether that was dropped again, since nothing of that time was found."""
+
+    vectors: str | None = None
+    """The model whose vectors were compared; None where words alone counted."""
+
+    note: str = ""
+    by_words: int
+    """Memories that words nominated."""
+
+    by_meaning: int
+    """Memories that were nominated by what they mean alone."""
+
+    by_edges: int
+    """Memories that were nominated by an edge to or from one of the best."""
+
+    looked_at: int
+    """Memories that were proved, and held against the filters."""
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, best first."""
@@ -66,10 +142,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The moment at which memories had to be valid."""
 
     tokens: int
-    """About how many the memories take together; an overestimate."""
+    """About how many the memories and their code take together; an overestimate."""
 
     over_budget: int
     """Memories that would have been given, had they fitted the budget."""
+
+    code_over_budget: int = 0
+    """Symbols and files that would have been shown, had they fitted what memories left of it."""
 
     complete: bool
     """Whether everything nominated was looked at, until there was enough."""
@@ -77,15 +156,27 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     """What this machine saw of the bank and was given up."""
 
+    plan: SearchPlan
 
-def recall_memories(bank: OpenBank, query: Query) -> Answer:
+
+def recall_memories(
+    bank: OpenBank, query: Query, *, code: bool = True, explain: bool = False
+) -> Answer:
     """Return what a bank remembers; see ``satchel.recall.recalling.recall``.
 
     What the query leaves open is as the bank's settings say.
+
+    Args:
+        bank: The bank.
+        query: What is asked.
+        code: Whether the code that a memory speaks of is given along, where the bank knows any.
+        explain: Whether each memory says what its score is made of.
     """
     with bank.asked("recall").ledger.reading() as view:
-        found = recall(view, _settled(query, bank.settled(view)))
+        wanted = _settled(query, bank.settled(view))
+        found = recall(view, wanted, embedders=asking(bank.settings))
         notes, is_whole = list(view.notes), view.is_whole
+        along = _along(view, found, wanted.budget, notes) if code else Along()
     head = found.head
     bank.tell(
         "on_recall",
@@ -94,15 +185,46 @@ def recall_memories(bank: OpenBank, query: Query) -> Answer:
         lambda: [hit.logged.record.value for hit in found.hits],
     )
     return Answer(
-        memories=[_memory(hit, scored=is_whole) for hit in found.hits],
+        memories=[
+            _memory(hit, along.code.get(hit.logged.record.id, []), explain=explain, scored=is_whole)
+            for hit in found.hits
+        ],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
-        tokens=sum(hit.tokens for hit in found.hits),
+        tokens=sum(hit.tokens for hit in found.hits) + along.tokens,
         over_budget=found.over_budget,
+        code_over_budget=along.over_budget,
         complete=found.complete,
         notes=notes,
+        plan=_plan(found.plan),
     )
+
+
+def _plan(plan: Plan) -> SearchPlan:
+    told = plan.told
+    return SearchPlan(
+        terms=list(plan.terms),
+        time=told.words if told else "",
+        since=told.since if told else None,
+        until=told.until if told else None,
+        time_dropped=plan.told_dropped,
+        vectors=plan.model,
+        note=plan.note,
+        by_words=plan.by_words,
+        by_meaning=plan.by_meaning,
+        by_edges=plan.by_edges,
+        looked_at=plan.looked_at,
+    )
+
+
+def _along(view: View, found: Recalled, budget: int | None, notes: list[str]) -> Along:
+    """Return the code that memories speak of; what that takes is loaded where there is any."""
+    if not found.hits or not view.side(HEADS):
+        return Along()
+    from satchel.actions.coding.along import code_along
+
+    return code_along(view, found, budget, notes)
 
 
 def _settled(query: Query, settings: BankSettings) -> Query:
@@ -115,7 +237,7 @@ def _settled(query: Query, settings: BankSettings) -> Query:
     return replace(query, limit=limit, budget=budget, trust=trust)
 
 
-def _memory(hit: Hit, *, scored: bool) -> Memory:
+def _memory(hit: Hit, code: list[CodeContext], *, explain: bool, scored: bool) -> Memory:
     # How rare a word is says what others there are, so a part of a bank is not told scores.
     record, row = hit.logged.record, hit.logged.row
     return Memory(
@@ -129,7 +251,16 @@ def _memory(hit: Hit, *, scored: bool) -> Memory:
         terms=list(hit.terms),
         seq=row.seq,
         record=msgspec.json.decode(record.body),
+        code=code,
+        superseded_by=hit.superseded_by,
+        replaces=list(hit.replaces),
+        conflicts_with=list(hit.conflicts_with),
+        why=_why(hit) if explain else None,
     )
+
+
+def _why(hit: Hit) -> Why | None:
+    return None if hit.signals is None else msgspec.convert(hit.signals, Why, from_attributes=True)
 
 
 def moment_from(text: str | None, option: str) -> str | None:

@@ -116,6 +116,13 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
     return _SCHEMES[scheme](there, read_only)
 
 
+def empty_store() -> Store:
+    """Return an empty store of the moment, for who only reads where there is none."""
+    from satchel.stores.memory import MemoryStore
+
+    return MemoryStore()
+
+
 def split_address(address: str) -> tuple[str, str]:
     """Return the kind of store that an address names, and where it is: the whole of a server's.
 

@@ -13,11 +13,14 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
+from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import tokens as plain_tokens
+from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
@@ -62,6 +65,16 @@ async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
     return await _away(partial(operating.migrate, **said))
 
 
+async def copy_store(
+    source: str | Path, target: str | Path, **said: Unpack[operating.CopyArguments]
+) -> StoreCopy:
+    """Copy a whole store to another one; see ``satchel.copy_store``.
+
+    ``progress`` is called in the thread that the work is done in.
+    """
+    return await _away(partial(operating.copy_store, source, target, **said))
+
+
 class Tokens:
     """As ``satchel.Bank.tokens``, awaited."""
 
@@ -96,6 +109,11 @@ class Bank:
         """As ``satchel.Bank.tokens``."""
         return Tokens(self._plain.tokens)
 
+    @property
+    def code(self) -> "Code":
+        """The code that its memories speak of; see ``satchel.Bank.code``."""
+        return Code(self._plain.code)
+
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)
     disclose = _awaited(plain_bank.Bank.disclose)
@@ -112,7 +130,22 @@ class Bank:
     stats = _awaited(plain_bank.Bank.stats)
     embed = _awaited(plain_bank.Bank.embed)
     duplicates = _awaited(plain_bank.Bank.duplicates)
+    links = _awaited(plain_bank.Bank.links)
+    path = _awaited(plain_bank.Bank.path)
     list = _awaited(plain_bank.Bank.list)
+
+
+class Code:
+    """As ``satchel.Bank.code``, awaited."""
+
+    def __init__(self, plain: plain_code.Code) -> None:
+        self._plain = plain
+
+    index = _awaited(plain_code.Code.index)
+    query = _awaited(plain_code.Code.query)
+    show = _awaited(plain_code.Code.show)
+    trees = _awaited(plain_code.Code.trees)
+    drop = _awaited(plain_code.Code.drop)
 
 
 class Satchel:
@@ -258,3 +291,54 @@ def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
     """Close what was opened for somebody who did not wait for it."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+class HierarchicalMemory:
+    """As ``satchel.amplihack.HierarchicalMemory``, awaited: ``await HierarchicalMemory.open()``."""
+
+    def __init__(self, plain: plain_amplihack.HierarchicalMemory) -> None:
+        self._plain = plain
+
+    @classmethod
+    async def open(
+        cls,
+        agent: str,
+        *,
+        storage_path: str | Path | None = None,
+        backend: str | None = None,
+        home: str | Path | None = None,
+        passphrase: str | None = None,
+    ) -> Self:
+        """Open the hierarchical memory of an agent.
+
+        Args and Raises: as ``satchel.amplihack.HierarchicalMemory``.
+        """
+        return cls(
+            await _away(
+                partial(
+                    plain_amplihack.HierarchicalMemory,
+                    agent,
+                    storage_path=storage_path,
+                    backend=backend,
+                    home=home,
+                    passphrase=passphrase,
+                )
+            )
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    close = _awaited(plain_amplihack.HierarchicalMemory.close)
+    store_episode = _awaited(plain_amplihack.HierarchicalMemory.store_episode)
+    store_knowledge = _awaited(plain_amplihack.HierarchicalMemory.store_knowledge)
+    store_many = _awaited(plain_amplihack.HierarchicalMemory.store_many)
+    links = _awaited(plain_amplihack.HierarchicalMemory.links)

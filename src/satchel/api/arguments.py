@@ -214,6 +214,38 @@ class RecallArguments(TypedDict, total=False):
     with_expired: bool
     """Also what has expired, is not true yet or not any more."""
 
+    any_time: bool
+    """A time that the words name, such as "last May", is no filter."""
+
+    explain: bool
+    """Each memory says in ``why`` what its score is made of."""
+
+    code: bool
+    """Whether the code that memories speak of is given along; True when not given."""
+
+
+class CodeQueryArguments(TypedDict, total=False):
+    """What ``Bank.code.query`` asks for: one relation at most, the others narrow."""
+
+    name: str | None
+    """Of symbols; may hold ``*``, ``?`` and ``[a-z]``."""
+
+    file: str | None
+    """The path of a file, or the end of one; likewise."""
+
+    kind: str | None
+    callers_of: str | None
+    callees_of: str | None
+    methods_of: str | None
+    inherits: str | None
+    """Types that inherit from this."""
+
+    imports: str | None
+    """Files that import this: a module, something in it, or a file."""
+
+    limit: int
+    """How many symbols or edges; 50 when not given."""
+
 
 class ExportArguments(TypedDict, total=False):
     """Optional arguments of ``Bank.export``."""

@@ -53,6 +53,7 @@ def query_of(text: str, wanted: Options) -> Query:
     options["tags"] = texts(options.pop("tag", None))
     options["any_tags"] = texts(options.pop("any_tag", None))
     options["trust"] = trust_from(options.get("trust"), "trust")
+    options["times"] = not options.pop("any_time", False)
     return Query(text=text, **options)
 
 

@@ -29,6 +29,8 @@ from satchel.api.arguments import (
     UpdateArguments,
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
+from satchel.api.code import Code
+from satchel.api.linking import Linking
 from satchel.api.sharing import Sharing
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
@@ -38,7 +40,7 @@ _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
 
 
-class Bank(Sharing):
+class Bank(Sharing, Linking):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.
@@ -54,6 +56,11 @@ class Bank(Sharing):
     def name(self) -> str | None:
         """Its name."""
         return self._opened.name
+
+    @property
+    def code(self) -> Code:
+        """The code that its memories speak of: reading source trees, and asking about them."""
+        return Code(self._opened, self._lifetime)
 
     def remember(
         self,
@@ -101,9 +108,11 @@ class Bank(Sharing):
             UsageError: If a time names no moment, or a number is out of range.
             VerificationError: If the bank is not what was signed.
         """
-        query = query_of(text, known("recall", wanted, RecallArguments))
+        options = known("recall", wanted, RecallArguments)
+        code, explain = bool(options.pop("code", True)), bool(options.pop("explain", False))
+        query = query_of(text, options)
         with self._lifetime.use():
-            return recall_memories(self._opened, query)
+            return recall_memories(self._opened, query, code=code, explain=explain)
 
     def export(
         self,

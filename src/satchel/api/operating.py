@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from satchel.actions.config import load_settings
-from satchel.actions.operating import migrating
+from satchel.actions.operating import copying_stores, migrating
+from satchel.actions.operating.copying_stores import CopyOptions, Progress, StoreCopy
 from satchel.actions.operating.ends import Ends, ends
 from satchel.actions.operating.migrated import Migrated, MigrateOptions, Told
 from satchel.actions.signing import signing_key
@@ -82,3 +83,49 @@ def migrate(**said: Unpack[MigrateArguments]) -> Migrated:
     finally:
         source.hooks.finish()
         target.hooks.finish()
+
+
+class CopyArguments(TypedDict, total=False):
+    """Optional arguments of ``satchel.copy_store``."""
+
+    home: str | Path | None
+    """Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when not given."""
+
+    config: str | Path | None
+    banks: Sequence[str]
+    """Only these, by name or id; all when not given."""
+
+    dry_run: bool
+    progress: Progress
+    """Called with the records that were brought, then compared, and how many there are in both."""
+
+
+def copy_store(source: str | Path, target: str | Path, **said: Unpack[CopyArguments]) -> StoreCopy:
+    """Copy a whole store to another one, of the same kind or of any other; see the command.
+
+    Args:
+        source: The address of the store that is read: a file, or such as ``ladybug:///FOLDER``.
+        target: The address of the other, which is made if it is not there.
+        **said: See ``CopyArguments``.
+
+    Returns:
+        What became of each bank, read again and compared.
+
+    Raises:
+        UnknownBankError: If there is no such store, or not the bank that is named.
+        EmptyInputError: If there is no bank at all.
+        TargetExistsError: If a bank is there already with another log; nothing is written then.
+        RolledBackError: If the source is older than what this machine saw.
+        VerificationError: If a record is not what was signed.
+        StoreError: If a store cannot be read or written. Done again, it goes on from there.
+    """
+    home, config = said.get("home"), said.get("config")
+    settings = load_settings(
+        home=None if home is None else Path(home), config=None if config is None else Path(config)
+    )
+    options = CopyOptions(
+        banks=tuple(said.get("banks", ())),
+        dry_run=said.get("dry_run", False),
+        progress=said.get("progress"),
+    )
+    return copying_stores.copy_store(settings, str(source), str(target), options)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.connectors._databases import Database, Sorted
 from satchel.connectors._payloads import derived_id
+from satchel.disk.databases.foreign import Database, Sorted
 from satchel.errors import MalformedError, TargetError
 from satchel.formats._as_written import differences, reproduce
 from satchel.formats._mem0 import HISTORY, Row, hash_of, row_of

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.connectors._databases import Database
 from satchel.connectors._pickling import key_of, pickled, point
 from satchel.connectors._unpickling import Model, unpickled
 from satchel.connectors._values import as_json
+from satchel.disk.databases.foreign import Database
 from satchel.disk.private import make_folders
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing

@@ -84,6 +84,8 @@ class ContainedFolder:
         create: Make it, with mode 0700, when there is none.
         private: It is ours alone: what is opened in it must belong to us, a file must have no
             second name, and a mode that lets others in is put right, which ``repairs`` tells.
+        within: Descriptor of the folder that holds it, where the way there was judged already; not
+            with ``create`` or ``private``.
 
     Raises:
         PathRefusedError: If it is a link or not a folder, or not ours when ``private``.
@@ -91,7 +93,14 @@ class ContainedFolder:
         TargetError: If it cannot be made or its mode cannot be put right.
     """
 
-    def __init__(self, path: Path, *, create: bool = False, private: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        private: bool = False,
+        within: int | None = None,
+    ) -> None:
         self.path = path
         self.private = private
         self.repairs: list[Repair] = []
@@ -104,7 +113,7 @@ class ContainedFolder:
             else:
                 if create:
                     make_folders(path)
-                self._root = open_folder(path)
+                self._root = open_folder(path, within=within)
 
     def __enter__(self) -> Self:
         return self
@@ -210,6 +219,12 @@ class ContainedFolder:
             os.scandir(folder) as found,
         ):
             return sorted(Listed(entry.name, _kind(entry)) for entry in found)
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """Give a descriptor of the folder itself, for whoever walks through it step by step."""
+        with explaining(self.path, writes=False), self._folder(()) as handle:
+            yield handle
 
     def make_folder(self, place: Place) -> None:
         """Make a folder and those above it; one that is there already is good.

@@ -142,6 +142,30 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
     return found
 
 
+def secure_files(folder: Path) -> tuple[Repair, ...]:
+    """Make a folder of ours and the files in it private; none of these is opened.
+
+    For files that a program makes as the umask says, and opens by name.
+
+    Raises:
+        PathRefusedError: If it or one of them is a link or another user's, or a file has a second
+            name.
+        TargetError: If a mode cannot be put right.
+    """
+    with explaining(folder, writes=True):
+        handle, repairs = open_private_folder(folder, create=False)
+        with _closing(handle):
+            names = sorted(os.listdir(handle))  # noqa: PTH208 - of a descriptor
+            kinds = ((name, _status(name, handle)) for name in names)
+            files = [folder / name for name, found in kinds if found and not _is_folder(found)]
+            changes = [_unopened(file, within=handle) for file in files]
+    return (*repairs, *(change for change in changes if change))
+
+
+def _is_folder(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode)
+
+
 def private_folder(path: Path) -> Path:
     """Make a folder that only its owner may enter, and return it.
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from satchel.disk.contained import parts_of
+from satchel.disk.contained import ContainedFolder, parts_of
 from satchel.disk.opening import explaining, open_file, open_folder, refuse_other_names
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -73,6 +73,23 @@ class Roots:
                 raise
             return file
 
+    def open_folder(self, path: Said) -> ContainedFolder:
+        """Open a folder for reading what is in it, a root too; the caller closes it.
+
+        Raises:
+            ContainmentError: If the path is not in the roots.
+            PathRefusedError: If there is a link on the way, or another user's folder.
+            UnreadableError: If there is no such folder, or it may not be read.
+        """
+        parts, depth = self._allowed(path, itself=True)
+        shown = Path("/", *parts)
+        with explaining(shown, writes=False):
+            passed = _walked(parts[:-1], depth)
+            try:
+                return ContainedFolder(shown, within=passed)
+            finally:
+                os.close(passed)
+
     def open_outlet(self, path: Said) -> Outlet:
         """Open the folder of a file that is to be written; the caller closes it.
 
@@ -91,7 +108,7 @@ class Roots:
                 os.close(passed)
             return Outlet(folder, shown, strict=True)
 
-    def _allowed(self, path: Said) -> tuple[_Parts, int]:
+    def _allowed(self, path: Said, *, itself: bool = False) -> tuple[_Parts, int]:
         """Return the parts of a path, absolute, and how many of them are the root's."""
         text, parts = _words(path)
         if not text.startswith("/"):
@@ -100,7 +117,7 @@ class Roots:
             raise ContainmentError("a path cannot lead into a folder of the system", file=text)
         depth = 0
         for roots in self._lists:
-            above = [root for root in roots if _is_in(parts, root)]
+            above = [root for root in roots if _is_in(parts, root) or (itself and parts == root)]
             if not above:
                 raise self._refusal(text)
             depth = max(depth, min(map(len, above)))

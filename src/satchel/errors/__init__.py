@@ -46,6 +46,7 @@ from satchel.errors.targets import (
     StoreVersionError,
     TargetError,
     TargetExistsError,
+    UnfinishedCopyError,
 )
 from satchel.errors.usage import (
     ClosedError,
@@ -54,6 +55,7 @@ from satchel.errors.usage import (
     RetiredMemoryError,
     UnknownBankError,
     UnknownBlobError,
+    UnknownCodeError,
     UnknownFormatError,
     UnknownImportError,
     UnknownJobError,
@@ -99,8 +101,10 @@ __all__ = [
     "TokenError",
     "TokenRevokedError",
     "TokenTimeError",
+    "UnfinishedCopyError",
     "UnknownBankError",
     "UnknownBlobError",
+    "UnknownCodeError",
     "UnknownFormatError",
     "UnknownImportError",
     "UnknownJobError",

@@ -102,3 +102,10 @@ class UnknownBlobError(UsageError):
 
     code: ClassVar[str] = "blob.unknown"
     http_status: ClassVar[int] = 404
+
+
+class UnknownCodeError(UsageError):
+    """The bank knows no such symbol, file or source tree, or no code at all."""
+
+    code: ClassVar[str] = "code.unknown"
+    http_status: ClassVar[int] = 404

@@ -6,7 +6,13 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from satchel.errors import InputError, RolledBackError, UnknownBankError, VerificationError
+from satchel.errors import (
+    InputError,
+    RolledBackError,
+    UnfinishedCopyError,
+    UnknownBankError,
+    VerificationError,
+)
 from satchel.ledger.authority import Authority, founding, with_configs
 from satchel.ledger.epochs import Verdict, contains
 from satchel.ledger.folding import FOLDED, Fact, Fold
@@ -93,7 +99,14 @@ def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
 
     Raises:
         VerificationError: Naming what does not hold.
+        UnfinishedCopyError: If it is empty: the bank is on its way here.
     """
+    if not stored.signed:
+        raise UnfinishedCopyError(
+            f"a copy of the bank {bank} to this store is not complete",
+            hint="Go on with it: satchel store copy, with the same two stores. To drop what came:"
+            f" satchel banks delete {bank}",
+        )
     head = _parsed(stored, bank)
     peaks = [stored.peaks[start : start + _HASH] for start in range(0, len(stored.peaks), _HASH)]
     try:

@@ -11,9 +11,9 @@ from satchel.ledger.erasure.returning import Erased
 from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
+from satchel.ports.linking.traversal import Kinds, Linked, Walked
 from satchel.ports.rows import PENDING, Filter, Row, derive_row
 from satchel.ports.store import Reader
-from satchel.ports.traversal import Kinds, Linked, Walked
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 

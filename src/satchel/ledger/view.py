@@ -214,6 +214,20 @@ class View(ProvedRows):
                 if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
                     yield shown, scores[logged.seq]
 
+    def nominal(self, places: Sequence[int]) -> dict[int, Row]:
+        """Return what the store has at places of the log, to put them in an order by.
+
+        Nothing of it is proved: whoever shows one gets it from ``ranked``.
+        """
+        return {row.seq: row for row in self._reader.at(self._bank, places)}
+
+    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
+        """Return the ids of current records whose vectors are most like one, with the cosine.
+
+        Every vector is looked at. Nothing of it is proved.
+        """
+        return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
+
     def newest(self, wanted: Filter = _CURRENT) -> Iterator[Logged]:
         """Yield the records that a filter wants, the last of the log first.
 
@@ -292,7 +306,7 @@ class View(ProvedRows):
         Raises:
             ValueRefusedError: If the vector is not one of the generation.
         """
-        scores = dict(self._reader.vectors.near(self._bank, generation, vector, limit=limit))
+        scores = dict(self.near(generation, vector, limit=limit))
         found = self.get(list(scores)).values()
         ranked = [(each, scores[each.record.id]) for each in found if _CURRENT.matches(each.row)]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0].seq))

@@ -119,6 +119,9 @@ class Edge(Record, frozen=True, kw_only=True, omit_defaults=True, tag="edge"):
     properties: JsonObject = {}
     valid_from: Time | None = None
     valid_until: Time | None = None
+    scope: Scope | None = None
+    """Whose it is, where its source says so of links too."""
+
     origin: Origin | None = None
 
     def __post_init__(self) -> None:

@@ -92,6 +92,16 @@ class Reading:
     vectors: Carried | None = None
     """Takes a bank's own vectors, where a file has some; without it they count as lost."""
 
+    linked: bool = False
+    """Set by the reader before its first record, where records name others by placeholders
+    (``ports.linking``): those that are named come before those that name them."""
+
+    agent: str | None = None
+    """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
+
+    any_version: bool = False
+    """Whether a version that is not known is read as the one most like it, not refused."""
+
     def refuse(self, error: InputError) -> None:
         """Leave a bad record out.
 

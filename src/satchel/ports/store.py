@@ -124,7 +124,14 @@ class Reader(Protocol):
         ...
 
     def banks(self) -> list[str]:
-        """Return the ids of all banks, sorted."""
+        """Return the ids of all banks that have a head, sorted."""
+        ...
+
+    def begun(self) -> list[str]:
+        """Return the ids of the banks that have no head yet, sorted: their head is empty.
+
+        They are on their way from another store (``transfer.whole_logs.copying``).
+        """
         ...
 
     def head(self, bank: str) -> StoredHead | None:

@@ -1,12 +1,13 @@
 """Taking in what a place holds: drafts become sealed records, and errors say where."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 
 from satchel.errors import InputError
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
+from satchel.ports.linking.placeholders import Links
 from satchel.ports.place import Place
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
@@ -58,33 +59,40 @@ def drawn(
         InputError: As ``taken``.
     """
     number = 0
-    for items, lines in _together(adapter.read(place, reading), reading):
-        drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
-        if through is not None:
-            drafts = through(drafts)
-        made = _Made(drafts, nonces, reading.limits)
-        for item, line in zip(items, lines, strict=True):
-            try:
-                found = (item, item.model) if isinstance(item, Sealed) else made.next()
-            except InputError as error:
-                error.field = f"{number}/{error.field}" if error.field else str(number)
-                error.located(file=place.name, line=line)
-                if error.line is None and not reading.skip_bad:
-                    error.located(line=_line_of(number, adapter, place, reading))
-                reading.refuse(error)
-            else:
-                yield found
-            number += 1
+    with closing(Links()) as links:
+        for items, lines in _together(adapter.read(place, reading), reading):
+            drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
+            if through is not None:
+                drafts = through(drafts)
+            made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
+            for item, line in zip(items, lines, strict=True):
+                try:
+                    found = (item, item.model) if isinstance(item, Sealed) else made.next()
+                except InputError as error:
+                    error.field = f"{number}/{error.field}" if error.field else str(number)
+                    error.located(file=place.name, line=line)
+                    if error.line is None and not reading.skip_bad:
+                        error.located(line=_line_of(number, adapter, place, reading))
+                    reading.refuse(error)
+                else:
+                    yield found
+                number += 1
 
 
 class _Made:
     """Drafts that are sealed together; behind one that is refused, each by itself."""
 
-    def __init__(self, drafts: Sequence[Model], nonces: Nonces, limits: Limits) -> None:
-        self._drafts = drafts
+    def __init__(
+        self, drafts: Sequence[Model], nonces: Nonces, limits: Limits, links: Links | None
+    ) -> None:
         self._nonces = nonces
         self._limits = limits
-        self._together = seal_many(drafts, nonces=nonces, limits=limits)
+        self._links = links
+        self._drafts: list[Model | InputError] = (
+            list(drafts) if links is None else [_resolved(one, links) for one in drafts]
+        )
+        whole = [one for one in self._drafts if not isinstance(one, InputError)]
+        self._together = seal_many(whole, nonces=nonces, limits=limits)
         self._place = 0
         self._alone = False
 
@@ -92,13 +100,28 @@ class _Made:
         """Return the next record and its draft, or raise; then the one behind it."""
         draft = self._drafts[self._place]
         self._place += 1
+        if isinstance(draft, InputError):
+            raise draft
+        found = self._sealed(draft)
+        if self._links is not None:
+            self._links.learn(draft, found.id)
+        return found, draft
+
+    def _sealed(self, draft: Model) -> Sealed:
         if self._alone:
-            return seal(draft, nonces=self._nonces, limits=self._limits), draft
+            return seal(draft, nonces=self._nonces, limits=self._limits)
         try:
-            return next(self._together), draft
+            return next(self._together)
         except InputError:
             self._alone = True
             raise
+
+
+def _resolved(draft: Model, links: Links) -> Model | InputError:
+    try:
+        return links.resolved(draft)
+    except InputError as error:
+        return error
 
 
 def _together(
@@ -106,13 +129,18 @@ def _together(
 ) -> Iterator[tuple[list[Model | Sealed], list[int | None]]]:
     """Yield what a reader gives, some at a time; its error comes after what came before it.
 
-    With it come the lines of it, where the reader knows them.
+    With it come the lines of it, where the reader knows them. Where records are linked, all in a
+    batch are of one type, so what they are linked to is sealed before them.
     """
-    size, problem = _FIRST, None
+    size, problem, ahead = _FIRST, None, list[Model | Sealed]()
     while problem is None:
-        some, lines = list[Model | Sealed](), list[int | None]()
+        some, lines = ahead, list[int | None]([None] * len(ahead))
+        ahead = []
         try:
             for item in islice(items, size):
+                if reading.linked and some and type(item) is not type(some[0]):
+                    ahead.append(item)
+                    break
                 some.append(item)
                 lines.append(reading.line() if reading.by_line else None)
         except InputError as error:

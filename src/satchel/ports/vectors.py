@@ -21,6 +21,12 @@ WIDTHS = (4, 8)
 _MODEL_CHARACTERS = 1_000
 _MOST = 2**63 - 1
 
+SKETCHES = "vectors/near/"
+"""What the names of side values begin with that hold sketches of vectors; see ``sketches_of``."""
+
+SKETCHED_TOGETHER = 256
+"""Places of the log whose sketches are one side value."""
+
 Given = Sequence[float] | bytes
 """A vector as it is handed in: numbers, or their bytes in one of the two widths."""
 
@@ -110,6 +116,14 @@ def unpacked(kept: Packed, dimensions: int) -> tuple[float, ...]:
     if not all(map(isfinite, numbers)):
         raise ValueError("a vector holds what is no finite number")
     return numbers
+
+
+def sketches_of(place: int) -> str:
+    """Return what the names begin with that hold the sketch of a record's vector.
+
+    A sketch is drawn from a vector and tells nearly as much, so both go when a record is erased.
+    """
+    return f"{SKETCHES}{place // SKETCHED_TOGETHER:08x}/"
 
 
 class Vectors(Protocol):

@@ -5,7 +5,8 @@ durable by itself, and takes the place of the one in use when nothing is missing
 is killed goes on where they were, and nobody ever compares vectors of two generations.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -20,6 +21,7 @@ from satchel.ports.inference.embedder import Embedder, Learning
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store, Writer
 from satchel.ports.vectors import Generation
+from satchel.recall import sketches
 
 CURRENT = Filter(types=frozenset(map(str, Component)))
 """The memories that have vectors."""
@@ -134,6 +136,7 @@ def fill(
             break
         place, kept = some[-1].seq, kept + len(some) - len(wanted)
         new += _put(store, ledger.bank, generation, own, wanted)
+        _draw(store, ledger.bank, generation, some, wanted)
         if told is not None:
             told(place + 1, size)
     return Filled(made=made, new=new, kept=kept, dropped=put_in_use(store, ledger.bank, made))
@@ -172,7 +175,7 @@ def begun(store: Store, ledger: Ledger, embedder: Embedder, *, rebuild: bool = F
     )
     with store.writing() as writing:
         if making is not None:
-            writing.vectors.drop(ledger.bank, making.generation)
+            _drop(writing, ledger.bank, making.generation)
         writing.put_side(ledger.bank, {_MAKING: msgspec.json.encode(made)})
     return made
 
@@ -181,9 +184,10 @@ def keep(store: Store, bank: str, generation: Generation, made: Mapping[str, byt
     """Keep vectors of memories, by id, and return how many; durable when it returns."""
     with store.writing() as writing:
         # What was erased since it was read leaves no vector behind.
-        rows = writing.get(bank, list(made))
-        there = {row.id: made[row.id] for row in rows if row.body is not None}
+        rows = [row for row in writing.get(bank, list(made)) if row.body is not None]
+        there = {row.id: made[row.id] for row in rows}
         writing.vectors.put(bank, generation, there)
+        sketches.draw(writing, bank, generation, {row.seq: made[row.id] for row in rows})
     return len(there)
 
 
@@ -194,7 +198,7 @@ def put_in_use(store: Store, bank: str, made: Made) -> int:
         dropped = 0
         if used is not None and used.generation != made.generation:
             dropped = writing.vectors.generations(bank).get(used.generation, 0)
-            writing.vectors.drop(bank, used.generation)
+            _drop(writing, bank, used.generation)
         _say(writing, bank, made)
     return dropped
 
@@ -208,6 +212,29 @@ def _put(
     vectors = embedder.embed([_text(one) for one in wanted])
     made = {one.record.id: vector for one, vector in zip(wanted, vectors, strict=True)}
     return keep(store, bank, generation, made)
+
+
+def _drop(writing: Writer, bank: str, generation: Generation) -> None:
+    writing.vectors.drop(bank, generation)
+    sketches.drop(writing, bank, generation)
+
+
+def _draw(
+    store: Store, bank: str, generation: Generation, some: list[Logged], wanted: list[Logged]
+) -> None:
+    """Draw what of some memories has a vector and no sketch: an erasure beside it took that."""
+    new = {one.record.id for one in wanted}
+    there = {one.seq: one.record.id for one in some if one.record.id not in new}
+    with store.reading() as reader:
+        lacking = sketches.undrawn(reader, bank, generation, list(there))
+        names = [there[place] for place in sorted(lacking)]
+        found = reader.vectors.get(bank, generation, names) if names else {}
+    if found:
+        keep(store, bank, generation, {name: _packed(given) for name, given in found.items()})
+
+
+def _packed(vector: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(vector)}d", *vector)
 
 
 def _say(writing: Writer, bank: str, made: Made) -> None:

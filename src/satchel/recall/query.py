@@ -8,6 +8,8 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, TrustClass
 from satchel.memory.times import is_canonical_time
 from satchel.ports.rows import Filter
+from satchel.recall.ranking.fusing import Signals
+from satchel.recall.when import Told
 from satchel.seal.log import Head
 
 DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
@@ -67,6 +69,9 @@ class Query:
 
     with_expired: bool = False
     """Whether what has expired, is not true yet or not any more is given as well."""
+
+    times: bool = True
+    """Whether a time that the words name is a filter, where ``since`` and ``until`` say nothing."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit <= MOST:
@@ -160,6 +165,50 @@ class Hit:
     tokens: int
     """About how many it takes."""
 
+    signals: Signals | None = None
+    """Why it stands where it does; None where it was in no order but that of the log."""
+
+    superseded_by: str | None = None
+    """Id of what has taken its place since, where the bank was asked as it was before."""
+
+    replaces: tuple[str, ...] = ()
+    """Ids of what it took the place of."""
+
+    conflicts_with: tuple[str, ...] = ()
+    """Ids of what was found with it and says something else of the same subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How an answer was searched for."""
+
+    terms: tuple[str, ...]
+    """What the words were searched as; common words are left out."""
+
+    told: Told | None = None
+    """The time that the words name."""
+
+    told_dropped: bool = False
+    """Whether it was dropped again, since nothing of that time was found."""
+
+    model: str | None = None
+    """What made the vectors that were compared; None where none were."""
+
+    note: str = ""
+    """Why none were, where the bank has vectors."""
+
+    by_words: int = 0
+    """How many memories the words nominated."""
+
+    by_meaning: int = 0
+    """How many more their meaning did."""
+
+    by_edges: int = 0
+    """How many more edges to or from the best did."""
+
+    looked_at: int = 0
+    """How many were proved, and held against the filters."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
@@ -180,3 +229,5 @@ class Recalled:
 
     complete: bool = True
     """Whether everything nominated was looked at, until enough was found."""
+
+    plan: Plan

@@ -1,10 +1,11 @@
-"""Recall: the words nominate, the log proves, filters decide, a budget ends it.
+"""Recall: words, meaning and edges nominate, the log proves, filters decide, a budget ends it.
 
 Only current rows are in a full-text index. As of an earlier moment, what was retired since is
 read from the log, at most ``MOST_LOOKED_AT`` records, and ranked together with the rest.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from satchel.errors import UsageError
@@ -13,103 +14,163 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.memory.times import now as present
-from satchel.recall.query import Hit, Query, Recalled
+from satchel.recall.query import Hit, Plan, Query, Recalled
+from satchel.recall.ranking.fusing import WORDS, Signals, fused
+from satchel.recall.ranking.meaning import Embedders, Meaning
+from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.showing import text_of
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.recall.trust import effective_trust, is_trusted
+from satchel.recall.versions import compared
+from satchel.recall.when import Told, told_in
 from satchel.stores.matching import relevance, terms_of, tokens_of
 
 MOST_LOOKED_AT = 2000
 """Records that are proved for one answer at most, whatever the filters leave of them."""
 
-_FIRST = 100
+_FIRST = 120
 
-_Found = tuple[Logged, float | None]
+_Found = tuple[Logged, Signals | None]
 
 
-def recall(view: View, query: Query, *, now: Callable[[], str] = present) -> Recalled:
+def recall(
+    view: View,
+    query: Query,
+    *,
+    now: Callable[[], str] = present,
+    embedders: Embedders | None = None,
+) -> Recalled:
     """Return the memories of a bank that go with words and filters, best first.
 
     Without words, or with signs alone, the newest are given. A text of common words alone, such as
     "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
     is left of the budget is left out whole, and counted.
 
+    A time that the words name is a filter, which is dropped where it leaves nothing.
+
     Args:
         view: The bank.
         query: What is asked.
         now: Tells the moment at which memories must be valid, when none is asked for.
+        embedders: Gives what makes a vector of the words; without it, or where the bank has no
+            vectors, words alone nominate.
 
     Raises:
         VerificationError: If a record is not what was logged.
     """
-    return _Recall(view, query, now).answer()
+    plain = _Recall(view, query, now, embedders)
+    told = told_in(query.text, plain.at) if _may_tell(query) else None
+    if told is None:
+        return plain.answer()
+    then = replace(query, since=told.since, until=told.until)
+    found = _Recall(view, then, now, embedders, told).answer()
+    if found.hits:
+        return found
+    found = plain.answer()
+    return replace(found, plan=replace(found.plan, told=told, told_dropped=True))
+
+
+def _may_tell(query: Query) -> bool:
+    return query.times and bool(query.text) and query.since is None and query.until is None
 
 
 class _Recall:
     """One answer in the making."""
 
-    def __init__(self, view: View, query: Query, now: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        view: View,
+        query: Query,
+        now: Callable[[], str],
+        embedders: Embedders | None,
+        told: Told | None = None,
+    ) -> None:
         self.view = view
         self.query = query
         self.size, self.at = _moment(view, query, now)
         self.wanted = query.filter(None if query.as_of is None else self.size)
         self.terms = terms_of(query.text)
         self.complete = True
+        self._embedders = embedders if self.terms else None
+        self._plan = Plan(terms=tuple(term.words for term in self.terms), told=told)
+        self._looked_at = 0
 
     def answer(self) -> Recalled:
         query, hits, over = self.query, list[Hit](), 0
         left = query.budget
-        for logged, entry, score, trust in islice(self._kept(), query.most):
+        for logged, entry, signals, trust in islice(self._kept(), query.most):
             tokens = estimated_tokens(text_of(entry)) + PER_MEMORY
             if left is not None and tokens > left:
                 over += 1
                 continue
             left = None if left is None else left - tokens
-            hits.append(Hit(logged, entry, score, trust, self._why(logged), tokens))
+            score = None if signals is None else signals.score
+            hits.append(Hit(logged, entry, score, trust, self._why(logged), tokens, signals))
         return Recalled(
-            hits=tuple(hits),
+            hits=compared(self.view, hits, past=query.as_of is not None),
             head=self.view.head,
             size=self.size,
             at=self.at,
             over_budget=over,
             complete=self.complete,
+            plan=replace(self._plan, looked_at=self._looked_at),
         )
 
-    def _kept(self) -> Iterator[tuple[Logged, Entry, float | None, TrustClass]]:
+    def _kept(self) -> Iterator[tuple[Logged, Entry, Signals | None, TrustClass]]:
         """Yield the memories that all filters leave, best first."""
-        for number, (logged, score) in enumerate(self._nominated()):
+        for number, (logged, signals) in enumerate(self._nominated()):
             if number == MOST_LOOKED_AT:
                 self.complete = False
                 return
+            self._looked_at = number + 1
             entry = logged.model
             if isinstance(entry, Entry) and self.query.wants(entry, self.at):
                 trust = effective_trust(self.view, logged)
                 if self.query.trust is None or is_trusted(trust, self.query.trust):
-                    yield logged, entry, score, trust
+                    yield logged, entry, signals, trust
 
     def _nominated(self) -> Iterator[_Found]:
         if not self.terms:
             return ((logged, None) for logged in self.view.newest(self.wanted))
-        return self._by_words() if self.query.as_of is None else iter(self._as_it_was())
+        return self._as_it_is() if self.query.as_of is None else iter(self._as_it_was())
 
-    def _by_words(self) -> Iterator[_Found]:
-        """Yield what the index nominates: few first, and more where filters leave too little."""
-        seen, first = set[int](), max(_FIRST, 2 * self.query.most)
+    def _as_it_is(self) -> Iterator[_Found]:
+        """Yield what is nominated: few first, and more where filters leave too little."""
+        limit = max(_FIRST, 2 * self.query.most)
         # Asking the table for each row takes time; most often there is nothing to ask.
         narrowed = self.wanted if self.query.narrows else None
-        for limit, wanted in ((first, narrowed), (MOST_LOOKED_AT + 1, self.wanted)):
-            found = self.view.nominees(self.query.text, limit=limit, wanted=wanted)
-            left = {seq: score for seq, score in found.items() if seq not in seen}
-            yield from self.view.ranked(left, self.wanted)
-            if len(found) < limit:
-                return
-            seen.update(found)
-        self.complete = False
+        words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
+        meaning = self._meaning()
+        pool = Pool(self.view, self.terms, self.wanted, meaning, self.at, self.query.most)
+        pool.fill(words)
+        self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
+        signals = pool.signals
+        yield from self._proved(signals)
+        if len(words) < limit:
+            return
+        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
+        least = min((one.score for one in signals.values()), default=0.0) / WORDS
+        most = max(more.values(), default=0.0) or 1.0
+        rest = {
+            seq: Signals(words=min(least, score / most))
+            for seq, score in more.items()
+            if seq not in signals
+        }
+        yield from self._proved(rest)
+
+    def _proved(self, signals: dict[int, Signals]) -> Iterator[_Found]:
+        scores = {place: one.score for place, one in signals.items()}
+        for logged, _ in self.view.ranked(scores, self.wanted):
+            yield logged, signals[logged.seq]
 
     def _as_it_was(self) -> list[_Found]:
-        """Return what was there at the moment asked for, by one ranking for all of it."""
-        there = {logged.seq: logged for logged in self._there_now()}
-        since = self.view.retired_since(self.size)
+        """Return what was there at the moment asked for, by one ranking for all of it.
+
+        What has been retired since has no place in an index, and no edge is gone along.
+        """
+        meaning = self._meaning()
+        there = {logged.seq: logged for logged in self._there_now(meaning)}
+        near, since = len(there), self.view.retired_since(self.size)
         for number, logged in enumerate(since):
             if number == MOST_LOOKED_AT:
                 self.complete = False
@@ -117,14 +178,31 @@ class _Recall:
             if self.wanted.matches(logged.row) and self._why(logged):
                 there[logged.seq] = logged
         texts = {seq: tokens_of(logged.row.text or "") for seq, logged in there.items()}
-        scores = relevance(self.terms, texts, self.size)
-        best_first = sorted(there, key=lambda seq: (-scores.get(seq, 0.0), seq))
-        return [(there[seq], scores.get(seq, 0.0)) for seq in best_first]
+        rows = {seq: logged.row for seq, logged in there.items()}
+        words = relevance(self.terms, texts, self.size)
+        self._tell(meaning, len(words), max(0, near - len(words)), 0)
+        found = fused(self.terms, rows, words, meaning.cosines(list(rows.values())))
+        return [(there[seq], signals) for seq, signals in found.items()]
 
-    def _there_now(self) -> Iterator[Logged]:
+    def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
         most = max(_FIRST, 2 * self.query.most)
         found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
+        found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
         return (logged for logged, _ in self.view.ranked(found, self.wanted))
+
+    def _meaning(self) -> Meaning:
+        return Meaning(self.view, self.query.text, self._embedders)
+
+    def _tell(self, meaning: Meaning, words: int, near: int, edges: int) -> None:
+        model = meaning.made.model if meaning and meaning.made is not None else None
+        self._plan = replace(
+            self._plan,
+            model=model,
+            note=meaning.note,
+            by_words=words,
+            by_meaning=near,
+            by_edges=edges,
+        )
 
     def _why(self, logged: Logged) -> tuple[str, ...]:
         """Return the terms that a memory has itself; a part of another one says nothing more."""

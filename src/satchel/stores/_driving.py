@@ -3,7 +3,8 @@
 A word that every third memory has says little about any of them, and costs the most to look up. So
 those terms nominate that are in few rows: at most ``SHARE`` of the log's, and never more than
 ``MOST_FEW``, so that the work stays the same in a larger bank. What ``LEAST_FEW`` rows have is not
-common in a bank of any size. Common words never add a row to what rarer ones nominate.
+common in a bank of any size: ranking so many takes a millisecond. Common words never add a row to
+what rarer ones nominate.
 
 Where every term is common, the rarest do it: first the rows that have the two rarest together,
 then, where these are too few, the rows of the rarest alone; in both the newest ``COMMON`` are
@@ -19,8 +20,11 @@ from typing import NamedTuple
 SHARE = 0.03
 """Of the rows of a log: a term in more of them is common."""
 
-LEAST_FEW, MOST_FEW = 20, 3000
+LEAST_FEW, MOST_FEW = 1000, 3000
 """Rows that are few in any bank; rows that are many in any bank."""
+
+HANDFUL = 20
+"""Rows whose order is not worth looking at common words for."""
 
 RANKED = 4000
 """Of the rows that rare terms nominate together, the newest so many are ranked."""
@@ -87,7 +91,7 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
     common = tuple(spread.term for spread in by_reach)[:_HELPING]
     if rare:
         # The order of a handful is not worth counting in how many rows the common ones are.
-        helping = common if sum(spread.rows for spread in rare) > LEAST_FEW else ()
+        helping = common if sum(spread.rows for spread in rare) > HANDFUL else ()
         needed = tuple(spread.term for spread in rare)
         yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
     elif common:

@@ -17,9 +17,9 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.ports.blobs import Pieces
+from satchel.ports.linking.traversal import Kinds, Linked, in_order
 from satchel.ports.rows import PENDING, Filter, Row, Standing
 from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
-from satchel.ports.traversal import Kinds, Linked, in_order
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
@@ -63,7 +63,10 @@ class _View:
         return 0  # nobody else can
 
     def banks(self) -> list[str]:
-        return sorted(self._banks)
+        return sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
+
+    def begun(self) -> list[str]:
+        return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)
 
     def head(self, bank: str) -> StoredHead | None:
         found = self._banks.get(bank)
@@ -98,7 +101,8 @@ class _View:
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
     def current(self, bank: str, slot: str) -> Row | None:
-        return next((row for row in self._rows(bank) if _holds(row, slot)), None)
+        rows = self._rows(bank)
+        return next((row for row in rows if (row.slot, row.retired) == (slot, None)), None)
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         for row in self._rows(bank):
@@ -345,10 +349,6 @@ def _spread(term: matching.Term, texts: dict[int, list[str]], most: int) -> Spre
 
 def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-
-def _holds(row: Row, slot: str) -> bool:
-    return row.slot == slot and row.retired is None
 
 
 def _refuse_doubles(rows: list[Row]) -> None:

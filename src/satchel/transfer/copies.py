@@ -216,7 +216,7 @@ def carry(
     counts = Counter(before.head.counts if before is not None else {})
     frontier = Frontier(before.frontier.size, before.frontier.peaks) if before else Frontier()
     for some in tail(source, start):
-        rows = [_own_row(row, logged, fold, head.size) for row, logged in some]
+        rows = [own_row(row, logged, fold, head.size) for row, logged in some]
         leaves = [leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = grown(frontier, leaves)
         counts.update(row.type for row in rows)
@@ -244,7 +244,7 @@ def _facts(source: Copy, start: int) -> list[Fact]:
     return found
 
 
-def _own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int) -> Row:
+def own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int) -> Row:
     """Return a row with the columns that follow from its bytes and the log."""
     batch = fold.batch_number(row.seq)
     if logged is None or fold.is_erased(row.id, size):

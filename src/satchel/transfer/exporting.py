@@ -8,9 +8,10 @@ verifies it. Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-e
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+from msgspec import structs
 
 from satchel.disk.spool import Spool
 from satchel.ledger.logged import Logged
@@ -149,6 +150,9 @@ class _Taking:
                 goes = self._sources[record.id] in self._batches
             elif record.type == "edge":
                 goes = self._joins(value)
+                if not goes and not self._sealed:
+                    followed = self._followed(record, value)
+                    goes, record = followed is not None, followed or record
                 self.found.edges_left += not goes
             else:
                 goes = value["target"] in self._chosen
@@ -197,6 +201,19 @@ class _Taking:
         return any(there) and all(
             held or not is_id(end) for end, held in zip(ends, there, strict=True)
         )
+
+    def _followed(self, record: Sealed, edge: dict[str, Any]) -> Sealed | None:
+        """Return an edge that leads to what took the place of its ends; None where nothing did."""
+        ends = {side: self._successor(edge[side]) for side in ("source", "target")}
+        if ends["source"] == ends["target"] or not self._joins(ends):
+            return None
+        found = structs.replace(cast("Edge", record.model), id=None, nonce=None, **ends)
+        return seal(found, unknown=record.unknown)
+
+    def _successor(self, end: str) -> str:
+        if end in self._chosen or not is_id(end):
+            return end
+        return next((one for one in self._view.versions(end) if one in self._chosen), end)
 
 
 def _promotes(model: Any) -> bool:

@@ -74,6 +74,12 @@ class Arriving:
         self.skip_bad = False
         """Whether bad records are left out and counted."""
 
+        self.agent: str | None = None
+        """Whose memory it is taken for, where a file is that of one agent."""
+
+        self.any_version = False
+        """Whether a version that is not known is read all the same."""
+
         self.reading = Reading()
         """Of the last time that the records were read."""
 
@@ -149,7 +155,13 @@ class Arriving:
         limits = self._settings.options.limits
         self.brought.begin_again()  # nothing is counted twice
         self.reading = (
-            Reading(limits=limits, skip_bad=self.skip_bad, vectors=self.brought)
+            Reading(
+                limits=limits,
+                skip_bad=self.skip_bad,
+                vectors=self.brought,
+                agent=self.agent,
+                any_version=self.any_version,
+            )
             if self._listed is None
             else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
         )

@@ -45,6 +45,12 @@ class ImportOptions:
     skip_bad: bool = False
     """Leave out records that are malformed or too large, and count and name them."""
 
+    agent: str | None = None
+    """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
+
+    any_version: bool = False
+    """Read a version that is not known as the one most like it."""
+
     maps: tuple[str, ...] = ()
     """Which owner's memory goes into which bank, each as ``user:ada=bank-ada``."""
 
@@ -94,6 +100,8 @@ class ImportOptions:
             "mirror": self.mirror,
             "scrub_secrets": self.scrub_secrets,
             "skip_bad": self.skip_bad,
+            "agent": self.agent,
+            "any_version": self.any_version,
             "re_embed": self.re_embed,
             "re_extract_entities": self.re_extract_entities,
             "near_duplicates": None if self.near_duplicates is None else str(self.near_duplicates),
@@ -125,6 +133,9 @@ class BankImported(msgspec.Struct, kw_only=True, omit_defaults=True):
     resumed: int = 0
     """Records that an earlier attempt had logged already."""
 
+    conflicts: list[str] = []
+    """The first things that the bank has another version of."""
+
     reused: Reused | None = None
     """What became of the vectors that came with its memories, where some did."""
 
@@ -150,6 +161,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     secrets_kept: int = 0
     """How many of them went in as they are."""
+
+    agent: str | None = None
+    """Whose memory it is, as the input itself says, where it is one agent's."""
 
     near_found: int = 0
     """Memories that say what another one says already."""

@@ -95,6 +95,7 @@ def import_file(
         losses=list(arriving.report.losses.values()),
         notes=[*arriving.report.notes, *work.notes, *notes],
         refused=arriving.report.refused,
+        agent=arriving.reading.container.get("agent_name"),
         near_found=work.near.found,
         near=work.near.pairs,
         secrets=arriving.screening.found,
@@ -143,4 +144,5 @@ def _arriving(
     file = stack.enter_context(arrived(settings, given))
     arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
     arriving.skip_bad = asked.skip_bad
+    arriving.agent, arriving.any_version = asked.agent, asked.any_version
     return arriving

@@ -90,6 +90,8 @@ def resume_job(
         mirror=bool(said.get("mirror")),
         scrub_secrets=bool(said.get("scrub_secrets")),
         skip_bad=bool(said.get("skip_bad")),
+        agent=said.get("agent"),
+        any_version=bool(said.get("any_version")),
         re_embed=bool(said.get("re_embed")),
         re_extract_entities=bool(said.get("re_extract_entities")),
         near_duplicates=_near(said.get("near_duplicates")),

@@ -83,6 +83,8 @@ class Work:
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
         changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
+        changed += [f"agent {asked.agent}"] * (asked.agent is not None)
+        changed += ["any version"] * asked.any_version
         self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
         self._journal = self._new_journal()
         self._begun: dict[str, Journal] = {}
@@ -292,9 +294,10 @@ class Work:
             nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
             at = self._journal.at
             begun = self._begun.get(name)
-            rules = replace(self._rules, going_on=begun.source if begun else "")
+            going_on, linked = begun.source if begun else "", self.arriving.reading.linked
+            rules = replace(self._rules, going_on=going_on, linked=linked)
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
-            told.done = plan.done
+            told.done, told.conflicts = plan.done, plan.conflicts
             self.plans[name], self.banks[name] = plan, told
             self._read_here[name] = Counter()
         return plan

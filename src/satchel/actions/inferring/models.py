@@ -7,6 +7,7 @@ from satchel.actions.config import InferenceSettings, Settings
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor
+from satchel.recall.generations import Made
 
 STATIC, WEIGHTED, SERVER = "static", "static-idf", "openai"
 
@@ -31,6 +32,23 @@ def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
             raise ConfigError(problem, field="inference.embedder", hint=hint)
         raise UsageError(problem, hint=hint)
     return _EMBEDDERS[found](settings.options.inference)
+
+
+def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
+    """Return what gives the embedder that questions to a generation of vectors are handed to.
+
+    A server is asked only while it is what the configuration names, and has made the vectors.
+    """
+
+    def embedder(made: Made) -> Embedder | None:
+        named = settings.options.inference.embedder
+        name = _BUILT_IN.get(made.model, named)
+        if made.model not in _BUILT_IN and named != SERVER:
+            return None
+        found = embedder_of(settings, name)
+        return found if made.is_of(found) else None
+
+    return embedder
 
 
 def extractor() -> Extractor:
@@ -77,6 +95,9 @@ def _server(settings: InferenceSettings) -> Embedder:
         timeout=settings.timeout,
     )
 
+
+_BUILT_IN = {"wordllama-l2-256-int8": STATIC, "wordllama-l2-256-int8-idf": WEIGHTED}
+"""What makes the vectors of a model, without the module that does: it takes time to import."""
 
 _EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
     WEIGHTED: _weighted,

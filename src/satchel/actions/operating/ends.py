@@ -13,6 +13,11 @@ from satchel.errors import UsageError
 _OF_A_STORE = frozenset(
     {
         "SATCHEL_STORE",
+        "SATCHEL_MEMORY_BACKEND",
+        "SATCHEL_GRAPH_DB_PATH",
+        "AMPLIHACK_MEMORY_BACKEND",
+        "AMPLIHACK_GRAPH_DB_PATH",
+        "AMPLIHACK_KUZU_DB_PATH",
         "SATCHEL_BANK",
         "SATCHEL_PROVIDER",
         "SATCHEL_PROVIDER_TIER",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from satchel.actions.config import Settings
+from satchel.disk.contained import ContainedFolder
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.roots import Roots, Said
@@ -70,6 +71,29 @@ def file_to_write(
     roots = _roots(settings, path, permission)
     with Outlet.named(Path(path)) if roots is None else roots.open_outlet(path) as outlet:
         yield outlet
+
+
+@contextmanager
+def folder_to_read(
+    settings: Settings, path: Said, permission: Permission = OWN
+) -> Iterator[ContainedFolder]:
+    """Open a folder that somebody names, to read what is in it.
+
+    Raises:
+        ContainmentError: If nothing says where it may be, or it is not there.
+        PathRefusedError: If it is a link or no folder; if roots are set, also if there is a link on
+            the way.
+        UnreadableError: If it cannot be opened.
+    """
+    roots = _roots(settings, path, permission)
+    folder = ContainedFolder(Path(path).resolve()) if roots is None else roots.open_folder(path)
+    with folder:
+        yield folder
+
+
+def is_contained(settings: Settings, permission: Permission = OWN) -> bool:
+    """Tell whether there are folders that nothing that is read or written may be outside of."""
+    return settings.options.portability.roots is not None or permission.allowed_roots is not None
 
 
 def require_uncontained(settings: Settings, place: str, permission: Permission = OWN) -> None:

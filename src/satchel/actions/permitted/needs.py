@@ -17,6 +17,8 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "recall": _READ,
     "duplicates": _READ,
     "diff": _READ,
+    "links": _READ,
+    "path": _READ,
     "remember": frozenset({Permission.WRITE}),
     "derive": frozenset({Permission.DERIVE, Permission.READ}),
     "update": _CHANGE,

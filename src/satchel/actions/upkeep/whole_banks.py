@@ -119,7 +119,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     """Remove a bank from the store, whole, with what is beside its log; nothing is left of it.
 
     This machine does not miss it then. A bank that is gone already, and is only missed, is named
-    by its whole id.
+    by its whole id; so is one of which a copy to this store is not complete.
 
     Args:
         settings: The surroundings.
@@ -138,15 +138,18 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     with opened_store(settings, read_only=dry_run) as store:
         missed = wanted in witness.banks()
         with store.reading() as reader:
-            gone = missed and wanted not in reader.banks()
+            begun = wanted in reader.begun()
+            gone = missed and not begun and wanted not in reader.banks()
         if gone:
             found = Deleted(id=wanted, dry_run=dry_run)
         else:
-            found = _counted(store, find_bank(store, wanted), dry_run=dry_run)
+            bank = wanted if begun else find_bank(store, wanted)
+            found = _counted(store, bank, dry_run=dry_run)
         if not dry_run:
             with store.writing() as writing:
                 writing.remove(found.id)
-            acceptance.forget(store, found.id, witness=witness)
+            if not begun:  # what was on its way here was never this machine's to miss
+                acceptance.forget(store, found.id, witness=witness)
             store.scrub()
         return found
 

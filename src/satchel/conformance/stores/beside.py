@@ -37,11 +37,6 @@ def _ids(both: Bench, count: int, bank: str = BANK) -> list[str]:
     return [row.id for row in both.append(*drafts, bank=bank)]
 
 
-def _need_vectors(store: Store, name: str) -> None:
-    if not store.traits.vectors:
-        pytest.skip(f"{name} does not claim `vectors`")
-
-
 def _put(
     store: Store, vectors: dict[str, Given], generation: Generation = _TWO, bank: str = BANK
 ) -> None:
@@ -94,7 +89,7 @@ _SOME = st.integers(1, 4).flatmap(
 def test_vectors_come_back_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
     """For all finite numbers, handed in as numbers or as their bytes."""
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         ids, generation = _ids(both, len(vectors)), Generation("model", len(vectors[0]))
         given_: list[Given] = [vectors[0], *map(_bits, vectors[1:])]
         _put(both.store, dict(zip(ids, given_, strict=True)), generation)
@@ -121,7 +116,7 @@ _WRONG: list[Any] = [
 def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number: int) -> None:
     """NaN, infinities, other lengths, no numbers: the record is named, and none is kept."""
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         good, bad = _ids(both, 2)
         assert _refused(both.store, {good: [1, 2], bad: _WRONG[number]}) == bad
         with pytest.raises(ValueRefusedError):
@@ -134,7 +129,7 @@ def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number:
 def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
     """Also one of a record in another bank."""
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         (mine,), (other,) = _ids(both, 1), _ids(both, 1, _OTHER)
         for wrong in (name, other, mine.upper(), mine.removeprefix("blake3:")):
             assert _refused(both.store, {mine: [1, 2], wrong: [1, 2]}) == wrong
@@ -146,7 +141,7 @@ def test_generations_never_mix(store: StoreSubject) -> None:
     """Of another model, length, number or bank: not found, not counted, not dropped together."""
     keys = [_TWO, Generation("model", 2, 1), Generation("Model", 2), Generation("model", 3)]
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         ids = _ids(both, len(keys))
         for name, key in zip(ids, keys, strict=True):
             _put(both.store, {name: [1.0] * key.dimensions}, key)
@@ -180,7 +175,7 @@ def test_near_is_the_cosine_best_first(
 ) -> None:
     """For all finite numbers, also the largest and smallest; equal ones in the log's order."""
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         wanted, *rest = vectors
         rest += rest[:2]
         ids, generation = _ids(both, len(rest)), Generation("model", len(wanted))
@@ -204,7 +199,7 @@ def test_near_is_the_cosine_best_first(
 def test_only_current_records_are_near(store: StoreSubject) -> None:
     """Retired and held ones take no place in the result, until they are back."""
     with bench(store) as both:
-        _need_vectors(both.store, store.name)
+        both.need("vectors")
         ids = _ids(both, 6)
         _put(both.store, {name: [1, place] for place, name in enumerate(ids)})
         gone = [Change(place, 6, hold=False) for place in (0, 1)]

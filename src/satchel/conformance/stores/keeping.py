@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Edge
 from satchel.ports.rows import Filter, Row
-from satchel.ports.store import Change, Reader, Store, StoreTraits
+from satchel.ports.store import Change, Reader, Store, StoredHead, StoreTraits
 from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.sealing import seal
 
@@ -160,6 +161,22 @@ def test_side_values_are_set_and_removed_with_the_rows(store: StoreSubject) -> N
             "other": b"",
             "jobs": b"!",
         }
+
+
+def test_a_bank_without_a_head_is_begun_and_not_listed(store: StoreSubject) -> None:
+    """Its rows are there, and it is no bank before it has one; then it is as any other."""
+    with bench(store) as both:
+        both.append(memory(1), bank=OTHER)
+        commit = replace(both.commit(memory(1), named("1")), head=StoredHead(b"", made_up(2)))
+        both.put(commit)
+        assert both.same(lambda reader: reader.banks()) == [OTHER]
+        assert both.same(lambda reader: reader.begun()) == [BANK]
+        assert both.same(lambda reader: reader.head(BANK)) == (b"", made_up(2))
+        both.same_all()
+        both.put(replace(commit_of([], 2), side={"note": b"x"}))
+        assert both.same(lambda reader: reader.banks()) == [BANK, OTHER]
+        assert both.same(lambda reader: reader.begun()) == []
+        both.same_all()
 
 
 def test_banks_know_nothing_of_each_other(store: StoreSubject) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from satchel.conformance.stores.bench import BANK, OTHER, Bench, StoreSubject, bench, memory
 from satchel.memory.records import Edge, Model
+from satchel.ports.linking.traversal import Direction, Linked, Links, Walked, paths, walk
 from satchel.ports.store import Change, Reader
-from satchel.ports.traversal import Direction, Linked, Links, Walked, paths, walk
 
 _MANY = 10_000
 _NAMES = ("a", "b", "c", "d", "e", "E", "e\0", "é")

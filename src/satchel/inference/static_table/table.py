@@ -6,7 +6,7 @@ it: ``log((n + 1) / (with it + 1/2))``, never below 0.05. For that the bank is c
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ class WeightedTable(StaticTable):
 
     def knowing(self, learnt: bytes) -> Embedder:
         """Return the embedder that weighs by what was learnt; see ``Learning``."""
-        return WeightedTable(learnt)
+        return _knowing(learnt)
 
     def _opened(self, learnt: bytes) -> tuple[Any, float]:
         size = 4 * (PIECES + 1)
@@ -116,6 +116,11 @@ class WeightedTable(StaticTable):
 
     def _factors(self, flat: Any) -> Any:
         return self._weights[flat]
+
+
+@lru_cache(8)  # a question is asked of a bank after another
+def _knowing(learnt: bytes) -> WeightedTable:
+    return WeightedTable(learnt)
 
 
 def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:

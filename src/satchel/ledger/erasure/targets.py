@@ -19,6 +19,7 @@ from satchel.memory.parts import Component
 from satchel.memory.records import Erasure
 from satchel.ports.rows import PENDING, Row
 from satchel.ports.store import Reader, Writer
+from satchel.ports.vectors import sketches_of
 from satchel.seal.proved_tree import ProvedTree
 
 ERASABLE = frozenset({*Component, "edge", "graph_node", "session_event", "file_version"})
@@ -33,6 +34,10 @@ BLOB = f"{UNFINISHED}/"
 FINGERPRINTS = "known/"
 """Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
 has them can guess what was erased. They are made again of what is left."""
+
+DERIVED = "derived/"
+"""Start of the names of what was computed of memories' words, which tells some of them. It is made
+again of what is left."""
 
 _DIGEST = re.compile(rb"blake3:[0-9a-f]{64}")
 
@@ -89,6 +94,9 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
     """
     side: dict[str, bytes | None] = {UNFINISHED: b""}
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
+    for sketched in {sketches_of(row.seq) for row in rows}:
+        side |= dict.fromkeys(reader.side(bank, sketched), None)
+    side |= dict.fromkeys(reader.side(bank, DERIVED))
     if next(iter(reader.blobs.listed(bank)), None) is not None:
         named = set[str]().union(*(blobs_named(row.body or b"") for row in rows))
         side |= {BLOB + digest: b"" for digest in named if reader.blobs.has(bank, digest)}

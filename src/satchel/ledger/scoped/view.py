@@ -15,8 +15,8 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
 from satchel.memory.records import Bank, Config, Edge, Model, Status
+from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import Filter, Row
-from satchel.ports.traversal import Kinds, Linked
 from satchel.ports.vectors import Generation, Given
 from satchel.seal.tokens.scope import Covers
 
@@ -104,6 +104,17 @@ class ScopedView(View):
         if not types:
             return {}
         return super().nominees(text, limit=limit, wanted=replace(asked, types=types))
+
+    def nominal(self, places: Sequence[int]) -> dict[int, Row]:
+        """As ``View.nominal``, of what is to be seen: a rank may not tell of what is not."""
+        found = super().nominal(places)
+        there = self.has(row.id for row in found.values())
+        return {place: row for place, row in found.items() if row.id in there}
+
+    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
+        """Return nothing; see ``vectors``."""
+        del generation, vector, limit
+        return []
 
     def source_at(self, batch: int) -> Logged | None:
         """As ``View.source_at``: how far an import is trusted counts for everybody."""

@@ -1,11 +1,11 @@
 """Links by many names at once, for walks along them: a pattern in the graph."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from satchel.ports.linking.traversal import Linked, in_order
 from satchel.ports.rows import Link
-from satchel.ports.traversal import Linked, in_order
-from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, LINKS, SEQ_MASK, thing_key
+from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, LINKS, SEQ_MASK, Values, thing_key
 from satchel.stores.ladybug.statements import Statements, writable
 
 _KIND_OF = {table: kind for kind, table in LINKS.items()}
@@ -37,9 +37,11 @@ def linked(
     """
     keys = [thing_key(number, end) for end in dict.fromkeys(ends) if writable(end)]
     tables = LINK_TABLES if kinds is None else {table_of(kind) for kind in kinds}
+    named, names = _named(view, keys)
     found, after = list[Linked](), -1
-    while keys and tables and len(found) < limit:
-        some = _some(view, keys, sorted(tables), incoming=incoming, after=after, most=limit)
+    while names and tables and len(found) < limit:
+        asked = _Asked(named, names, sorted(tables), incoming)
+        some = asked.some(view, after=after, most=limit)
         shown = _shown(view, {place for place, *_ in some})
         links = {
             Linked(place & SEQ_MASK, Link(source, target, kind or _KIND_OF[table]))
@@ -53,28 +55,45 @@ def linked(
     return sorted(found, key=in_order)[:limit]
 
 
-def _some(
-    view: Statements, keys: list[str], tables: list[str], *, incoming: bool, after: int, most: int
-) -> list[list[Any]]:
-    """Return links that records after a place make, in their order; all of each record."""
-    ends = "(b:Thing)-[l:{}]->(a:Thing)" if incoming else "(a:Thing)-[l:{}]->(b:Thing)"
-    source, target = ("b", "a") if incoming else ("a", "b")
-    kind = "l.kind" if EDGE in tables else "''"
-    # Of a list that is unwound, the engine would read all links there are.
-    named = "a.key = $key" if len(keys) == 1 else "a.key IN $keys"
-    names = {"key": keys[0]} if len(keys) == 1 else {"keys": keys}
-    pattern = f"MATCH {ends.format('|'.join(tables))} WHERE {named} AND "
-    found = (
-        f" RETURN l.place AS place, {source}.name, {target}.name, label(l), {kind} ORDER BY place"
-    )
-    cypher = f"{pattern}l.place > $after{found} LIMIT $most"
-    some = list(view._each(cypher, **names, after=after, most=most))  # noqa: SLF001 - a part of it
-    if len(some) == most:  # the last record may make more of them
-        last = some[-1][0]
-        some = [each for each in some if each[0] != last]
-        cypher = f"{pattern}l.place = $last{found}"
-        some += view._each(cypher, **names, last=last)  # noqa: SLF001 - a part of it
-    return some
+def _named(view: Statements, keys: list[str]) -> tuple[str, Values]:
+    """Return what is asked of the things that have some keys, and the values that it names.
+
+    A pattern looks up one key alone. For several it reads all things there are, and their places
+    in the table cost a twentieth of what their keys do: measured, 45 ms and 750 among 300,000.
+    """
+    if len(keys) == 1:
+        return "a.key = $key", {"key": keys[0]}
+    cypher = "MATCH (t:Thing) WHERE t.key = x RETURN offset(id(t))"
+    there = [place for (place,) in view._in(cypher, keys)]  # noqa: SLF001 - a part of it
+    return "offset(id(a)) IN $there", {"there": there} if there else {}
+
+
+class _Asked(NamedTuple):
+    """Which links are asked for."""
+
+    named: str
+    names: Values
+    tables: Sequence[str]
+    incoming: bool
+
+    def some(self, view: Statements, *, after: int, most: int) -> list[list[Any]]:
+        """Return links that records after a place make, in their order; all of each record."""
+        ends = "(b:Thing)-[l:{}]->(a:Thing)" if self.incoming else "(a:Thing)-[l:{}]->(b:Thing)"
+        source, target = ("b", "a") if self.incoming else ("a", "b")
+        kind = "l.kind" if EDGE in self.tables else "''"
+        pattern = f"MATCH {ends.format('|'.join(self.tables))} WHERE {self.named} AND "
+        found = (
+            f" RETURN l.place AS place, {source}.name, {target}.name, label(l), {kind}"
+            " ORDER BY place"
+        )
+        cypher = f"{pattern}l.place > $after{found} LIMIT $most"
+        some = list(view._each(cypher, **self.names, after=after, most=most))  # noqa: SLF001 - a part of it
+        if len(some) == most:  # the last record may make more of them
+            last = some[-1][0]
+            some = [each for each in some if each[0] != last]
+            cypher = f"{pattern}l.place = $last{found}"
+            some += view._each(cypher, **self.names, last=last)  # noqa: SLF001 - a part of it
+        return some
 
 
 def _shown(view: Statements, places: set[int]) -> set[int]:

@@ -7,7 +7,15 @@ from satchel.ports.rows import Link, Row, derive_row
 from satchel.seal.records import shape_of
 from satchel.stores.ladybug.linked import table_of
 from satchel.stores.ladybug.reading import View
-from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, SEQ_BITS, Values, made_of, thing_key
+from satchel.stores.ladybug.schema import (
+    EDGE,
+    ENDS,
+    LINK_TABLES,
+    NODES,
+    SEQ_BITS,
+    Values,
+    thing_key,
+)
 
 _ANY = "|".join(LINK_TABLES)
 
@@ -37,13 +45,14 @@ class Linking(View):
                     for link, place in links
                     if table_of(link.kind) == table
                 ],
+                ENDS,
             )
 
     def _put_things(self, number: int, ends: dict[str, int | None]) -> None:
         keys = {thing_key(number, name): name for name in ends}
         there = {key for (key,) in self._in("MATCH (t:Thing) WHERE t.key = x RETURN t.key", keys)}
-        self._many(
-            made_of("Thing"),
+        self._make(
+            "Thing",
             [
                 {"key": key, "bank": number, "name": name, "place": ends[name]}
                 for key, name in keys.items()
@@ -57,6 +66,7 @@ class Linking(View):
                 for key, name in keys.items()
                 if key in there and ends[name] is not None
             ],
+            NODES["Thing"],
         )
 
     def unlink(self, number: int, row: Row) -> None:
@@ -70,6 +80,7 @@ class Linking(View):
                 f"MATCH (a:Thing {{key: x.source}})-[l:{table}]->(b:Thing)"
                 " WHERE b.key = x.target AND l.place = $place DELETE l",
                 [_link(number, link) for link in links if table_of(link.kind) == table],
+                ENDS,
                 place=place,
             )
         ends = {name for link in links for name in (link.source, link.target)}

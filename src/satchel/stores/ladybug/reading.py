@@ -6,9 +6,9 @@ from typing import Any
 
 from satchel.errors import InputError
 from satchel.memory.parts import is_id
+from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Kinds, Linked
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
 from satchel.stores._threads import is_searched, thread_of
@@ -55,7 +55,13 @@ class View(Statements):
         return 0  # one process has the store, and tells itself
 
     def banks(self) -> list[str]:
-        return sorted(bank for (bank,) in self._all("MATCH (b:Bank) RETURN b.id"))
+        return sorted(bank for bank, head in self._heads() if head)
+
+    def begun(self) -> list[str]:
+        return sorted(bank for bank, head in self._heads() if not head)
+
+    def _heads(self) -> list[list[Any]]:
+        return self._all("MATCH (b:Bank) RETURN b.id, b.head")
 
     def head(self, bank: str) -> StoredHead | None:
         found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.head, b.peaks", bank=bank)

@@ -9,7 +9,8 @@ four core types of links have tables of their own, every other type is a row of 
 phrase or start of a term is a part of that text.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 VERSION = 1
 """Of the tables; a newer store is refused."""
@@ -37,7 +38,13 @@ LINKS = {
 
 LINK_TABLES = (*LINKS.values(), EDGE)
 
-NODES: dict[str, dict[str, str]] = {
+Column = Literal["STRING", "INT64", "BLOB", "BOOL"]
+"""What a column holds."""
+
+Columns = Mapping[str, Column]
+"""What several columns hold, by name."""
+
+NODES: dict[str, Columns] = {
     "Meta": {"name": "STRING", "value": "INT64"},
     "Bank": {"id": "STRING", "number": "INT64", "head": "BLOB", "peaks": "BLOB"},
     "Record": {
@@ -79,6 +86,9 @@ NODES: dict[str, dict[str, str]] = {
     "Piece": {"place": "INT64", "data": "BLOB"},
 }
 """The tables of nodes, with their columns; the first is the key."""
+
+ENDS: Columns = {"source": "STRING", "target": "STRING", "place": "INT64", "kind": "STRING"}
+"""What a link is made from: the keys of its ends, and what its table may hold."""
 
 
 def key_of(table: str) -> str:

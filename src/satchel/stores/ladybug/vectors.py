@@ -7,7 +7,7 @@ from satchel.memory.parts import is_id
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.stores._nearest import nearest
 from satchel.stores.ladybug.errors import damaged
-from satchel.stores.ladybug.schema import SEQ_BITS, SEQ_MASK, thing_key
+from satchel.stores.ladybug.schema import NODES, SEQ_BITS, SEQ_MASK, thing_key
 from satchel.stores.ladybug.statements import Statements
 
 _OF = "MATCH (g:Generation) WHERE g.bank = $bank"
@@ -135,11 +135,9 @@ class VectorsWriting(Vectors):
         self._many(
             "MATCH (v:Vector) WHERE v.place = x.place SET v.width = x.width, v.numbers = x.numbers",
             (row for row in rows if row["place"] in old),
+            NODES["Vector"],
         )
-        self._many(
-            "CREATE (:Vector {place: x.place, width: x.width, numbers: x.numbers})",
-            (row for row in rows if row["place"] not in old),
-        )
+        self._make("Vector", (row for row in rows if row["place"] not in old))
 
     def drop(self, bank: str, generation: Generation) -> None:
         first = self._first(bank, generation)
@@ -154,7 +152,7 @@ class VectorsWriting(Vectors):
         for (number,) in self._all(cypher, bank=self._number(bank)):
             first = self._start(number, SEQ_BITS)
             gone = "MATCH (v:Vector) WHERE v.place = x DELETE v"
-            self._many(gone, (first + place for place in places))
+            self._many(gone, (first + place for place in places), "INT64")
             if not self._count(number):
                 self._run("MATCH (g:Generation {number: $number}) DELETE g", number=number)
 

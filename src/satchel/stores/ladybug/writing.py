@@ -13,11 +13,11 @@ from satchel.stores.ladybug.linking import Linking
 from satchel.stores.ladybug.reading import words_of
 from satchel.stores.ladybug.schema import (
     NODE_BITS,
+    NODES,
     PIECE_BITS,
     SEQ_BITS,
     SEQ_MASK,
     Values,
-    made_of,
     side_key,
     thing_key,
 )
@@ -94,6 +94,7 @@ class Transaction(Linking):
                 {"place": first + seq, "retired": change.retired, "hold": change.hold}
                 for seq, change in last.items()
             ),
+            {"place": "INT64", "retired": "INT64", "hold": "BOOL"},
         )
 
     def _sweep(self, number: int, sweep: Sweep) -> None:
@@ -108,7 +109,7 @@ class Transaction(Linking):
     def _add(self, number: int, rows: Sequence[Row]) -> None:
         before = dict[tuple[str, str], str]()
         for part in _weighed(rows):
-            self._many(made_of("Record"), [self._columns(number, row, before) for row in part])
+            self._make("Record", [self._columns(number, row, before) for row in part])
         self.link(number, rows)
 
     def _columns(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> Values:
@@ -136,9 +137,9 @@ class Transaction(Linking):
             }
             for slot, place in slots.items()
         ]
-        self._many(made_of("Slot"), [row for row in rows if row["new"]])
+        self._make("Slot", [row for row in rows if row["new"]])
         cypher = "MATCH (s:Slot) WHERE s.key = x.key SET s.place = x.place"
-        self._many(cypher, [row for row in rows if not row["new"]])
+        self._many(cypher, [row for row in rows if not row["new"]], NODES["Slot"])
 
     def _erase(self, bank: str, number: int, erased: Sequence[int]) -> None:
         """Empty rows; what follows one in its session or run is indexed without its words."""
@@ -149,7 +150,8 @@ class Transaction(Linking):
                 thread = thread_of(row)
                 if thread is not None:
                     followed.append((thread, first + seq))
-        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", [first + seq for seq in erased])
+        places = [first + seq for seq in erased]
+        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", places, "INT64")
         self.vectors.drop_of(bank, erased)
         for thread, place in followed:
             self._index_after(number, thread, place)
@@ -237,18 +239,18 @@ class Transaction(Linking):
         rows = [{"place": place, "hash": node} for place, node in enumerate(nodes, start)]
         cypher = "MATCH (n:TreeNode) WHERE n.place = x RETURN n.place"
         there = {place for (place,) in self._in(cypher, [row["place"] for row in rows])}
-        self._many(made_of("TreeNode"), [row for row in rows if row["place"] not in there])
+        self._make("TreeNode", [row for row in rows if row["place"] not in there])
         cypher = "MATCH (n:TreeNode) WHERE n.place = x.place SET n.hash = x.hash"
-        self._many(cypher, [row for row in rows if row["place"] in there])
+        self._many(cypher, [row for row in rows if row["place"] in there], NODES["TreeNode"])
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
         keys = {name: side_key(bank, name) for name in values}
         cypher = "MATCH (s:Side) WHERE s.key = x DELETE s"
-        self._many(cypher, list(keys.values()))
+        self._many(cypher, list(keys.values()), "STRING")
         for name, value in values.items():
             if value is not None:
                 row: dict[str, Any] = {"key": keys[name], "bank": bank, "name": name}
-                self._many(made_of("Side"), [{**row, "value": value}])
+                self._make("Side", [{**row, "value": value}])
 
 
 def _weighed(rows: Sequence[Row]) -> Iterator[list[Row]]:

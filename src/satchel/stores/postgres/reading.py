@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from satchel.ports.rows import Filter, Row
+from satchel.ports.linking.traversal import Kinds, Linked
+from satchel.ports.rows import Filter, Link, Row
 from satchel.ports.store import StoredHead
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
@@ -13,6 +14,7 @@ from satchel.stores.postgres.statements import (
     MOST_AT_ONCE,
     MOST_PLACE,
     Session,
+    among,
     raw_id,
     raw_slot,
     raw_text,
@@ -39,7 +41,10 @@ class View(Words):
         return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
 
     def banks(self) -> list[str]:
-        return [bank for (bank,) in self._all("SELECT id FROM bank ORDER BY id")]
+        return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head <> '' ORDER BY id")]
+
+    def begun(self) -> list[str]:
+        return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]
 
     def head(self, bank: str) -> StoredHead | None:
         number = self._known(bank)
@@ -104,6 +109,27 @@ class View(Words):
         for start in range(0, len(places), _FEW):
             found = self.at(bank, places[start : start + _FEW])
             yield from sorted(found, key=lambda row: row.seq)
+
+    def links(
+        self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
+    ) -> list[Linked]:
+        names = list(map(raw_text, ends))
+        values = [self._number(bank), names, names]
+        narrowed = among(f"link.{'target' if incoming else 'source'}")
+        if kinds is not None:
+            narrowed += " AND link.kind = ANY (%s::bytea[])"
+            values.append(list(map(raw_text, sorted(kinds))))
+        sql = (
+            "SELECT link.seq, source, target, link.kind FROM link"  # noqa: S608 - our own names
+            " JOIN record ON record.bank = link.bank AND record.seq = link.seq"
+            f" WHERE link.bank = %s AND {narrowed} AND record.retired IS NULL AND NOT record.hold"
+            " ORDER BY link.seq, link.kind, source, target LIMIT %s"
+        )
+        with translated(self._name):
+            return [
+                Linked(place, Link(*(text.decode() for text in found)))
+                for place, *found in self._all(sql, *values, min(limit, MOST_PLACE))
+            ]
 
     def candidates(
         self,

@@ -42,6 +42,14 @@ def same(column: str) -> str:
     return f"(substr({column}, 1, {INDEXED}) = substr(%s, 1, {INDEXED}) AND {column} = %s)"
 
 
+def among(column: str) -> str:
+    """Return the condition that a column is one of some values, asked twice as in ``same``."""
+    starts = f"SELECT substr(value, 1, {INDEXED}) FROM unnest(%s::bytea[]) AS given (value)"  # noqa: S608 - our own names
+    return (
+        f"(substr({column}, 1, {INDEXED}) = ANY (ARRAY({starts})) AND {column} = ANY (%s::bytea[]))"
+    )
+
+
 class Session:
     """A connection inside one block, and what was learnt in it."""
 

@@ -71,7 +71,7 @@ class PostgresStore:
             security does not hold.
     """
 
-    traits = StoreTraits(full_text=True, vectors=True, concurrent_writers=True)
+    traits = StoreTraits(full_text=True, vectors=True, traversal=True, concurrent_writers=True)
 
     def __init__(
         self,

@@ -5,10 +5,10 @@ from types import NoneType
 from typing import Any
 
 from satchel.errors import InputError
+from satchel.ports.linking.traversal import Kinds as LinkKinds
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
-from satchel.ports.traversal import Kinds as LinkKinds
-from satchel.ports.traversal import Linked
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
 from satchel.stores._threads import is_searched, thread_of
@@ -58,7 +58,12 @@ class View(Statements):
         return int(self._all("PRAGMA data_version")[0][0])
 
     def banks(self) -> list[str]:
-        return [bank for (bank,) in self._all("SELECT id FROM bank ORDER BY id", kinds=(str,))]
+        sql = "SELECT id FROM bank WHERE length(head) > 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
+
+    def begun(self) -> list[str]:
+        sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
 
     def head(self, bank: str) -> StoredHead | None:
         sql = "SELECT head, peaks FROM bank WHERE id = ?"
@@ -177,12 +182,12 @@ class View(Statements):
         return _driving.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
-        # As bytes: of a text, SQLite's functions see what comes before the first NUL only.
-        sql = (
-            "SELECT name, value FROM side"
-            " WHERE bank = ? AND instr(CAST(name AS BLOB), ?) = 1 ORDER BY name"
-        )
-        return dict(self._all(sql, bank, prefix.encode(), kinds=(str, bytes)))
+        # As a stretch of the key: there may be thousands. Texts are compared as their bytes are.
+        sql, last = "SELECT name, value FROM side WHERE bank = ? AND name >= ?", _behind(prefix)
+        if last is None:
+            return dict(self._all(f"{sql} ORDER BY name", bank, prefix, kinds=(str, bytes)))
+        sql += " AND name < ? ORDER BY name"
+        return dict(self._all(sql, bank, prefix, last, kinds=(str, bytes)))
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)
@@ -306,3 +311,17 @@ def _row(found: Sequence[Any]) -> Row:
     if values["slot"] is not None:
         values["slot"] = values["slot"].hex()
     return Row(seq=place & SEQ_MASK, id=ID_PREFIX + identity.hex(), **values)
+
+
+def _behind(prefix: str) -> str | None:
+    """Return the first text behind all that begin with another; None if none is."""
+    start = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not start:
+        return None
+    following = ord(start[-1]) + 1
+    return start[:-1] + chr(_BEHIND_SURROGATES if following == _SURROGATES else following)
+
+
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES, _BEHIND_SURROGATES = 0xD800, 0xE000
+"""Numbers that stand for no character, and the first that does again."""

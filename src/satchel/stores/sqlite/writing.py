@@ -10,7 +10,6 @@ from satchel.ports.store import Change, Commit, Sweep, Was
 from satchel.seal.proved_tree import leaf_position
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import BlobsWriting
-from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.reading import View, links_of, words_of
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK, SLOT_INDEX
 from satchel.stores.sqlite.statements import NODE_BITS, Kinds, raw_id, raw_slot
@@ -243,15 +242,10 @@ class Transaction(View):
         self._many("INSERT OR REPLACE INTO node VALUES (?, ?)", places)
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
-        with translated(self._name, self._connection):
-            for name, value in values.items():
-                self._set(bank, name, value)
-
-    def _set(self, bank: str, name: str, value: bytes | None) -> None:
-        if value is None:
-            self._all("DELETE FROM side WHERE bank = ? AND name = ?", bank, name)
-        else:
-            self._all("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", bank, name, value)
+        gone = [(bank, name) for name, value in values.items() if value is None]
+        there = [(bank, name, value) for name, value in values.items() if value is not None]
+        self._many("DELETE FROM side WHERE bank = ? AND name = ?", gone)
+        self._many("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", there)
 
 
 def _values(row: Row, number: int, place: int) -> tuple[Any, ...]:

@@ -14,9 +14,12 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 MODULES = {
     "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
+    "memories.evaluating": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
+    "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
     "exporting": ("export", "diff"),
@@ -25,7 +28,10 @@ MODULES = {
     "copies": ("pull", "push"),
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
+    "operating.copying": ("store",),
     "erasing": ("prune", "everything"),
+    "amplihack.memory": ("memory",),
+    "amplihack.hooks": ("hook",),
     "keys": ("keys",),
     "sharing.tokens": ("token",),
     "sharing.disclosing": ("disclose",),
@@ -37,7 +43,7 @@ MODULES = {
 Only the one that is asked for is imported.
 """
 
-_WITH_VALUE = frozenset({"--home", "--config", "--store", "--token"})
+_WITH_VALUE = frozenset({"--home", "--config", "--store", "--backend", "--token"})
 
 
 def _version(value: bool) -> None:
@@ -69,6 +75,12 @@ def options(
             help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
         ),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Kind of store: sqlite, graph-db or postgres; also SATCHEL_MEMORY_BACKEND."
+        ),
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option(help="Capability token to present: a file; also SATCHEL_TOKEN."),
@@ -88,7 +100,8 @@ def options(
     del version
     if as_json:
         raise UsageError("--json stands after the command")
-    state.home, state.config, state.store, state.debug = home, config, store, debug
+    state.home, state.config, state.store, state.backend = home, config, store, backend
+    state.debug = debug
     state.token = token
 
 
@@ -111,6 +124,8 @@ def _modules_for(arguments: list[str]) -> Iterable[str]:
     """Return the module of the verb that is asked for; all of them where that is not plain."""
     rest = iter(arguments)
     for argument in rest:
+        if argument == "--version":
+            return ()
         if argument in _WITH_VALUE:
             next(rest, None)
         elif not argument.startswith("-"):

@@ -58,6 +58,7 @@ class State:
     home: Path | None = None
     config: Path | None = None
     store: str | None = None
+    backend: str | None = None
     token: str | None = None
     debug: bool = False
     json: bool = False
@@ -65,7 +66,8 @@ class State:
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
-        self.home, self.config, self.store, self.token = None, None, None, None
+        self.home, self.config, self.store, self.backend = None, None, None, None
+        self.token = None
         self.debug, self.json = False, json
         self._settings.clear()
 
@@ -75,7 +77,11 @@ class State:
         if not self._settings:
             self._settings.append(
                 load_settings(
-                    home=self.home, config=self.config, store=self.store, token=self.token
+                    home=self.home,
+                    config=self.config,
+                    store=self.store,
+                    backend=self.backend,
+                    token=self.token,
                 )
             )
         return self._settings[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 from satchel.surfaces.cli._console import state
 
-_BEFORE = ("--home", "--config", "--store", "--token")
+_BEFORE = ("--home", "--config", "--store", "--backend", "--token")
 _VERB = "recall"
 
 
@@ -30,7 +30,8 @@ def plainly(arguments: list[str]) -> Callable[[], None] | None:
     home, config = before.get("--home"), before.get("--config")
     state.home = None if home is None else Path(home)
     state.config = None if config is None else Path(config)
-    state.store, state.token = before.get("--store"), before.get("--token")
+    state.store, state.backend = before.get("--store"), before.get("--backend")
+    state.token = before.get("--token")
 
     def run() -> None:
         from satchel.surfaces.cli._recall import Asked, recall_and_show

@@ -33,6 +33,9 @@ class Asked:
     trust: str | None = None
     as_of: str | None = None
     with_expired: bool = False
+    no_code: bool = False
+    any_time: bool = False
+    explain: bool = False
     json: bool = False
 
     def query(self) -> Query:
@@ -59,6 +62,7 @@ class Asked:
             trust=actions.trust_from(self.trust, "trust"),
             as_of=actions.as_of_from(self.as_of, "as_of"),
             with_expired=self.with_expired,
+            times=not self.any_time,
         )
 
 
@@ -66,14 +70,19 @@ def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
     with opened_bank(state.settings, asked.bank) as opened:
-        answer = actions.recall_memories(opened, query)
+        answer = actions.recall_memories(
+            opened, query, code=not asked.no_code, explain=asked.explain
+        )
     if asked.json:
         print_json(answer)
     else:
-        _show(answer)
+        _show(answer, explain=asked.explain)
 
 
-def _show(answer: actions.Answer) -> None:
+def _show(answer: actions.Answer, *, explain: bool) -> None:
+    _tell_time(answer.plan)
+    if explain:
+        _tell_plan(answer.plan)
     for memory in answer.memories:
         day = (memory.moment or "")[:10]
         score = "" if memory.score is None else f"{memory.score:.2f}"
@@ -81,6 +90,10 @@ def _show(answer: actions.Answer) -> None:
         line("  ".join(part for part in about if part), style="dim")
         for row in _cut(memory.text).splitlines():
             line("  ", row)
+        _tell_versions(memory)
+        _tell_code(memory)
+        if memory.why is not None:
+            _tell_why(memory.why, memory.terms)
     for note in answer.notes:
         message(note)
     if not answer.memories:
@@ -88,8 +101,51 @@ def _show(answer: actions.Answer) -> None:
     if answer.over_budget:
         left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
         message(f"{left_out} left out: over the budget")
+    if answer.code_over_budget:
+        message(f"code left out: {answer.code_over_budget:,} over the budget")
     if not answer.complete:
         message("not everything was looked at; say more words, or a narrower filter")
+
+
+def _tell_time(plan: actions.SearchPlan) -> None:
+    if plan.time and plan.time_dropped:
+        message(f"nothing from {plan.time!r}: that was left out of account")
+    elif plan.time:
+        since, until = (plan.since or "")[:10], (plan.until or "")[:10]
+        span = f"{since or 'the beginning'} to {until or 'now'}"
+        message(f"only what is from {span}, as in {plan.time!r}; all times: --any-time")
+
+
+def _tell_plan(plan: actions.SearchPlan) -> None:
+    message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
+    message(f"vectors: {plan.vectors or plan.note or 'none; satchel embed makes them'}")
+    message(
+        f"nominated: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
+        f" {plan.by_edges:,} by edges; looked at: {plan.looked_at:,}"
+    )
+
+
+def _tell_code(memory: actions.Memory) -> None:
+    for context in memory.code:
+        for row in context.lines():
+            line("    | ", row, style="dim")
+
+
+def _tell_versions(memory: actions.Memory) -> None:
+    if memory.superseded_by is not None:
+        line(f"  superseded since by {memory.superseded_by[:_SHOWN_DIGITS]}", style="yellow")
+    for other in memory.conflicts_with:
+        line(f"  says otherwise: {other[:_SHOWN_DIGITS]}", style="yellow")
+    for other in memory.replaces[-1:]:
+        line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
+
+
+def _tell_why(why: actions.Why, terms: list[str]) -> None:
+    parts = {name: getattr(why, name) for name in ("words", "meaning", "thread", "speaker")}
+    told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
+    if why.linked_to is not None:
+        told.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")
+    line("  why: ", ", ".join(told), f" ({', '.join(terms)})" if terms else "", style="dim")
 
 
 def _cut(text: str) -> str:

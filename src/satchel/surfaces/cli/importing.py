@@ -57,6 +57,13 @@ _WORDS = {
     "vanished": "no longer at the source, deleted",
     "past": "older versions and deleted ones, for the history",
     "others": "edges, nodes, sessions and sources",
+    "others_known": "edges and the like known already",
+    "others_twice": "edges and the like twice in the file",
+    "others_skipped": "other versions of edges and the like, left out",
+    "others_overwritten": "edges and the like took the place of others",
+    "others_renamed": "edges and the like kept beside others, renamed",
+    "others_vanished": "edges and the like no longer at the source, deleted",
+    "unjoined": "edges to what is not there any more, left out",
 }
 
 

@@ -54,12 +54,23 @@ def recall_command(
     with_expired: Annotated[
         bool, typer.Option("--with-expired", help="Also what is not valid now.")
     ] = False,
+    no_code: Annotated[
+        bool, typer.Option("--no-code", help="Without the code that memories speak of.")
+    ] = False,
+    any_time: Annotated[
+        bool, typer.Option("--any-time", help="A time that the words name is no filter.")
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say how it was searched, and what scores are made of."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Give back the memories that go with some words, best first, each of them proved.
 
-    Rare words find, common ones only help to rank. A memory that does not fit the budget is left
-    out whole.
+    Words find, and meaning where the bank has vectors. A time that the words name ("last May") is
+    a filter. A memory that does not fit the budget is left out whole. Where the bank knows code,
+    the symbols and files that a memory names are shown with it, as they are now.
 
     Example: `satchel recall "what does Ada eat" --tag diet --budget 500`
     """
@@ -83,6 +94,9 @@ def recall_command(
             trust=trust,
             as_of=as_of,
             with_expired=with_expired,
+            no_code=no_code,
+            any_time=any_time,
+            explain=explain,
             json=as_json,
         )
     )

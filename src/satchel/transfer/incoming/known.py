@@ -9,6 +9,7 @@ that came by a copy of its log, is made again from the log. Source: docs/spec/2-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+import msgspec
 from blake3 import blake3
 
 from satchel.ledger.erasure.targets import FINGERPRINTS
@@ -23,14 +24,32 @@ _SIDE = FINGERPRINTS
 _ENTRIES = frozenset(map(str, Component))
 
 
+_EDGE, _PARENTS = b'"type":"edge"', b'"parent_ids":['
+_LINKS = frozenset({"parent_ids"})
+_ENDS = frozenset({"source", "target"})
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
 def key_of(identity: str, body: bytes) -> bytes:
     """Return what a record says, whatever its id and nonce are, in ``WIDTH`` bytes.
+
+    Which ids it names is not part of it where it has an origin: an import gives those.
 
     Args:
         identity: The record's id.
         body: Its canonical bytes.
     """
+    if _PARENTS in body or _EDGE in body:
+        body = _without_links(body)
     return fingerprint(identity, body)[:WIDTH]
+
+
+def _without_links(body: bytes) -> bytes:
+    members = _members(body)
+    if "origin" not in members:
+        return body
+    links = _LINKS | _ENDS if bytes(members["type"]) == b'"edge"' else _LINKS
+    return msgspec.json.encode({name: part for name, part in members.items() if name not in links})
 
 
 def repeated(found: bytes, times: int) -> bytes:
@@ -109,7 +128,7 @@ def _packed_again(view: View, source: str) -> bytes:
 def _keys(view: View, source: str) -> Iterator[bytes]:
     times = dict[bytes, int]()
     for logged in view.imported(source):
-        if logged.record.type in _ENTRIES:
+        if logged.record.type in _ENTRIES or logged.row.slot is not None:
             found = key_of(logged.record.id, logged.record.body)
             count = times[found] = times.get(found, -1) + 1
             yield repeated(found, count)

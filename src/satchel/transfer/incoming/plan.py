@@ -14,6 +14,7 @@ from satchel.memory.records import State
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
+from satchel.transfer.incoming.joining import Finals, joins_alike
 from satchel.transfer.incoming.known import Known, key_of, packed, repeated
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
@@ -22,6 +23,7 @@ from satchel.transfer.incoming.stage import Stage
 _ENTRIES = frozenset(map(str, Component))
 _EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
+_BESIDE = {"added": "others"}
 
 
 class _Spoken(msgspec.Struct, gc=False):
@@ -71,6 +73,7 @@ class Plan:
         self.seen = set[bytes]()
         """Fingerprints of what arrived."""
 
+        self._finals = Finals(self.current, nonces) if rules.linked else None
         self._times = dict[bytes, int]()
         self._slots = dict[bytes, str | None]()
         """What the file spoke of, and where it may be replaced, the last record of it."""
@@ -109,8 +112,7 @@ class Plan:
             elif row.type in _ENTRIES:
                 self._take_entry(row)
             elif row.type in _CARRIED:
-                self.done.others += 1
-                self.stage.add(row)
+                self._take_beside(row)
             else:
                 self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
 
@@ -119,7 +121,9 @@ class Plan:
         if self._mirror:
             for logged in self._vanished():
                 self.say(logged.record.id, "deleted", None)
-                self.done.vanished += 1
+                self._count(logged.row, "vanished")
+        if self._finals is not None:
+            self._finals.close()
         self.keys = packed(self.seen)
         for done_with in (self.seen, self._slots, self._times):  # a third of the memory so far
             done_with.clear()
@@ -167,6 +171,17 @@ class Plan:
             self._slots[slot] = None
             self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
 
+    def _take_beside(self, row: Row) -> None:
+        """Take what is no memory: as one, where it has an id at its origin."""
+        if row.slot is not None:
+            self._take_entry(row)
+            return
+        joined = row if self._finals is None else self._finals.joined(row)
+        if joined is None:
+            self.done.unjoined += 1
+        else:
+            self._add(joined)
+
     def _take_entry(self, row: Row) -> None:
         key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
         self._remember_owner(row)
@@ -180,25 +195,54 @@ class Plan:
             self._slots[slot] = self._last(row)
         self.seen.add(key)
         if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
-            self.done.known += 1
-            self._older.leave(slot, known=True)
+            self._leave_known(row, slot, None)
             return
+        joined = row if self._finals is None else self._finals.joined(row)
+        if joined is None:
+            self.done.unjoined += 1
+            self.seen.discard(key)
+            return
+        if joined is not row:
+            self._stands(row.id, joined.id)
+            if slot is not None:
+                self._slots[slot] = self._last(joined)
         current = self.current(slot)
         if current is None:
-            self._add_unlike(row, slot, key)
-        elif key_of(current.id, current.body) == key:
-            self.done.known += 1
-            self._older.leave(slot, known=True)
+            self._add_unlike(joined, slot, key)
+        elif key_of(current.id, current.body) == key and joins_alike(current, joined):
+            self._leave_known(joined, slot, current.id)
         else:
-            self._settle(row, slot, current.id)
+            self._settle(joined, slot, current.id)
+
+    def _leave_known(self, row: Row, slot: bytes | None, there: str | None) -> None:
+        """Leave what the bank has already, or had."""
+        self._count(row, "known")
+        self._older.leave(slot, known=True)
+        if there is not None:
+            self._stands(row.id, there)
+        elif self._finals is not None and slot is not None:
+            self._finals.is_in(row.id, slot)
+
+    def _stands(self, arriving: str, there: str) -> None:
+        if self._finals is not None:
+            self._finals.is_at(arriving, there)
+
+    def _count(self, row: Row, what: str) -> None:
+        if row.type not in _ENTRIES:
+            what = _BESIDE.get(what) or f"others_{what}"
+        setattr(self.done, what, getattr(self.done, what) + 1)
 
     def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
         """Take a record of something that the file spoke of before."""
         if key in self.seen:
-            self.done.twice += 1
+            self._count(row, "twice")
             return
         self.seen.add(key)
-        self._settle(row, slot, self._slots[slot] or "")
+        joined = row if self._finals is None else self._finals.joined(row)
+        if joined is None:
+            self.done.unjoined += 1
+            return
+        self._settle(joined, slot, self._slots[slot] or "")
 
     def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
@@ -211,15 +255,19 @@ class Plan:
                     hint="Say what to do: --on-conflict skip, overwrite or rename.",
                 )
             case OnConflict.SKIP:
-                self.done.skipped += 1
+                self._count(row, "skipped")
                 self._older.leave(slot)
+                self._stands(row.id, there)
             case OnConflict.RENAME:
-                self.done.renamed += 1
+                self._count(row, "renamed")
                 self._older.leave(slot)
-                self._add(self._renamed(row))
+                renamed = self._renamed(row)
+                self._stands(row.id, renamed.id)
+                self._add(renamed)
             case OnConflict.OVERWRITE:
-                self.done.overwritten += 1
+                self._count(row, "overwritten")
                 self._older.bring(slot, there, then=row.id)
+                self._stands(there, row.id)
                 self._add(row)
                 if slot is not None:
                     self._slots[slot] = row.id
@@ -228,7 +276,7 @@ class Plan:
         return row.id if self._mode is OnConflict.OVERWRITE else None
 
     def _add(self, row: Row) -> None:
-        self.done.added += 1
+        self._count(row, "added")
         self.stage.add(row)
 
     def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
@@ -239,6 +287,7 @@ class Plan:
             self.seen.discard(key)
             self._gone.add(row.id)
             self._older.leave(slot)
+            self._stands(row.id, twins[0])
             return
         self._older.bring(slot, None, then=row.id)
         if twins:
@@ -290,7 +339,7 @@ class Plan:
         """Yield what the bank has of the same owners and accounts, and the file has not."""
         if self._view is None:
             return
-        for logged in self._view.scan(Filter(types=_ENTRIES)):
+        for logged in self._view.scan(Filter(types=_ENTRIES | _CARRIED)):
             origin = getattr(logged.model, "origin", None)
             slot = logged.row.slot
             if (

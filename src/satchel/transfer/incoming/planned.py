@@ -56,10 +56,38 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Older versions, and what was deleted at the source: they come retired."""
 
     others: int = 0
-    """Edges, nodes, sessions and the like."""
+    """Edges, nodes, sessions and the like that are new to it."""
+
+    others_known: int = 0
+    """Of these: imported before, or here already."""
+
+    others_twice: int = 0
+    others_skipped: int = 0
+    others_overwritten: int = 0
+    others_renamed: int = 0
+    others_vanished: int = 0
+
+    unjoined: int = 0
+    """Edges that lead to what the bank has no longer, left out."""
 
     left: dict[str, int] = {}
     """Records of kinds that stay with the log they come from, by kind."""
+
+    @property
+    def others_changed(self) -> int:
+        """How many edges and the like of the bank are not current any more."""
+        return self.others_overwritten + self.others_vanished
+
+    @property
+    def others_left(self) -> int:
+        """How many records that are no memories are left as they are, or left out."""
+        beside = self.others_known + self.others_twice + self.others_skipped
+        return beside + self.unjoined + sum(self.left.values())
+
+    @property
+    def others_in_conflict(self) -> int:
+        """How many edges and the like the bank has another version of."""
+        return self.others_skipped + self.others_overwritten + self.others_renamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +106,9 @@ class Rules:
 
     merge: bool = False
     """Whether it takes the place of that; otherwise it is left out."""
+
+    linked: bool = False
+    """Whether what arrives may name other things that arrive: parents, ends of edges."""
 
     going_on: str = ""
     """Id of the source record of the import that is gone on with."""

@@ -10,6 +10,7 @@ _TITLES = {
     "export": "RECEIPT OF AN EXPORT",
     "convert": "RECEIPT OF A CONVERSION",
     "migrate": "RECEIPT OF A MIGRATION",
+    "copy": "RECEIPT OF A COPY OF A STORE",
 }
 _LINES = 12
 _WIDE = 14

@@ -24,6 +24,9 @@ _LARGEST = 1 << 40  # bytes of addresses, not of memory; the engine's own choice
 _THREADS = 2
 _MAGIC = b"LBUG"
 _HEADER = 12
+_LAST_OF = {40: "0.15.3", 41: "0.17.1"}
+"""Older storage versions, with a release that writes them."""
+
 _LOG_FAILED = ("WAL", "Reading past the end", "Checksum verification failed")
 
 
@@ -132,8 +135,25 @@ def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
                 file=str(path.parent),
                 hint="Use a newer ladybug.",
             )
-        if found < own and not read_only:
-            _copy(path, path.with_name(f"{path.stem}.storage-{found}{path.suffix}"))
+        if found < own:
+            _refuse_older_log(path, found, own)
+            if not read_only:
+                _copy(path, path.with_name(f"{path.stem}.storage-{found}{path.suffix}"))
+
+
+def _refuse_older_log(path: Path, found: int, own: int) -> None:
+    """Refuse a log of an older engine: this one cannot read it, and would cut it off."""
+    with suppress(FileNotFoundError):
+        if path.with_name(path.name + ".wal").stat().st_size:
+            release = _LAST_OF.get(found, "VERSION")
+            raise StoreVersionError(
+                f"what was written last is in a log of storage version {found}, which the engine"
+                f" here ({own}) cannot read; nothing was changed",
+                file=str(path.parent),
+                hint="Open the store once with the engine that wrote it, which empties the log:"
+                f" python -m pip install ladybug=={release}, then satchel doctor, then install"
+                " the newer one again.",
+            )
 
 
 def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:

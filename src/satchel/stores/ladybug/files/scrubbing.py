@@ -8,7 +8,7 @@ from typing import Any
 from satchel.errors import StoreError
 from satchel.stores.ladybug.errors import translated
 from satchel.stores.ladybug.files.opening import engine, opened, prepare
-from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, NODES, key_of, made_of
+from satchel.stores.ladybug.schema import EDGE, ENDS, LINK_TABLES, NODES, key_of
 from satchel.stores.ladybug.statements import Block, Statements
 
 _FILE = "graph.new.lbug"
@@ -60,7 +60,7 @@ class _New(Statements):
         for table in NODES:
             for rows in whole.rows(table):
                 if table != "Meta":
-                    self._many(made_of(table), rows)
+                    self._make(table, rows)
         for table in LINK_TABLES:
             kind = ", kind: x.kind" if table == EDGE else ""
             cypher = (
@@ -68,7 +68,7 @@ class _New(Statements):
                 f" CREATE (a)-[:{table} {{place: x.place{kind}}}]->(b)"
             )
             for links in whole.links(table):
-                self._many(cypher, links)
+                self._many(cypher, links, ENDS)
 
 
 def anew(folder: Path, database: Any) -> Path:

@@ -23,7 +23,7 @@ from satchel.stores.ladybug.errors import translated
 from satchel.stores.ladybug.files.opening import FILE, LOCK, LOG, engine, opened, prepare
 from satchel.stores.ladybug.statements import Block
 
-_LOG_BYTES = 1 << 24
+_LOG_BYTES = 1 << 26
 """A log that is longer goes into the file, as soon as nobody reads."""
 
 _READ, _WRITE = "BEGIN TRANSACTION READ ONLY", "BEGIN TRANSACTION"

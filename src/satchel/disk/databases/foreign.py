@@ -40,6 +40,7 @@ class Database:
         path: The file.
         most_bytes: The longest text or blob that is read.
         writes: Whether it is written, and made when it is not there.
+        name: What to call it in errors; by its path otherwise.
 
     Raises:
         UnreadableError: If it cannot be opened.
@@ -47,8 +48,11 @@ class Database:
         MalformedError: If it is no database, or damaged.
     """
 
-    def __init__(self, path: Path, *, most_bytes: int, writes: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, most_bytes: int, writes: bool = False, name: str | None = None
+    ) -> None:
         self.path = path
+        self._name = name or str(path)
         self._writes = writes
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._connection: apsw.Connection | None = None
@@ -68,8 +72,19 @@ class Database:
         found = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
         columns = list(self.rows("SELECT name, hidden FROM pragma_table_xinfo(?)", table))
         if found and (found != [("table",)] or any(hidden for _, hidden in columns)):
-            raise MalformedError(f"`{table}` is no plain table", file=str(self.path))
+            raise MalformedError(f"`{table}` is no plain table", file=self._name, field=table)
         return [name for name, _ in columns] if found else []
+
+    def require_whole(self) -> None:
+        """Refuse a file whose pages do not fit together.
+
+        Raises:
+            MalformedError: Naming the first problem.
+        """
+        found = [str(problem) for (problem,) in self.rows("PRAGMA integrity_check(1)")]
+        if found != ["ok"]:
+            problem = found[0].replace("\n", " ") if found else "nothing is known"
+            raise MalformedError(f"a damaged database: {problem}", file=self._name, byte=0)
 
     def rows(self, statement: str, *values: Any) -> Iterator[Values]:
         """Yield what a statement gives.
@@ -154,7 +169,7 @@ class Database:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        name = str(self.path)
+        name = self._name
         try:
             yield
         except SatchelError as error:
@@ -163,7 +178,7 @@ class Database:
             problem = "another process is writing to this"
             raise LockedError(problem, file=name, hint="Close the program first.") from error
         except (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError, UnicodeError) as error:
-            raise MalformedError(f"a damaged database: {error}", file=name) from error
+            raise MalformedError(f"a damaged database: {error}", file=name, byte=0) from error
         except (apsw.Error, OSError) as error:
             kind = TargetError if self._writes else UnreadableError
             raise kind(f"the database cannot be used: {error}", file=name) from error

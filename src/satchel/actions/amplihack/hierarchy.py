@@ -1,0 +1,232 @@
+"""The hierarchical tier: facts above, episodes below, and the links that storing them makes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from satchel.actions.memories.drafting import labels, moment
+from satchel.actions.memories.naming import find_memory
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
+from satchel.errors import EmptyInputError, UsageError
+from satchel.memory.entries import Entry, Episodic, Semantic
+from satchel.memory.parts import Entity, Evidence, Scope
+from satchel.memory.records import Edge, Model
+from satchel.memory.times import now
+from satchel.ports.rows import DERIVES_FROM
+from satchel.seal.sealing_batches import seal_many
+from satchel.tiers.facts import INDEX
+from satchel.tiers.linking import NO_LINKS, Linker
+from satchel.transfer.screening import Screening
+
+EPISODE = "episode"
+"""The kind of an episode, and of the evidence that a fact has of one elsewhere."""
+
+LABEL = "source_label"
+TOGETHER = 1000
+"""Facts that are written together at most."""
+
+
+class NewFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that is to be stored."""
+
+    content: str
+    concept: str = ""
+    """What it is about, in a few words."""
+
+    confidence: float = 0.8
+    """From 0 to 1."""
+
+    source_id: str = ""
+    """Id of the episode that it was drawn from, or the first digits of that; empty for none."""
+
+    extraction_method: str | None = None
+    """How it was drawn from it; said in an edge of its own."""
+
+    entity_name: str = ""
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = {}
+    """``temporal_index``, from 1, says its place in the order of what happened."""
+
+    created_at: Any = None
+    """A moment as ``drafting.moment`` takes it; now when None."""
+
+
+class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a fact."""
+
+    id: str
+    place: int
+    supersedes: list[str] = []
+    """Ids of the facts that it took the place of."""
+
+    similar: int = 0
+    """How many earlier facts it is like."""
+
+
+class NewEpisode(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened, and is to be stored."""
+
+    content: str
+    source_label: str = ""
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = {}
+    created_at: Any = None
+
+
+def store_episode(bank: OpenBank, episode: NewEpisode, *, agent: str | None = None) -> str:
+    """Keep an episode, and return its id.
+
+    Raises:
+        EmptyInputError: If it says nothing.
+        UsageError: If a time names no moment, or a tag is none.
+    """
+    require_owner(bank.settings, "amplihack")
+    label = episode.source_label
+    entry = Episodic(
+        kind=EPISODE,
+        sources=(Evidence(kind=LABEL, id=label),) if label else (),
+        **_shared(episode, agent),
+    )
+    entry = _screened(bank, [entry])[0]
+    made = next(seal_many([entry], limits=bank.settings.options.limits))
+    bank.ledger.append([made])
+    return made.id
+
+
+def store_facts(
+    bank: OpenBank,
+    facts: Sequence[NewFact],
+    *,
+    agent: str | None = None,
+    linker: Linker | None = None,
+    links: bool = True,
+) -> list[StoredFact]:
+    """Keep facts with the links that they make; durable when this returns.
+
+    Args:
+        bank: Where.
+        facts: In the order in which they are to be logged; ``TOGETHER`` of them are one commit.
+        agent: Whose they are.
+        linker: Of this bank, for who stores often: it remembers what it has read. None for one of
+            the moment.
+        links: False where they are only to be kept; the next that are linked take these in.
+
+    Raises:
+        EmptyInputError: If one says nothing.
+        UnknownMemoryError: If an episode is not in the bank.
+        UsageError: If a member cannot be meant; ``field`` says which.
+    """
+    require_owner(bank.settings, "amplihack")
+    linker = (linker or Linker()) if links else None
+    found = list[StoredFact]()
+    drafts = [_fact(one, agent) for one in facts]
+    for start in range(0, len(drafts), TOGETHER):
+        found += _store(
+            bank, facts[start : start + TOGETHER], drafts[start : start + TOGETHER], linker
+        )
+    return found
+
+
+def _store(
+    bank: OpenBank, facts: Sequence[NewFact], drafts: Sequence[Semantic], linker: Linker | None
+) -> list[StoredFact]:
+    limits = bank.settings.options.limits
+    if linker is not None:
+        _catch_up(bank, linker)
+    with bank.ledger.reading() as view:
+        episodes = {
+            name: find_memory(view, name, "source_id").record.id
+            for name in {one.source_id for one in facts if one.source_id}
+        }
+        whole = [
+            msgspec.structs.replace(draft, parent_ids=(episodes[one.source_id],))
+            if one.source_id
+            else draft
+            for one, draft in zip(facts, drafts, strict=True)
+        ]
+        entries = _screened(bank, whole)
+        sealed = list(seal_many(entries, limits=limits))
+        links = NO_LINKS
+        if linker is not None:
+            pairs = [(made.id, entry) for made, entry in zip(sealed, entries, strict=True)]
+            links = linker.link(view, pairs)
+    stated = [
+        _derived(made.id, episodes[one.source_id], one)
+        for made, one in zip(sealed, facts, strict=True)
+        if one.source_id and one.extraction_method is not None
+    ]
+    more = seal_many([*stated, *links.records], limits=limits)
+    try:
+        places = bank.ledger.append([*sealed, *more], side=links.side)
+    except BaseException:
+        if linker is not None:
+            linker.failed()
+        raise
+    if linker is not None:
+        linker.logged(places)
+    return [
+        StoredFact(
+            id=made.id,
+            place=place,
+            supersedes=links.superseded.get(made.id, []),
+            similar=links.similar.get(made.id, 0),
+        )
+        for made, place in zip(sealed, places, strict=False)
+    ]
+
+
+def _catch_up(bank: OpenBank, linker: Linker) -> None:
+    """Take in what others have stored; each part in a view of its own, since one cannot write."""
+    while True:
+        with bank.ledger.reading() as view:
+            values = linker.catch_up(view)
+        if values is None:
+            return
+        with bank.store.writing() as writing:
+            writing.put_side(bank.id, values)
+
+
+def _screened(bank: OpenBank, drafts: Sequence[Entry]) -> list[Any]:
+    """Return entries with secrets replaced, where the bank is set up so."""
+    with bank.ledger.reading() as view:
+        scrub = bool(bank.settled(view).scrub_secrets)
+    return list(Screening(scrub=True).many(drafts)) if scrub else list(drafts)
+
+
+def _fact(fact: NewFact, agent: str | None) -> Semantic:
+    if not 0 <= fact.confidence <= 1:
+        raise UsageError("a confidence is 0 to 1", field="confidence")
+    index = fact.metadata.get(INDEX)
+    if index is not None and (type(index) is not int or index < 0):
+        raise UsageError("a place in an order is a whole number", field=f"metadata.{INDEX}")
+    return Semantic(
+        subject=fact.concept or None,
+        confidence=fact.confidence,
+        entities=(Entity(name=fact.entity_name),) if fact.entity_name else (),
+        **_shared(fact, agent),
+    )
+
+
+def _shared(said: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
+    if not said.content.strip():
+        raise EmptyInputError("there is nothing in it to remember", field="content")
+    made = said.created_at
+    return {
+        "text": said.content,
+        "tags": tuple(labels(list(said.tags))),
+        "metadata": dict(said.metadata),
+        "created_at": now() if made is None else moment(made, "created_at"),
+        "scope": None if agent is None else Scope(agent=agent),
+    }
+
+
+def _derived(fact: str, episode: str, said: NewFact) -> Model:
+    return Edge(
+        source=fact,
+        target=episode,
+        kind=DERIVES_FROM,
+        properties={"extraction_method": said.extraction_method, "confidence": said.confidence},
+        at=now(),
+    )

@@ -1,0 +1,182 @@
+"""Where the memory of an agent is, and opening it: a bank of its name in one of four places.
+
+Flat memory is in the store that commands use. Hierarchical memory is there, too, unless amplihack's
+layout is used: when a storage path names its folder, when a graph was chosen, or when it is there.
+Then each agent has a store of its own, and file and folder are made private at every open.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import structs
+
+from satchel.actions.banks import made_bank
+from satchel.actions.config import Settings
+from satchel.actions.opened import OpenBank, named_banks, open_bank_in
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.selecting import layout
+from satchel.actions.selecting.backends import BackendChoice
+from satchel.actions.selecting.choosing import Chosen, address_of
+from satchel.actions.wiring import has_store, open_store, opened_store
+from satchel.disk.locks import ProcessLock
+from satchel.disk.private import private_folder, secure_database, secure_files
+from satchel.errors import MissingExtraError, ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.memory.agent_names import agent_name
+from satchel.ports.store import RawCopied, Store
+from satchel.seal.signing.key import SigningKey
+
+OwnerKey = Callable[[], SigningKey]
+_PATIENCE = 60.0
+
+
+def hierarchical(
+    settings: Settings, agent: str, *, storage_path: Path | None = None, writes: bool = False
+) -> Settings:
+    """Return surroundings in which the store is the one with an agent's hierarchical memory.
+
+    Args:
+        settings: The surroundings.
+        agent: The agent.
+        storage_path: The folder that stands in the place of ``hierarchical_memory``.
+        writes: Whether something is going to be added; then folders are made.
+
+    Raises:
+        UsageError: If no agent can have the name; nothing was looked at then. If a server was
+            chosen, and a folder is named.
+        PathRefusedError: If there is a link on the way, or a file is another user's.
+        MissingExtraError: If only Kuzu's older graph has it.
+    """
+    agent_name(agent)
+    selection = settings.selection.with_address(settings.options.store.address)
+    chosen = selection.of([agent])
+    if storage_path is None:
+        if not _uses_layout(settings.home, chosen):
+            return _at(settings, chosen.address)
+        storage_path = settings.home / layout.HIERARCHY
+    if chosen.backend is BackendChoice.POSTGRES:
+        raise UsageError("a server has no storage path", field="storage_path")
+    if writes or layout.refuse_link(storage_path):
+        private_folder(storage_path)
+    if chosen.backend is BackendChoice.GRAPH_DB:
+        path = _graph(storage_path, agent, writes=writes)
+        return _at(settings, address_of(BackendChoice.GRAPH_DB, path))
+    return _at(settings, str(_sqlite(storage_path, agent, writes=writes)))
+
+
+@contextmanager
+def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[OpenBank]:
+    """Open the bank with an agent's name to add to; it is made when there is none."""
+    require_owner(settings, "amplihack")
+    with opened_store(settings) as store:
+        yield agent_bank(settings, store, agent, owner)
+
+
+def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) -> OpenBank:
+    """Return the bank with an agent's name to add to; it is made when there is none.
+
+    Only the name counts: an id, or the start of one, is no agent.
+
+    Raises:
+        UsageError: If no agent can have the name, or several banks have it.
+    """
+    agent_name(agent)
+    found = _named(store, agent)
+    if found is None:
+        lock = ProcessLock(settings.home / "init.lock", purpose="making an agent's bank")
+        private_folder(settings.home)
+        with lock.exclusive(wait=_PATIENCE):
+            found = _named(store, agent)
+            if found is None:
+                found = made_bank(settings, store, agent, owner()).bank
+    return open_bank_in(settings, store, found, writes=True)
+
+
+@contextmanager
+def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
+    """Open the bank with an agent's name for reading.
+
+    Raises:
+        UnknownBankError: If there is none; nothing is made.
+    """
+    agent_name(agent)
+    missing = UnknownBankError(f"there is no memory of an agent {agent!r}", field="agent")
+    if not has_store(settings):
+        raise missing
+    with opened_store(settings, read_only=True) as store:
+        found = _named(store, agent)
+        if found is None:
+            raise missing
+        yield open_bank_in(settings, store, found)
+
+
+def _named(store: Store, agent: str) -> str | None:
+    found = named_banks(store).get(agent, [])
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} banks are called {agent!r}",
+            field="agent",
+            hint="Rename one: satchel banks rename.",
+        )
+    return found[0] if found else None
+
+
+def _uses_layout(home: Path, chosen: Chosen) -> bool:
+    if chosen.stated:
+        return False
+    return chosen.backend is BackendChoice.GRAPH_DB or layout.refuse_link(home / layout.HIERARCHY)
+
+
+def _at(settings: Settings, address: str) -> Settings:
+    store = structs.replace(settings.options.store, address=address)
+    return structs.replace(settings, options=structs.replace(settings.options, store=store))
+
+
+def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:
+    """Return the file with an agent's memory, made private; what older versions left is read."""
+    path = layout.agent_sqlite(folder, agent)
+    older = [each for each in layout.older_sqlite(folder, agent) if layout.refuse_link(each)]
+    if not layout.refuse_link(path) and older:
+        if not writes:
+            secure_database(older[0])
+            return older[0]
+        _carry_over(older[0], path)
+    if writes or layout.refuse_link(path):
+        secure_database(path)
+    return path
+
+
+def _carry_over(older: Path, path: Path) -> None:
+    """Make the file that is written from the one that is only read, which stays as it is."""
+    secure_database(older)
+    store = open_store(str(older), read_only=True)
+    try:
+        assert isinstance(store, RawCopied)  # noqa: S101 - SQLite's is
+        store.copy_to(path)
+    finally:
+        store.close()
+
+
+def _graph(folder: Path, agent: str, *, writes: bool) -> Path:
+    """Return the folder with an agent's graph, made private with all that is in it."""
+    legacy = layout.legacy_graph(folder, agent)
+    if legacy is not None:
+        if writes:
+            raise ReadOnlyStoreError(
+                "this agent's memory is in an older graph of Kuzu's, which is only read",
+                file=str(legacy),
+                hint="Have Kuzu's amplihack export it as JSON, then: satchel memory import.",
+            )
+        raise MissingExtraError(
+            "this agent's memory is in an older graph of Kuzu's",
+            file=str(legacy),
+            hint='Install its engine: python -m pip install "satchel[kuzu]"',
+        )
+    path = layout.agent_graph(folder, agent)
+    if writes:
+        private_folder(path.parent)
+        private_folder(path)
+    if layout.refuse_link(path.parent) and layout.refuse_link(path):
+        secure_files(path.parent)
+        secure_files(path)
+    return path

@@ -1,0 +1,1 @@
+"""Files of amplihack's agents, out of banks and into them."""

@@ -1,0 +1,141 @@
+"""Where an agent's memory is: a bank of its name, or a file in amplihack's layout.
+
+A storage path holds a file for each agent. One that amplihack wrote is read and written as
+amplihack's database; a store of ours is used as the store that it is; a new one is made as a store.
+"""
+
+import os
+import stat
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import structs
+
+from satchel.actions.config import Settings, StoreSettings
+from satchel.actions.opened import named_banks
+from satchel.actions.wiring import has_store, opened_store
+from satchel.disk.writing import PRIVATE_FOLDER
+from satchel.errors import MalformedError, MissingExtraError, PathRefusedError, UsageError
+from satchel.memory.agent_names import agent_name
+from satchel.ports.place import HEAD_BYTES
+
+_SQLITE = b"SQLite format 3\x00"
+_APPLICATION = slice(68, 72)
+_OURS = b"SATC"
+_GRAPHS = (b"LBUG", b"KUZU")
+_FOLDERS = ("graph_db", "kuzu_db")
+_OLDER = "sqlite_hierarchical.db"
+
+
+class Kept(StrEnum):
+    """What keeps an agent's memory at a path."""
+
+    NOTHING = "nothing"
+    STORE = "store"
+    AMPLIHACK = "amplihack"
+
+
+def file_of(folder: Path, agent: str) -> Path:
+    """Return the file of an agent in amplihack's layout.
+
+    That is ``<agent>.db``, also where it is still to be made; or what older versions left.
+
+    Raises:
+        UsageError: If no agent can have the name. Nothing was looked at then.
+        MissingExtraError: If only a graph database has it.
+    """
+    agent_name(agent)
+    usual, older = folder / f"{agent}.db", folder / agent / _OLDER
+    if _is_there(usual) or not _is_there(folder / agent):
+        return usual
+    if _is_there(older):
+        return older
+    for name in _FOLDERS:
+        if _is_there(folder / agent / name):
+            raise graph_error(folder / agent / name)
+    return usual
+
+
+def kept_at(path: Path) -> Kept:
+    """Tell what keeps memory at a path; links are not followed.
+
+    Raises:
+        PathRefusedError: If there is a link, or something else that is no file.
+        MissingExtraError: If it is a graph database.
+        MalformedError: If it is no database at all.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Kept.NOTHING
+    except OSError as error:
+        problem = "there is a link where a database should be"
+        problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
+        raise PathRefusedError(problem, file=str(path)) from error
+    with os.fdopen(handle, "rb") as stream:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise graph_error(path)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise PathRefusedError("not a file", file=str(path))
+        head = stream.read(HEAD_BYTES)
+    if head.startswith(_GRAPHS):
+        raise graph_error(path)
+    if not head.startswith(_SQLITE):
+        raise MalformedError("not a database of SQLite", file=str(path), byte=0)
+    return Kept.STORE if head[_APPLICATION] == _OURS else Kept.AMPLIHACK
+
+
+def graph_error(path: Path) -> MissingExtraError:
+    """Return the error to raise for a database that the graph engine keeps."""
+    return MissingExtraError(
+        "a graph database of LadybugDB or Kuzu, which is read by its own engine",
+        file=str(path),
+        hint="pip install 'satchel[graph]'; or have amplihack export it as JSON.",
+    )
+
+
+def store_at(settings: Settings, path: Path, *, makes: bool = False) -> Settings:
+    """Return surroundings in which the store is the one in a file.
+
+    Args:
+        settings: The surroundings.
+        path: The file.
+        makes: Whether its folder is made, for its owner only, where it is missing.
+    """
+    if makes:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    store = StoreSettings(address=str(path.absolute()))
+    return structs.replace(settings, options=structs.replace(settings.options, store=store))
+
+
+def bank_of(settings: Settings, agent: str) -> str | None:
+    """Return the id of the bank that has an agent's name; None where there is none.
+
+    Only the name counts: an id, or the start of one, is no agent.
+
+    Raises:
+        UsageError: If several banks have it.
+    """
+    if not has_store(settings):
+        return None
+    with opened_store(settings, read_only=True) as store:
+        found = named_banks(store).get(agent, [])
+        with store.reading() as reader:
+            meant = [bank for bank in reader.banks() if bank.startswith(f"blake3:{agent}")]
+    if meant and not found:
+        raise UsageError(f"{agent!r} is the start of a bank's id", field="agent")
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} banks are called {agent!r}",
+            field="agent",
+            hint="Rename one: satchel banks rename.",
+        )
+    return found[0] if found else None
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _is_link(path: Path) -> bool:
+    return path.is_symlink()

@@ -1,0 +1,254 @@
+"""Reading source trees into a bank's code graph, and taking them out again."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.paths.permission import (
+    OWN,
+    Permission,
+    file_to_read,
+    folder_to_read,
+    is_contained,
+)
+from satchel.actions.permitted.owning import require_owner
+from satchel.code_graph import indexing, keeping
+from satchel.code_graph.keeping import Head
+from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.offer import CodeSource
+from satchel.code_graph.sources.scip import ScipIndex
+from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError, UsageError
+
+MOST_TREES = 1000
+"""Source trees of one bank."""
+
+_LONGEST_NAME = 100
+_SCIP_ENDING = ".scip"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of which something could not be read."""
+
+    path: str
+    what: str
+
+
+class CodeTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A source tree of a bank."""
+
+    name: str
+    root: str
+    """Where it was read."""
+
+    kind: str
+    """``source`` for a folder of source files, ``scip`` for an index that another tool made."""
+
+    files: int
+    symbols: int
+    at: str
+    """When it was last found to be so."""
+
+    complete: bool = True
+    """False while it is written, or after that was cut short; reading it again makes it whole."""
+
+
+class CodeIndexed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a source tree."""
+
+    tree: CodeTree
+    read: int = 0
+    """Files that are new or have changed."""
+
+    unchanged: int = 0
+    removed: int = 0
+    """Files that are gone, and all that was known of them."""
+
+    ignored: int = 0
+    """Files and folders that ignore files leave out, or that hold what others wrote."""
+
+    links: int = 0
+    """Links, which are not followed."""
+
+    others: int = 0
+    """Files in no language that is read here."""
+
+    needs: dict[str, int] = {}
+    """Files that were left out because the package of their language is not installed."""
+
+    hint: str = ""
+    """How to install it."""
+
+    findings: list[Finding] = []
+    """Files of which something could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOptions:
+    """How to read a source tree."""
+
+    name: str | None = None
+    """What to call it; the folder's name when None."""
+
+    rebuild: bool = False
+    """Read all of it again."""
+
+    permission: Permission = OWN
+    told: Callable[[int, int], None] | None = None
+
+
+def index_code(bank: OpenBank, path: str | Path, options: IndexOptions) -> CodeIndexed:
+    """Bring what a bank knows of a source tree up to date.
+
+    Args:
+        bank: The bank.
+        path: A folder; or a file in SCIP.
+        options: How.
+
+    Raises:
+        UsageError: If its name is that of another tree of the bank.
+        ContainmentError, PathRefusedError, UnreadableError: If it cannot be opened.
+        MalformedError, LimitError: If it is no SCIP index, or too large.
+        EmptyInputError: If there is nothing in it that can be read.
+        MissingExtraError: If all of it needs what is not installed.
+        ChangedError: If others index it all the time.
+        StoreError: If the store cannot be written; what was written is gone on with.
+    """
+    require_owner(bank.settings, "code")
+    with _opened(bank, path, options.permission) as source:
+        head = _head(bank, source, options.name)
+        done = indexing.index(
+            bank.store, bank.ledger, source, head, rebuild=options.rebuild, told=options.told
+        )
+        seen = source.seen
+    if not done.head.files:
+        indexing.remove(bank.store, bank.ledger, done.head)
+        _refuse_empty(str(path), done, _findings(done))
+    return CodeIndexed(
+        tree=_tree(done.head),
+        read=done.read,
+        unchanged=done.unchanged,
+        removed=done.removed,
+        ignored=seen.ignored,
+        links=seen.links,
+        others=seen.others,
+        needs=done.needs,
+        hint=done.hint,
+        findings=_findings(done),
+    )
+
+
+def code_trees(bank: OpenBank) -> list[CodeTree]:
+    """Return the source trees of a bank, by name."""
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        return [_tree(head) for head in keeping.heads(view.side)]
+
+
+def drop_code(bank: OpenBank, name: str, *, dry_run: bool = False) -> CodeTree:
+    """Forget a source tree, and all that was read of it; the files themselves are not touched.
+
+    Raises:
+        UnknownCodeError: If the bank has none of that name.
+    """
+    require_owner(bank.settings, "code")
+    with bank.ledger.reading() as view:
+        there = {head.name: head for head in keeping.heads(view.side)}
+    if name not in there:
+        hint = f"There are: {', '.join(sorted(there))}." if there else None
+        raise UnknownCodeError(f"there is no source tree {name!r} in this bank", hint=hint)
+    if not dry_run:
+        indexing.remove(bank.store, bank.ledger, there[name])
+    return _tree(there[name])
+
+
+@contextmanager
+def _opened(bank: OpenBank, path: str | Path, permission: Permission) -> Iterator[CodeSource]:
+    if str(path).endswith(_SCIP_ENDING):
+        with file_to_read(bank.settings, path, permission) as file:
+            yield ScipIndex(file)
+        return
+    with folder_to_read(bank.settings, path, permission) as folder:
+        yield Folder(folder, look_above=not is_contained(bank.settings, permission))
+
+
+def _head(bank: OpenBank, source: CodeSource, name: str | None) -> Head:
+    """Return what is kept of a tree so far, or the beginnings of it."""
+    with bank.ledger.reading() as view:
+        heads = keeping.heads(view.side, damaged=True)
+    same = [head for head in heads if (head.root, head.kind) == (source.root, source.kind)]
+    if name is None and same:
+        return same[0]
+    wanted = _named(source, name)
+    for head in heads:
+        if head.name == wanted:
+            if (head.root, head.kind) != (source.root, source.kind) and name is None:
+                raise UsageError(
+                    f"there is a source tree {wanted!r} already, of {head.root}",
+                    field="name",
+                    hint="Give this one another name, or the same one to put it in its place:"
+                    " --name NAME",
+                )
+            return msgspec.structs.replace(head, root=source.root, kind=source.kind)
+    if len(heads) >= MOST_TREES:
+        raise UsageError(f"a bank has at most {MOST_TREES:,} source trees", field="name")
+    return Head(
+        name=wanted,
+        root=source.root,
+        kind=source.kind,
+        number=0,
+        parts=1,
+        make=keeping.MAKE,
+        round=0,
+        whole=False,
+    )
+
+
+def _named(source: CodeSource, name: str | None) -> str:
+    if name is None:
+        own = source.project if isinstance(source, ScipIndex) else ""
+        name = own or Path(source.root).name.removesuffix(_SCIP_ENDING) or "root"
+        name = "".join(char if char.isprintable() and char not in "/#" else "_" for char in name)
+        return name[:_LONGEST_NAME]
+    if not name.strip() or not name.isprintable() or {"/", "#"} & set(name):
+        raise UsageError(
+            f"not a name for a source tree: {name[:_LONGEST_NAME]!r}",
+            field="name",
+            hint="Printable characters without / and #.",
+        )
+    if len(name) > _LONGEST_NAME:
+        raise UsageError(f"a name has at most {_LONGEST_NAME} characters", field="name")
+    return name
+
+
+def _refuse_empty(path: str, done: indexing.Indexed, findings: list[Finding]) -> None:
+    if done.needs:
+        files = ", ".join(f"{number:,} in {name}" for name, number in sorted(done.needs.items()))
+        raise MissingExtraError(
+            f"what reads these files is not installed: {files}", file=path, hint=done.hint
+        )
+    why = f"; {findings[0].path}: {findings[0].what}" if findings else ""
+    raise EmptyInputError(
+        f"there is no source file here that can be read{why}",
+        file=path,
+        hint="Read are: Python, JavaScript, TypeScript, Go, Rust, Java, and SCIP indexes.",
+    )
+
+
+def _findings(done: indexing.Indexed) -> list[Finding]:
+    return [Finding(path=path, what=what) for path, what in done.findings]
+
+
+def _tree(head: Head) -> CodeTree:
+    return CodeTree(
+        name=head.name,
+        root=head.root,
+        kind=head.kind,
+        files=head.files,
+        symbols=head.symbols,
+        at=head.at,
+        complete=head.whole,
+    )

@@ -1,0 +1,188 @@
+"""Evaluating recall: each conversation becomes a bank of its own, which is asked every question."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.evaluating.measures import Means, Measured
+from satchel.actions.evaluating.reading import read_set
+from satchel.actions.evaluating.sets import Conversation, Question, Turn
+from satchel.actions.inferring.models import embedder_of
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import open_store
+from satchel.errors import MissingExtraError
+from satchel.inference.static_table.pieces import Pieces
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.view import View
+from satchel.memory.entries import Episodic
+from satchel.memory.parts import Scope
+from satchel.memory.times import now
+from satchel.ports.inference.embedder import Embedder
+from satchel.recall.generations import Made, fill
+from satchel.recall.query import Query
+from satchel.recall.recalling import recall
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+
+MOST = 300
+"""Memories that each question is answered with."""
+
+_TOGETHER = 500
+_MOST_TOKENS = 1 << 20
+
+Progress = Callable[[int, int], None]
+"""Is told how many questions were asked, and of how many."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured on a set of questions."""
+
+    data: str
+    format: str
+    conversations: int
+    turns: int
+    left_out: int
+    """Questions that could not be judged: they name no turn that is there."""
+
+    vectors: str | None
+    """The model whose vectors were compared; None where words alone counted."""
+
+    main: Measured
+    """All questions that the set means to be answered."""
+
+    all: Measured
+    kinds: dict[str, Measured]
+    notes: list[str]
+
+
+def evaluate_recall(
+    settings: Settings,
+    path: Path,
+    *,
+    model: str | None = None,
+    vectors: bool = True,
+    any_time: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure how well recall finds the turns that answer questions.
+
+    Nothing of it touches the banks that are there: each conversation is remembered in a store of
+    its own, which is removed again.
+
+    Args:
+        settings: Say which model makes vectors.
+        path: A file or folder; see ``reading``.
+        model: As ``embedder_of`` takes it.
+        vectors: Whether vectors are made and compared.
+        any_time: Whether a time that a question names is no filter.
+        progress: Told how far it is.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        MalformedError: If it is no set of questions.
+        InferenceError: If the model does not answer.
+    """
+    require_owner(settings, "evaluate")
+    found = read_set(path)
+    notes, embedder = list[str](), _embedder(settings, model) if vectors else None
+    if vectors and embedder is None:
+        notes.append("no vectors were compared: the extra [recall] is not installed")
+    total = sum(len(one.questions) for one in found.conversations)
+    main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
+    for conversation in found.conversations:
+        tokens = _tokens(conversation.turns)
+        sessions = {turn.name: turn.session for turn in conversation.turns}
+        for question, ranked in _ranked(conversation, embedder, any_time=any_time):
+            those = [whole, kinds.setdefault(question.kind, Means())]
+            for means in those if question.kind in found.aside else [main, *those]:
+                means.add(ranked, question.evidence, tokens, sessions)
+            asked += 1
+            if progress is not None:
+                progress(asked, total)
+    return Evaluation(
+        data=path.name,
+        format=found.format,
+        conversations=len(found.conversations),
+        turns=sum(len(one.turns) for one in found.conversations),
+        left_out=sum(one.left_out for one in found.conversations),
+        vectors=None if embedder is None else embedder.model,
+        main=main.means(),
+        all=whole.means(),
+        kinds={kind: kinds[kind].means() for kind in sorted(kinds)},
+        notes=notes,
+    )
+
+
+def _embedder(settings: Settings, model: str | None) -> Embedder | None:
+    try:
+        return embedder_of(settings, model)
+    except MissingExtraError:
+        if model is not None:
+            raise
+        return None
+
+
+def _ranked(
+    conversation: Conversation, embedder: Embedder | None, *, any_time: bool
+) -> Iterable[tuple[Question, list[str]]]:
+    """Yield each question with the names of the turns that recall gives, best first."""
+    key = SigningKey.generate()
+    with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
+        store = open_store(f"sqlite:///{Path(folder) / 'conversation.db'}")
+        try:
+            ledger = Ledger.create(store, owner=key, writer=key)
+            names = _remembered(ledger, conversation.turns)
+            if embedder is not None:
+                fill(store, ledger, embedder)
+            moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
+            with ledger.reading() as view:
+                for question in conversation.questions:
+                    wanted = Query(text=question.text, limit=MOST, times=not any_time)
+                    yield question, _asked(view, wanted, names, moment, embedder)
+        finally:
+            store.close()
+
+
+def _remembered(ledger: Ledger, turns: tuple[Turn, ...]) -> dict[str, str]:
+    """Remember a conversation, and return the names of its turns by the ids of their records."""
+    names = dict[str, str]()
+    for start in range(0, len(turns), _TOGETHER):
+        some = turns[start : start + _TOGETHER]
+        records = [
+            seal(
+                Episodic(
+                    text=turn.text,
+                    actor=turn.speaker or None,
+                    occurred_at=turn.at,
+                    scope=Scope(run=turn.session) if turn.session else None,
+                )
+            )
+            for turn in some
+        ]
+        ledger.append(records)
+        names |= {record.id: turn.name for record, turn in zip(records, some, strict=True)}
+    return names
+
+
+def _asked(
+    view: View, query: Query, names: dict[str, str], moment: str, embedder: Embedder | None
+) -> list[str]:
+    def embedders(_made: Made) -> Embedder | None:
+        return embedder
+
+    found = recall(view, query, now=lambda: moment, embedders=embedders)
+    return [names[hit.logged.record.id] for hit in found.hits]
+
+
+def _tokens(turns: tuple[Turn, ...]) -> dict[str, int]:
+    """Return how many tokens each turn takes as a line, in the vocabulary that comes along."""
+    pieces = Pieces()
+    return {
+        turn.name: len(
+            pieces(f"[{(turn.at or '')[:10]}] {turn.speaker}: {turn.text}", _MOST_TOKENS)
+        )
+        for turn in turns
+    }

@@ -1,0 +1,260 @@
+"""What a memory is linked with, near and far, and how two things are connected.
+
+Links are walked along as ``ports.traversal`` does it; the record that makes each link is proved.
+What a link ends at may be a record of the bank, or a name that no record here has: a placeholder,
+such as a parent that never came along. What is at an end is shown only while it is current and not
+held back.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from satchel.actions.memories.naming import find_record
+from satchel.actions.memories.values import CURRENT, memory_of, notes_of, state_of
+from satchel.actions.opened import OpenBank
+from satchel.errors import UnknownMemoryError, UsageError
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry
+from satchel.memory.times import now
+from satchel.ports.linking.traversal import MOST_HOPS, Direction, Linked, Links, paths, walk
+
+BUDGET, MOST_BUDGET = 1000, 1_000_000
+"""Links that are looked at: when nothing is said, and at most."""
+
+PATH_HOPS, PATHS = 6, 10
+"""How long ways are, and how many are shown, when nothing is said."""
+
+MOST_PATHS = 1000
+
+Way = Literal["out", "in", "both"]
+HELD, PLACEHOLDER, NOT_SHOWN = "held", "placeholder", "not shown"
+
+_WAYS = {"out": Direction.OUT, "in": Direction.IN, "both": Direction.BOTH}
+_TOGETHER = 256
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A link."""
+
+    source: str
+    """Id of the record that it starts at, or the name of what is not here."""
+
+    target: str
+    type: str
+    place: int
+    """Place in the log of the record that makes it: the edge, or the memory with a parent."""
+
+
+class Thing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a link ends at."""
+
+    id: str
+    """Its id, or its name."""
+
+    state: str
+    """``current``, or why it is not; ``held``; ``placeholder`` for what no record here has;
+    ``not shown`` for what was erased, or came with an import that is not complete."""
+
+    type: str | None = None
+    text: str | None = None
+    """What a memory says; while it is current and not held back."""
+
+
+class Near(Thing, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that was reached."""
+
+    hops: int
+    """The fewest steps to it."""
+
+    by: Step
+    """The first link that leads to it from one step nearer."""
+
+
+class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What something is linked with."""
+
+    start: Thing
+    things: list[Near]
+    """By steps, then by name."""
+
+    complete: bool
+    """False where there may be more: not all links were looked at."""
+
+    notes: list[str] = []
+
+
+class Connections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How two things are connected."""
+
+    things: dict[str, Thing]
+    """All that is on the ways, with both ends, by id or name."""
+
+    ways: list[list[Step]]
+    """The shortest ways from one to the other, each as its links in order."""
+
+    complete: bool
+    """False where there may be others: not all links were looked at, or not all ways listed."""
+
+    notes: list[str] = []
+
+
+def links(
+    bank: OpenBank,
+    wanted: str,
+    *,
+    types: Collection[str] = (),
+    direction: Way = "both",
+    hops: int = 1,
+    budget: int = BUDGET,
+) -> Neighbourhood:
+    """Return what can be reached from something along links, each thing once.
+
+    Args:
+        bank: The bank.
+        wanted: Id of a record, its first six digits or more, or the name of a placeholder.
+        types: The types of links; all when empty.
+        direction: ``out`` along the links, ``in`` against them, or ``both``.
+        hops: The most steps, from 1 to 100.
+        budget: The most links that are looked at, from 1 to 1,000,000.
+
+    Raises:
+        UnknownMemoryError: If there is no such record, and no link ends there.
+        UsageError: If a number or a direction cannot be.
+        StoreError: If the store cannot be walked.
+    """
+    way = _checked(direction, hops, budget)
+    with bank.asked("links").ledger.reading() as view:
+        start = _named(view, wanted, "id")
+        found = walk(_along(view, types), start, hops=hops, budget=budget, direction=way)
+        things = _things(view, [start, *(each.name for each in found.reached)])
+        return Neighbourhood(
+            start=things[start],
+            things=[
+                Near(**msgspec.structs.asdict(things[each.name]), hops=each.hops, by=_step(each.by))
+                for each in found.reached
+            ],
+            complete=found.complete,
+            notes=notes_of(view),
+        )
+
+
+def path(  # noqa: PLR0913 - what links have, with an end and how many
+    bank: OpenBank,
+    start: str,
+    end: str,
+    *,
+    types: Collection[str] = (),
+    direction: Way = "both",
+    hops: int = PATH_HOPS,
+    budget: int = BUDGET,
+    limit: int = PATHS,
+) -> Connections:
+    """Return the shortest ways between two things; none from a thing to itself.
+
+    Args:
+        bank: The bank.
+        start: As ``links`` takes it.
+        end: The same.
+        types: The types of links; all when empty.
+        direction: As ``links``.
+        hops: The most steps, from 1 to 100.
+        budget: The most links that are looked at, from 1 to 1,000,000.
+        limit: How many ways, from 1 to 1,000.
+
+    Raises:
+        UnknownMemoryError: As ``links``.
+        UsageError: As ``links``.
+        StoreError: As ``links``.
+    """
+    way = _checked(direction, hops, budget)
+    if not 1 <= limit <= MOST_PATHS:
+        raise UsageError(f"from 1 to {MOST_PATHS} ways", field="limit")
+    with bank.asked("path").ledger.reading() as view:
+        one, other = _named(view, start, "from"), _named(view, end, "to")
+        found = paths(
+            *(_along(view, types), one, other),
+            hops=hops,
+            budget=budget,
+            limit=limit,
+            direction=way,
+        )
+        ends = [name for steps in found.found for each in steps for name in each.link[:2]]
+        return Connections(
+            things=_things(view, [one, other, *ends]),
+            ways=[list(map(_step, steps)) for steps in found.found],
+            complete=found.complete,
+            notes=notes_of(view),
+        )
+
+
+def _checked(direction: str, hops: int, budget: int) -> Direction:
+    if direction not in _WAYS:
+        raise UsageError(
+            f"there is no direction {direction!r}",
+            field="direction",
+            hint=f"There are: {', '.join(_WAYS)}.",
+        )
+    if not 1 <= hops <= MOST_HOPS:
+        raise UsageError(f"from 1 to {MOST_HOPS} steps", field="hops")
+    if not 1 <= budget <= MOST_BUDGET:
+        raise UsageError(f"from 1 to {MOST_BUDGET:,} links", field="budget")
+    return _WAYS[direction]
+
+
+def _along(view: View, types: Collection[str]) -> Links:
+    kinds = frozenset(types) or None
+
+    def found(names: Sequence[str], incoming: bool, limit: int) -> list[Linked]:  # noqa: FBT001 - as the port has it
+        return view.links(names, incoming=incoming, kinds=kinds, limit=limit)
+
+    return found
+
+
+def _named(view: View, wanted: str, field: str) -> str:
+    """Return the id of the record that is meant, or else the name that links end at."""
+    try:
+        return find_record(view, wanted, field).record.id
+    except (UnknownMemoryError, UsageError):
+        if _is_text(wanted) and any(
+            view.links([wanted], incoming=incoming, limit=1) for incoming in (False, True)
+        ):
+            return wanted
+        raise
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character: no record can hold it
+        return False
+    return True
+
+
+def _things(view: View, names: Iterable[str]) -> dict[str, Thing]:
+    """Return what there is of names, each once."""
+    wanted, moment, found = list(dict.fromkeys(names)), now(), dict[str, Thing]()
+    for first in range(0, len(wanted), _TOGETHER):
+        some = wanted[first : first + _TOGETHER]
+        there, placed = view.get(some), view.places(some)
+        for name in some:
+            logged = there.get(name)
+            if logged is None:
+                state = NOT_SHOWN if name in placed else PLACEHOLDER
+                found[name] = Thing(id=name, state=state)
+                continue
+            state = HELD if logged.row.hold else state_of(view, logged, moment=moment)
+            shown = state == CURRENT and isinstance(logged.model, Entry)
+            found[name] = Thing(
+                id=name,
+                state=state,
+                type=logged.record.type,
+                text=memory_of(view, logged, moment=moment).gist if shown else None,
+            )
+    return found
+
+
+def _step(linked: Linked) -> Step:
+    source, target, kind = linked.link
+    return Step(source=source, target=target, type=kind, place=linked.place)

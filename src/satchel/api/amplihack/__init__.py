@@ -1,0 +1,1 @@
+"""amplihack's own names, in Python."""

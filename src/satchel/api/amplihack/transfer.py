@@ -1,0 +1,203 @@
+"""Moving the hierarchical memory of amplihack's agents, with the names that amplihack uses."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from satchel.actions.amplihack.transfer.results import JSON, RAW, ExportResult, ImportResult
+from satchel.actions.amplihack.transfer.transferring import (
+    TransferOptions,
+    export_agent,
+    import_agent,
+)
+from satchel.actions.config import load_settings
+from satchel.actions.importing.imported import ImportOptions
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.paths.permission import Permission
+from satchel.actions.signing import signing_key
+from satchel.api.arguments import FilePath, Roots
+from satchel.seal.signing.key import SigningKey
+
+__all__ = ["ExportResult", "HierarchicalTransfer", "HierarchicalTransferBackend", "ImportResult"]
+
+
+@runtime_checkable
+class HierarchicalTransferBackend(Protocol):
+    """What moves an agent's hierarchical memory, whatever keeps it."""
+
+    def export_hierarchical_json(
+        self, agent: str, output: FilePath, storage_path: FilePath | None = None
+    ) -> ExportResult:
+        """Write it as JSON, format 1.1."""
+        ...
+
+    def import_hierarchical_json(
+        self,
+        agent: str,
+        input: FilePath,  # noqa: A002 - amplihack's own name
+        merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
+        storage_path: FilePath | None = None,
+    ) -> ImportResult:
+        """Read JSON: replace what came from amplihack, or add what is new."""
+        ...
+
+    def export_hierarchical_raw_db(
+        self, agent: str, output: FilePath, storage_path: FilePath | None = None
+    ) -> ExportResult:
+        """Write it as amplihack's SQLite database."""
+        ...
+
+    def import_hierarchical_raw_db(
+        self,
+        agent: str,
+        input: FilePath,  # noqa: A002 - amplihack's own name
+        merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
+        storage_path: FilePath | None = None,
+    ) -> ImportResult:
+        """Read such a database; it is never merged."""
+        ...
+
+
+class HierarchicalTransfer:
+    """Moves the hierarchical memory of agents into and out of the configured store.
+
+    Args:
+        store: A file, or an address such as ``sqlite:///path.db``; the configured one when None.
+        home: Where keys and trust are; the usual folder when None.
+        allowed_roots: Folders that paths have to be in.
+        allow_uncontained: That paths are the caller's own choice and may be anywhere.
+        passphrase: Of the owner's key, which new banks need, where it has one.
+    """
+
+    def __init__(
+        self,
+        store: FilePath | None = None,
+        *,
+        home: FilePath | None = None,
+        allowed_roots: Roots | None = None,
+        allow_uncontained: bool = False,
+        passphrase: str | None = None,
+    ) -> None:
+        self._settings = load_settings(
+            home=None if home is None else Path(home), store=None if store is None else str(store)
+        )
+        self._passphrase = passphrase
+        self._asked = TransferOptions(
+            permission=Permission(allowed_roots=allowed_roots, allow_uncontained=allow_uncontained)
+        )
+
+    def export_hierarchical_json(
+        self,
+        agent: str,
+        output: FilePath,
+        storage_path: FilePath | None = None,
+        *,
+        options: ExportOptions | None = None,
+    ) -> ExportResult:
+        """Write an agent's memory as JSON, format 1.1, as amplihack's strict reader takes it.
+
+        Args:
+            agent: The agent; its bank has the same name.
+            output: The file; it must not be there, unless ``options`` overwrite it.
+            storage_path: A folder in amplihack's layout; the store when None.
+            options: What else is asked for.
+
+        Raises:
+            UnknownBankError: If there is no such agent; nothing is written then.
+            UsageError: If no agent can have the name.
+            SatchelError: As ``Satchel.export_bank``.
+        """
+        return self._export(JSON, agent, output, storage_path, options)
+
+    def import_hierarchical_json(
+        self,
+        agent: str,
+        input: FilePath,  # noqa: A002 - amplihack's own name
+        merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
+        storage_path: FilePath | None = None,
+        *,
+        options: ImportOptions | None = None,
+    ) -> ImportResult:
+        """Read an agent's memory from JSON of version 1.0 or 1.1, or agent-core's own.
+
+        Args:
+            agent: The agent, whatever the file says.
+            input: The file.
+            merge: Add what is new; otherwise what came from amplihack is replaced.
+            storage_path: A folder in amplihack's layout; the store when None.
+            options: What else is asked for.
+
+        Raises:
+            InputError: If the file is not what it should be; nothing is changed then.
+            UsageError: If no agent can have the name.
+            SatchelError: As ``Satchel.import_bank``.
+        """
+        return self._import(JSON, agent, input, options, storage_path=storage_path, merge=merge)
+
+    def export_hierarchical_raw_db(
+        self,
+        agent: str,
+        output: FilePath,
+        storage_path: FilePath | None = None,
+        *,
+        options: ExportOptions | None = None,
+    ) -> ExportResult:
+        """Write an agent's memory as amplihack's SQLite database.
+
+        Args and Raises: as ``export_hierarchical_json``.
+        """
+        return self._export(RAW, agent, output, storage_path, options)
+
+    def import_hierarchical_raw_db(
+        self,
+        agent: str,
+        input: FilePath,  # noqa: A002 - amplihack's own name
+        merge: bool = False,  # noqa: FBT001, FBT002 - amplihack's own argument
+        storage_path: FilePath | None = None,
+        *,
+        options: ImportOptions | None = None,
+    ) -> ImportResult:
+        """Read an agent's memory from amplihack's SQLite database, which is checked first.
+
+        Args and Raises: as ``import_hierarchical_json``; to merge is a ``UsageError``, a link a
+        ``PathRefusedError``.
+        """
+        return self._import(RAW, agent, input, options, storage_path=storage_path, merge=merge)
+
+    def _export(
+        self,
+        format_: str,
+        agent: str,
+        output: FilePath,
+        storage_path: FilePath | None,
+        options: ExportOptions | None,
+    ) -> ExportResult:
+        asked = replace(
+            self._asked,
+            format=format_,
+            storage_path=None if storage_path is None else Path(storage_path),
+            output=options or ExportOptions(),
+        )
+        return export_agent(self._settings, agent, Path(output), self._owner, asked)
+
+    def _import(
+        self,
+        format_: str,
+        agent: str,
+        source: FilePath,
+        options: ImportOptions | None,
+        *,
+        storage_path: FilePath | None,
+        merge: bool,
+    ) -> ImportResult:
+        asked = replace(
+            self._asked,
+            format=format_,
+            storage_path=None if storage_path is None else Path(storage_path),
+            merge=merge,
+            options=options or ImportOptions(),
+        )
+        return import_agent(self._settings, agent, Path(source), self._owner, asked)
+
+    def _owner(self) -> SigningKey:
+        return signing_key(self._settings, passphrase=self._passphrase)[0]

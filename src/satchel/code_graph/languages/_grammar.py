@@ -1,0 +1,253 @@
+"""Walking through what tree-sitter makes of a file; one table of steps for each language.
+
+The grammars are wheels that carry their parser; nothing is fetched when a program runs. What they
+cannot read they leave out, and go on behind it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from satchel.code_graph.facts import MODULE, TYPES, Facts
+from satchel.code_graph.languages._collecting import Collected
+from satchel.code_graph.languages.language import UnparsedError
+from satchel.errors import MissingExtraError
+
+Syntax = Any
+"""A node of tree-sitter's tree."""
+
+_LONGEST_CHAIN, _MOST = 8, 4000
+_end = re.compile(r"(?:=>|[\s{=;])+$")
+_COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
+
+
+@dataclass(slots=True)
+class Walk:
+    """One file on its way: where in the tree we are, and what was found."""
+
+    found: Collected
+    source: bytes
+    waiting: list[tuple[Syntax, int]] = field(default_factory=list)
+
+    def text(self, node: Syntax | None, most: int = _MOST) -> str:
+        """Return what stands at a node; nothing for None."""
+        if node is None:
+            return ""
+        end = min(node.end_byte, node.start_byte + most)
+        return self.source[node.start_byte : end].decode("utf-8", "replace")
+
+    def later(self, nodes: list[Syntax], owner: int) -> None:
+        """Go on with some nodes, in their order, as parts of a symbol."""
+        self.waiting += reversed([(node, owner) for node in nodes])
+
+    def define(  # noqa: PLR0913 - what is known of a symbol
+        self,
+        node: Syntax,
+        kind: str,
+        owner: int,
+        *,
+        name: str = "",
+        bases: list[str] | None = None,
+        within: str | None = None,
+        whole: Syntax | None = None,
+    ) -> int:
+        """Add the symbol that a node defines, and go on inside it; return its number.
+
+        Args:
+            node: Its fields ``name`` and ``body`` are taken where there are such.
+            kind: As ``Symbol.kind``.
+            owner: Number of the symbol that it stands in.
+            name: Its name, where the field does not tell.
+            bases: What it inherits from.
+            within: The qualified name that it belongs to, where that is not its owner's.
+            whole: The node that it begins with, such as an ``export`` before it.
+        """
+        whole = whole or node
+        name = name or self.text(node.child_by_field_name("name"))
+        body = node.child_by_field_name("body") or _body_of_value(node)
+        number = owner
+        if name:
+            start = _behind_decorators(whole)
+            end = body.start_byte if body is not None else whole.end_byte
+            number = self.found.define(
+                name,
+                kind,
+                owner,
+                (whole.start_point[0] + 1, whole.end_point[0] + 1),
+                signature=_end.sub("", self._between(start, end)),
+                doc=self._doc(whole),
+                bases=bases or (),
+                within=within,
+            )
+        self.later([child for child in node.children if child.is_named], number)
+        return number
+
+    def _between(self, start: int, end: int) -> str:
+        return self.source[start : min(end, start + _MOST)].decode("utf-8", "replace")
+
+    def method_or_function(self, owner: int) -> str:
+        """Return what a function is called where it stands."""
+        return "method" if self.found.kind_of(owner) in TYPES else "function"
+
+    def _doc(self, node: Syntax) -> str:
+        """Return the comments right above a node."""
+        lines = list[str]()
+        above, line = node.prev_sibling, node.start_point[0]
+        while above is not None and above.type in _COMMENTS and len(lines) < _MOST_COMMENTS:
+            end = above.end_point[0] - (above.end_point[1] == 0)
+            if line - end > 1:
+                break
+            lines.append(_without_signs(self.text(above)))
+            above, line = above.prev_sibling, above.start_point[0]
+        return "\n".join(reversed(lines))
+
+
+_MOST_COMMENTS = 40
+
+
+def _without_signs(comment: str) -> str:
+    """Return what a comment says."""
+    rows = []
+    for row in comment.splitlines():
+        said = row.strip().removesuffix("*/").lstrip("/*!").strip()
+        if said:
+            rows.append(said)
+    return "\n".join(rows)
+
+
+def _behind_decorators(node: Syntax) -> int:
+    for child in node.children:
+        if child.type not in _DECORATING:
+            return int(child.start_byte)
+    return int(node.start_byte)
+
+
+_DECORATING = frozenset({"decorator", "attribute_item", "marker_annotation", "annotation"})
+
+
+def _body_of_value(node: Syntax) -> Syntax | None:
+    """Return the body of the function that a name is given."""
+    value = node.child_by_field_name("value")
+    return None if value is None else value.child_by_field_name("body")
+
+
+Step = Callable[[Walk, Syntax, int], None]
+"""Takes note of a node, and says what to go on with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """How files of a language are walked through."""
+
+    language: str
+    package: str
+    """The package of the grammar."""
+
+    entry: str = "language"
+    """Its function that gives the grammar."""
+
+    steps: Mapping[str, Step]
+    """What to do with nodes, by type; other nodes are gone through."""
+
+    branches: frozenset[str]
+    """Types of nodes at which a function branches."""
+
+    deciding: frozenset[str] = frozenset({"&&", "||", "??"})
+    """Operators at which it does, too."""
+
+    def read(self, source: bytes) -> Facts:
+        """Return what a file says.
+
+        Raises:
+            MissingExtraError: If the grammar is not installed.
+            UnparsedError: If nothing of it can be read.
+        """
+        language = _language(self.package, self.entry)
+        from tree_sitter import Parser
+
+        tree = Parser(language).parse(source)  # one each: other threads may read as well
+        if tree is None:
+            raise UnparsedError("it cannot be read")
+        walk = Walk(Collected(self.language, source.count(b"\n") + 1), source)
+        walk.waiting.append((tree.root_node, MODULE))
+        while walk.waiting:
+            node, owner = walk.waiting.pop()
+            if node.type in self.branches:
+                walk.found.branch(owner)
+            elif node.type == "binary_expression":
+                self._decide(walk, node, owner)
+            step = self.steps.get(node.type)
+            if step is not None:
+                step(walk, node, owner)
+            elif node.named_child_count:
+                walk.later(node.named_children, owner)
+        finding = ""
+        if tree.root_node.has_error:
+            finding = f"not understood in line {_first_error(tree.root_node)}; read around it"
+        return walk.found.facts(finding)
+
+    def _decide(self, walk: Walk, node: Syntax, owner: int) -> None:
+        operator = node.child_by_field_name("operator")
+        if operator is not None and operator.type in self.deciding:
+            walk.found.branch(owner)
+
+
+def _first_error(node: Syntax) -> int:
+    """Return the line of the first part that was not understood, going down to it."""
+    while not (node.is_error or node.is_missing):
+        wrong = next((child for child in node.children if child.has_error), None)
+        if wrong is None:
+            break
+        node = wrong
+    return int(node.start_point[0]) + 1
+
+
+@cache
+def _language(package: str, entry: str) -> Any:
+    try:
+        import tree_sitter
+
+        grammar: object = getattr(import_module(package), entry)()
+    except ImportError:
+        raise MissingExtraError(
+            f"reading this language needs {package.replace('_', '-')}, which is not installed",
+            hint="pip install 'satchel[code]'",
+        ) from None
+    return tree_sitter.Language(grammar)
+
+
+def chain(
+    walk: Walk, node: Syntax | None, members: Mapping[str, tuple[str, str]], names: frozenset[str]
+) -> str:
+    """Return names joined by dots, as they are written; ``?`` for what is no name.
+
+    Args:
+        walk: The file.
+        node: What to read.
+        members: For each type of node that joins names: its field for what is before the dot, and
+            the one for what is behind it.
+        names: Types of nodes that are a name.
+    """
+    parts = list[str]()
+    while node is not None and node.type in members and len(parts) < _LONGEST_CHAIN:
+        before, behind = members[node.type]
+        parts.append(last_name(walk.text(node.child_by_field_name(behind), 200)))
+        node = node.child_by_field_name(before)
+    is_name = node is not None and node.type in names
+    parts.append(walk.text(node, 200) if is_name else "?")
+    return ".".join(reversed(parts))
+
+
+def last_name(text: str) -> str:
+    """Return a name without what a language writes around it."""
+    return text.partition("<")[0].lstrip("#").strip()
+
+
+def plain_type(text: str) -> str:
+    """Return the name of a type without what it is given, how it is passed, or where it is kept."""
+    name = text.strip().lstrip(":&*?[] ").removeprefix("mut ").removeprefix("dyn ").strip()
+    name = name.partition("<")[0].partition("[")[0].replace("::", ".").rstrip("?*[] ")
+    return name if name.replace(".", "").replace("_", "").replace("$", "").isalnum() else ""

@@ -1,0 +1,155 @@
+"""Java."""
+
+from satchel.code_graph.facts import Import
+from satchel.code_graph.languages._grammar import (
+    Grammar,
+    Step,
+    Syntax,
+    Walk,
+    chain,
+    plain_type,
+)
+from satchel.code_graph.languages.language import Language, ends_with, without_ending
+
+_MEMBERS = {"field_access": ("object", "field"), "scoped_identifier": ("scope", "name")}
+_NAMES = frozenset({"identifier", "type_identifier", "this", "super"})
+_INHERITING = frozenset({"superclass", "super_interfaces", "extends_interfaces"})
+
+
+def _chain(walk: Walk, node: Syntax | None) -> str:
+    return chain(walk, node, _MEMBERS, _NAMES)
+
+
+def _of(kind: str) -> Step:
+    def step(walk: Walk, node: Syntax, owner: int) -> None:
+        bases = list[str]()
+        for part in node.children:
+            if part.type in _INHERITING:
+                bases += _types(walk, part)
+        number = walk.define(node, kind, owner, bases=bases)
+        _typed(walk, node, number, "this.")
+
+    return step
+
+
+def _types(walk: Walk, part: Syntax) -> list[str]:
+    found = list[str]()
+    for one in part.named_children:
+        some = one.named_children if one.type == "type_list" else [one]
+        found += [plain_type(walk.text(each, 200)) for each in some]
+    return [each for each in found if each]
+
+
+def _method(walk: Walk, node: Syntax, owner: int) -> None:
+    _typed(walk, node, walk.define(node, "method", owner), "")
+
+
+def _typed(walk: Walk, node: Syntax, number: int, before: str) -> None:
+    parameters = node.child_by_field_name("parameters")
+    for one in parameters.named_children if parameters is not None else []:
+        name = walk.text(one.child_by_field_name("name"), 200)
+        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+        if name:
+            walk.found.typed(number, before + name, type_)
+
+
+def _variables(walk: Walk, node: Syntax, owner: int) -> None:
+    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    for one in node.children_by_field_name("declarator"):
+        name = walk.text(one.child_by_field_name("name"), 200)
+        value = one.child_by_field_name("value")
+        own = type_
+        if type_ == "var" and value is not None and value.type == "object_creation_expression":
+            own = plain_type(walk.text(value.child_by_field_name("type"), 200))
+        if own != "var" and node.type == "field_declaration":
+            walk.found.typed(owner, f"this.{name}", own)
+        if own != "var":
+            walk.found.typed(owner, name, own)
+    walk.later(node.named_children, owner)
+
+
+def _call(walk: Walk, node: Syntax, owner: int) -> None:
+    name = walk.text(node.child_by_field_name("name"), 200)
+    on = node.child_by_field_name("object")
+    if on is not None and on.type == "object_creation_expression":
+        before = plain_type(walk.text(on.child_by_field_name("type"), 200)) or "?"
+    else:
+        before = _chain(walk, on) if on is not None else ""
+    walk.found.call(owner, f"{before}.{name}" if before else name, node.start_point[0] + 1)
+    walk.later(node.named_children, owner)
+
+
+def _created(walk: Walk, node: Syntax, owner: int) -> None:
+    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    walk.found.call(owner, type_, node.start_point[0] + 1)
+    walk.later(node.named_children, owner)
+
+
+def _import(walk: Walk, node: Syntax, owner: int) -> None:
+    del owner
+    line = node.start_point[0] + 1
+    named = [one for one in node.named_children if one.type in {"scoped_identifier", "identifier"}]
+    whole = walk.text(named[0], 400).replace(" ", "") if named else ""
+    if any(one.type == "asterisk" for one in node.named_children):
+        walk.found.take(whole, "*", "", line)
+    elif whole:
+        module, _, name = whole.rpartition(".")
+        walk.found.take(module, name, name, line)
+
+
+def leads_to(imported: Import, importer: str, target: str) -> bool:
+    """Tell whether an import means a file: its class, its package, or what it is taken from."""
+    del importer
+    if not target.endswith(".java"):
+        return False
+    parts, wanted = without_ending(target), imported.module.split(".")
+    if imported.name == "*":
+        return ends_with(parts[:-1], wanted) or ends_with(parts, wanted)
+    return ends_with(parts, [*wanted, imported.name]) or (
+        wanted[-1][:1].isupper() and ends_with(parts, wanted)
+    )
+
+
+_OUTSIDE = (
+    "String Integer Long Double Boolean Object List Map Set ArrayList HashMap HashSet Optional "
+    "Exception RuntimeException IllegalArgumentException IllegalStateException"
+)
+_GRAMMAR = Grammar(
+    language="java",
+    package="tree_sitter_java",
+    steps={
+        "class_declaration": _of("class"),
+        "record_declaration": _of("class"),
+        "interface_declaration": _of("interface"),
+        "annotation_type_declaration": _of("interface"),
+        "enum_declaration": _of("enum"),
+        "method_declaration": _method,
+        "constructor_declaration": _method,
+        "compact_constructor_declaration": _method,
+        "local_variable_declaration": _variables,
+        "field_declaration": _variables,
+        "method_invocation": _call,
+        "object_creation_expression": _created,
+        "import_declaration": _import,
+    },
+    branches=frozenset(
+        {
+            *("if_statement", "for_statement", "enhanced_for_statement", "while_statement"),
+            *("do_statement", "ternary_expression", "switch_label", "catch_clause"),
+        }
+    ),
+)
+
+LANGUAGES = (
+    Language(
+        name="java",
+        endings=(".java",),
+        read=_GRAMMAR.read,
+        leads_to=leads_to,
+        receivers=frozenset({"this", "super"}),
+        by_folder=True,
+        methods_bare=True,
+        outside=frozenset(_OUTSIDE.split()),
+    ),
+)
+"""What this module reads."""

@@ -1,0 +1,217 @@
+"""Rust."""
+
+from satchel.code_graph.facts import MODULE, Import
+from satchel.code_graph.languages._grammar import (
+    Grammar,
+    Step,
+    Syntax,
+    Walk,
+    chain,
+    plain_type,
+)
+from satchel.code_graph.languages.language import Language, ends_with, without_ending
+
+_MEMBERS = {
+    "field_expression": ("value", "field"),
+    "scoped_identifier": ("path", "name"),
+    "scoped_type_identifier": ("path", "name"),
+}
+_NAMES = frozenset({"identifier", "type_identifier", "self", "crate", "super"})
+_DEEPEST_USE = 32
+
+
+def _chain(walk: Walk, node: Syntax | None) -> str:
+    if node is not None and node.type == "generic_function":
+        node = node.child_by_field_name("function")
+    return chain(walk, node, _MEMBERS, _NAMES)
+
+
+def _of(kind: str) -> Step:
+    def step(walk: Walk, node: Syntax, owner: int) -> None:
+        bounds = node.child_by_field_name("bounds")
+        some = bounds.named_children if bounds is not None else []
+        bases = [plain_type(walk.text(one, 200)) for one in some]
+        number = walk.define(node, kind, owner, bases=bases)
+        if kind == "struct":
+            _fields(walk, node, number)
+
+    return step
+
+
+def _fields(walk: Walk, node: Syntax, number: int) -> None:
+    body = node.child_by_field_name("body")
+    for one in body.named_children if body is not None else []:
+        name = walk.text(one.child_by_field_name("name"), 200)
+        walk.found.typed(
+            number, f"self.{name}", plain_type(walk.text(one.child_by_field_name("type"), 200))
+        )
+
+
+def _impl(walk: Walk, node: Syntax, owner: int) -> None:
+    """What a type can do stands apart from it; its methods get its name."""
+    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    trait = plain_type(walk.text(node.child_by_field_name("trait"), 200))
+    if trait and type_:
+        walk.found.add_bases(_within(walk, owner, type_), [trait])
+    body = node.child_by_field_name("body")
+    for one in body.named_children if body is not None else []:
+        if one.type == "function_item" and type_:
+            _function_of(walk, one, owner, type_)
+        else:
+            walk.later([one], owner)
+
+
+def _function_of(walk: Walk, node: Syntax, owner: int, type_: str) -> None:
+    number = walk.define(node, "method", owner, within=_within(walk, owner, type_))
+    for word in ("self", "Self"):
+        walk.found.typed(number, word, type_)
+    _typed(walk, node, number)
+
+
+def _within(walk: Walk, owner: int, type_: str) -> str:
+    """Return the qualified name of a type that is named where a symbol is."""
+    return type_ if owner == MODULE else f"{walk.found.qualified(owner)}.{type_}"
+
+
+def _function(walk: Walk, node: Syntax, owner: int) -> None:
+    _typed(walk, node, walk.define(node, walk.method_or_function(owner), owner))
+
+
+def _typed(walk: Walk, node: Syntax, number: int) -> None:
+    parameters = node.child_by_field_name("parameters")
+    for one in parameters.named_children if parameters is not None else []:
+        name = walk.text(one.child_by_field_name("pattern"), 200).removeprefix("mut ")
+        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+        walk.found.typed(number, name, type_)
+
+
+def _let(walk: Walk, node: Syntax, owner: int) -> None:
+    name = walk.text(node.child_by_field_name("pattern"), 200)
+    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    value = node.child_by_field_name("value")
+    if not type_ and value is not None and value.type == "struct_expression":
+        type_ = plain_type(walk.text(value.child_by_field_name("name"), 200))
+    if not type_ and value is not None and value.type == "call_expression":
+        made = _chain(walk, value.child_by_field_name("function"))
+        before = made.rpartition(".")[0]  # Config::new() gives a Config, by custom
+        type_ = before if before.rpartition(".")[2][:1].isupper() else ""
+    walk.found.typed(owner, name, type_)
+    walk.later(node.named_children, owner)
+
+
+def _call(walk: Walk, node: Syntax, owner: int) -> None:
+    text = _chain(walk, node.child_by_field_name("function"))
+    walk.found.call(owner, text, node.start_point[0] + 1)
+    walk.later(node.named_children, owner)
+
+
+def _use(walk: Walk, node: Syntax, owner: int) -> None:
+    del owner
+    line = node.start_point[0] + 1
+    waiting = [(node.child_by_field_name("argument"), "", 0)]
+    while waiting:
+        one, before, depth = waiting.pop()
+        if one is None or depth > _DEEPEST_USE:
+            continue
+        if one.type == "scoped_use_list":
+            path = _joined(before, _path(walk, one.child_by_field_name("path")))
+            waiting.append((one.child_by_field_name("list"), path, depth + 1))
+        elif one.type == "use_list":
+            waiting += [(each, before, depth + 1) for each in reversed(one.named_children)]
+        elif one.type == "use_wildcard":
+            inner = one.named_children[0] if one.named_children else None
+            walk.found.take(_joined(before, _path(walk, inner)), "*", "", line)
+        else:
+            _take(walk, one, before, line)
+
+
+def _take(walk: Walk, node: Syntax, before: str, line: int) -> None:
+    alias = ""
+    if node.type == "use_as_clause":
+        alias = walk.text(node.child_by_field_name("alias"), 200)
+        path = _path(walk, node.child_by_field_name("path"))
+    else:
+        path = _path(walk, node)
+    whole = before if path == "self" else _joined(before, path)
+    module, _, name = whole.rpartition(".")
+    walk.found.take(module, name, alias or name, line)
+
+
+def _path(walk: Walk, node: Syntax | None) -> str:
+    return walk.text(node, 400).replace("::", ".").replace(" ", "")
+
+
+def _joined(before: str, after: str) -> str:
+    return ".".join(part for part in (before, after) if part)
+
+
+def leads_to(imported: Import, importer: str, target: str) -> bool:
+    """Tell whether a ``use`` means a file: by its path in the crate, or in one of that name."""
+    parts, here = _module_of(target), _module_of(importer)
+    wanted = [part for part in imported.module.split(".") if part]
+    crate = _crate_of(target) == _crate_of(importer)
+    while wanted[:1] in (["self"], ["super"]):
+        here = here[:-1] if wanted[0] == "super" else here
+        wanted = wanted[1:]
+        if wanted[:1] not in (["self"], ["super"]):
+            wanted = ["crate", *here, *wanted]
+    if wanted[:1] == ["crate"]:
+        return crate and _is_at(parts, wanted[1:], imported.name)
+    if crate and _is_at(parts, [*here, *wanted], imported.name):
+        return True
+    name = _crate_of(target).rpartition("/")[2].replace("-", "_")
+    return bool(wanted) and wanted[0] == name and _is_at(parts, wanted[1:], imported.name)
+
+
+def _is_at(parts: list[str], wanted: list[str], name: str) -> bool:
+    return parts == wanted or (bool(name) and ends_with(parts, [*wanted, name]))
+
+
+def _crate_of(path: str) -> str:
+    before, found, _ = path.rpartition("src/")
+    return before.rstrip("/") if found else ""
+
+
+def _module_of(path: str) -> list[str]:
+    """Return the modules that a file stands for in its crate."""
+    parts = without_ending(path.rpartition("src/")[2])
+    return parts[:-1] if parts[-1] in {"lib", "main", "mod"} else parts
+
+
+_GRAMMAR = Grammar(
+    language="rust",
+    package="tree_sitter_rust",
+    steps={
+        "struct_item": _of("struct"),
+        "union_item": _of("struct"),
+        "enum_item": _of("enum"),
+        "trait_item": _of("trait"),
+        "type_item": _of("type"),
+        "mod_item": _of("module"),
+        "impl_item": _impl,
+        "function_item": _function,
+        "function_signature_item": _function,
+        "let_declaration": _let,
+        "call_expression": _call,
+        "use_declaration": _use,
+    },
+    branches=frozenset(
+        {
+            *("if_expression", "for_expression", "while_expression", "loop_expression"),
+            *("match_arm", "try_expression"),
+        }
+    ),
+)
+
+LANGUAGES = (
+    Language(
+        name="rust",
+        endings=(".rs",),
+        read=_GRAMMAR.read,
+        leads_to=leads_to,
+        receivers=frozenset({"self", "Self"}),
+        index_names=frozenset({"mod", "lib"}),
+        outside=frozenset(["Some", "Ok", "Err", "None", "Box", "Vec", "String", "drop"]),
+    ),
+)
+"""What this module reads."""

@@ -1,0 +1,264 @@
+"""JavaScript and TypeScript, also with JSX."""
+
+from posixpath import join, normpath
+
+from satchel.code_graph.facts import Import
+from satchel.code_graph.languages._grammar import Grammar, Step, Syntax, Walk, chain, plain_type
+from satchel.code_graph.languages.language import Language, ends_with, without_ending
+
+_MEMBERS = {
+    "member_expression": ("object", "property"),
+    "nested_identifier": ("object", "property"),
+    "nested_type_identifier": ("module", "name"),
+}
+_NAMES = frozenset({"identifier", "this", "super", "type_identifier", "property_identifier"})
+_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
+_OWN_ALIASES = ("@/", "~/")
+
+
+def _chain(walk: Walk, node: Syntax | None) -> str:
+    while node is not None and node.type in {"non_null_expression", "parenthesized_expression"}:
+        node = node.named_children[0] if node.named_children else None
+    return chain(walk, node, _MEMBERS, _NAMES)
+
+
+def _whole(node: Syntax) -> Syntax:
+    """Return a definition with the ``export`` or ``const`` before it, where its comment stands."""
+    above = node.parent
+    if above is not None and above.type in {"lexical_declaration", "variable_declaration"}:
+        node, above = above, above.parent
+    return above if above is not None and above.type == "export_statement" else node
+
+
+def _class(walk: Walk, node: Syntax, owner: int) -> None:
+    bases = list[str]()
+    for heritage in node.children:
+        if heritage.type == "class_heritage":
+            for one in heritage.named_children:
+                many = one.type in {"extends_clause", "implements_clause"}
+                bases += _bases(walk, one.named_children if many else [one])
+    walk.define(node, "class", owner, bases=bases, whole=_whole(node))
+
+
+def _interface(walk: Walk, node: Syntax, owner: int) -> None:
+    bases = list[str]()
+    for one in node.children:
+        if one.type in {"extends_type_clause", "extends_clause"}:
+            bases += _bases(walk, one.named_children)
+    walk.define(node, "interface", owner, bases=bases, whole=_whole(node))
+
+
+def _bases(walk: Walk, nodes: list[Syntax]) -> list[str]:
+    found = []
+    for node in nodes:
+        if node.type == "type_arguments":
+            continue
+        named = node.child_by_field_name("name") if node.type == "generic_type" else node
+        text = _chain(walk, named)
+        if "?" not in text:
+            found.append(text)
+    return found
+
+
+def _function(walk: Walk, node: Syntax, owner: int) -> None:
+    number = walk.define(node, "function", owner, whole=_whole(node))
+    _typed(walk, node, number)
+
+
+def _method(walk: Walk, node: Syntax, owner: int) -> None:
+    name = walk.text(node.child_by_field_name("name"), 200).lstrip("#")
+    number = walk.define(node, walk.method_or_function(owner), owner, name=name)
+    _typed(walk, node, number)
+
+
+def _named_value(walk: Walk, node: Syntax, owner: int) -> None:
+    """A name that is given a function, a class, or a new object of one."""
+    value = node.child_by_field_name("value")
+    name = node.child_by_field_name("name") or node.child_by_field_name("property")
+    plain = walk.text(name, 200).lstrip("#")
+    is_field = node.type in {"public_field_definition", "field_definition"}
+    if value is not None and value.type in _FUNCTIONS:
+        kind = walk.method_or_function(owner) if is_field else "function"
+        whole = node if is_field else _whole(node)
+        number = walk.define(node, kind, owner, name=plain, whole=whole)
+        _typed(walk, value, number)
+        return
+    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    if value is not None and value.type == "new_expression":
+        type_ = _chain(walk, value.child_by_field_name("constructor"))
+    if type_ and "?" not in type_:
+        walk.found.typed(owner, f"this.{plain}" if is_field else plain, type_)
+    elif value is not None and value.type == "call_expression":
+        _require(walk, value, plain)
+    walk.later(node.named_children, owner)
+
+
+def _require(walk: Walk, call: Syntax, binds: str) -> None:
+    """CommonJS: ``const x = require('./x')``."""
+    if walk.text(call.child_by_field_name("function"), 20) != "require":
+        return
+    arguments = call.child_by_field_name("arguments")
+    first = arguments.named_children[:1] if arguments is not None else []
+    if not first or first[0].type != "string":
+        return
+    module, line = walk.text(first[0]).strip("'\"`"), call.start_point[0] + 1
+    if binds.isidentifier():
+        walk.found.take(module, "", binds, line)
+    elif binds.startswith("{"):  # const { a, b: c } = require('./x')
+        for part in binds.strip("{} ").split(","):
+            name, _, alias = (each.strip() for each in part.partition(":"))
+            if name.isidentifier():
+                walk.found.take(module, name, alias or name, line)
+
+
+def _typed(walk: Walk, node: Syntax, number: int) -> None:
+    parameters = node.child_by_field_name("parameters")
+    for one in parameters.named_children if parameters is not None else []:
+        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+        name = walk.text(one.child_by_field_name("pattern"), 200)
+        walk.found.typed(number, name, type_)
+        if one.children and one.children[0].type == "accessibility_modifier":
+            walk.found.typed(walk.found.type_around(number), f"this.{name}", type_)
+
+
+def _call(walk: Walk, node: Syntax, owner: int) -> None:
+    field = "constructor" if node.type == "new_expression" else "function"
+    walk.found.call(owner, _chain(walk, node.child_by_field_name(field)), node.start_point[0] + 1)
+    walk.later(node.named_children, owner)
+
+
+def _element(walk: Walk, node: Syntax, owner: int) -> None:
+    """JSX: a component of one's own is called; a tag of HTML begins in lower case."""
+    name = _chain(walk, node.child_by_field_name("name"))
+    if name[:1].isupper():
+        walk.found.call(owner, name, node.start_point[0] + 1)
+    walk.later(node.named_children, owner)
+
+
+def _import(walk: Walk, node: Syntax, owner: int) -> None:
+    del owner
+    source = node.child_by_field_name("source")
+    if source is None:
+        return
+    module, line = walk.text(source).strip("'\"`"), node.start_point[0] + 1
+    clause = next((each for each in node.named_children if each.type == "import_clause"), None)
+    if clause is None:
+        walk.found.take(module, "", "", line)
+        return
+    for one in clause.named_children:
+        if one.type == "identifier":
+            walk.found.take(module, "default", walk.text(one), line)
+        elif one.type == "namespace_import":
+            walk.found.take(module, "", walk.text(one.named_children[-1]), line)
+        else:
+            _taken(walk, one, module, line)
+
+
+def _export(walk: Walk, node: Syntax, owner: int) -> None:
+    source = node.child_by_field_name("source")
+    if source is not None:
+        module, line = walk.text(source).strip("'\"`"), node.start_point[0] + 1
+        clause = next((one for one in node.named_children if one.type == "export_clause"), None)
+        if clause is None:
+            walk.found.take(module, "*", "", line)
+        else:
+            _taken(walk, clause, module, line)
+        return
+    walk.later(node.named_children, owner)
+
+
+def _taken(walk: Walk, clause: Syntax, module: str, line: int) -> None:
+    for one in clause.named_children:
+        name = walk.text(one.child_by_field_name("name"))
+        alias = walk.text(one.child_by_field_name("alias"))
+        if name:
+            walk.found.take(module, name, alias or name, line)
+
+
+def _of(kind: str) -> Step:
+    def step(walk: Walk, node: Syntax, owner: int) -> None:
+        walk.define(node, kind, owner, whole=_whole(node))
+
+    return step
+
+
+_STEPS: dict[str, Step] = {
+    "class_declaration": _class,
+    "abstract_class_declaration": _class,
+    "class": _class,
+    "interface_declaration": _interface,
+    "enum_declaration": _of("enum"),
+    "type_alias_declaration": _of("type"),
+    "internal_module": _of("module"),
+    "module": _of("module"),
+    "function_declaration": _function,
+    "generator_function_declaration": _function,
+    "function_signature": _function,
+    "method_definition": _method,
+    "method_signature": _method,
+    "abstract_method_signature": _method,
+    "variable_declarator": _named_value,
+    "field_definition": _named_value,
+    "public_field_definition": _named_value,
+    "call_expression": _call,
+    "new_expression": _call,
+    "jsx_opening_element": _element,
+    "jsx_self_closing_element": _element,
+    "import_statement": _import,
+    "export_statement": _export,
+}
+_OUTSIDE = (
+    "require fetch setTimeout setInterval clearTimeout parseInt parseFloat String Number Boolean "
+    "Object Array Map Set WeakMap Promise Error TypeError Date RegExp Symbol JSON Math console"
+)
+_BRANCHES = frozenset(
+    {
+        *("if_statement", "for_statement", "for_in_statement", "while_statement", "do_statement"),
+        *("ternary_expression", "switch_case", "catch_clause"),
+    }
+)
+
+
+def leads_to(imported: Import, importer: str, target: str) -> bool:
+    """Tell whether an import means a file: by its path from here, or from the project's root."""
+    module = imported.module
+    parts = without_ending(target)
+    if module.startswith("."):
+        wanted = normpath(join("/".join(importer.split("/")[:-1]), module))
+        if wanted.startswith(".."):
+            return False
+        return parts in _places([] if wanted == "." else wanted.split("/"))
+    if not module.startswith(_OWN_ALIASES):
+        return False
+    return any(ends_with(parts, place) for place in _places(module.split("/")[1:]))
+
+
+def _places(wanted: list[str]) -> list[list[str]]:
+    """Return what a module may be: a file, with or without its ending, or a folder's index."""
+    if not wanted:
+        return [["index"]]
+    return [[*wanted[:-1], wanted[-1].partition(".")[0]], [*wanted, "index"]]
+
+
+def _language(name: str, package: str, entry: str, endings: tuple[str, ...]) -> Language:
+    grammar = Grammar(language=name, package=package, entry=entry, steps=_STEPS, branches=_BRANCHES)
+    return Language(
+        name=name,
+        endings=endings,
+        read=grammar.read,
+        leads_to=leads_to,
+        receivers=frozenset({"this", "super"}),
+        index_names=frozenset({"index"}),
+        family="script",
+        outside=frozenset(_OUTSIDE.split()),
+    )
+
+
+LANGUAGES = (
+    _language("javascript", "tree_sitter_javascript", "language", (".js", ".jsx", ".mjs", ".cjs")),
+    _language(
+        "typescript", "tree_sitter_typescript", "language_typescript", (".ts", ".mts", ".cts")
+    ),
+    _language("tsx", "tree_sitter_typescript", "language_tsx", (".tsx",)),
+)
+"""What this module reads."""

@@ -1,0 +1,166 @@
+"""Finding what a text in a person's words says of code: symbols by name, files by path.
+
+The text is cut into words, and each is looked up in the index of names: the work grows with the
+text, not with the code. Links between memories and code are made in this way whenever they are
+asked for, so none is ever stale, whichever of the two was written last.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from satchel.code_graph.asking import CodeGraph, fits, parts_of_name
+from satchel.code_graph.facts import CALLED, TYPES, Node
+from satchel.code_graph.languages.known import language_of_file
+from satchel.code_graph.trees import Tree
+
+LONGEST_TEXT, MOST_WORDS = 50_000, 400
+"""Characters of a text that are looked at, and different words in it."""
+
+MOST_OF_PLAIN = 2
+"""A plain word means a symbol only where no more than so many have its name."""
+
+MOST_OF_NAME = 5
+"""Symbols that one name in a text may mean."""
+
+_LEAST_PLAIN = 4
+_WORD = re.compile(r"[A-Za-z0-9_$@.+/:#>-]+")
+_OTHER_WORD = re.compile(r"[^\W\d]\w*")
+_ALPHABETS_END = 0x530
+"""Letters up to here (Latin, Greek, Cyrillic) go on with a word; those of other scripts often
+stand beside one without a space."""
+
+_EDGES = "-.:/#>+@"
+_LINE = re.compile(r"(?::\d+)+$")
+_KINDS = "function functions method methods class classes struct interface trait enum type"
+_SAID = frozenset(_KINDS.split())
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z][0-9]")
+
+FILE, QUALIFIED, CODE, PLAIN = "file", "qualified", "name", "word"
+_ORDER = {FILE: 0, QUALIFIED: 0, CODE: 1, PLAIN: 2}
+
+
+class Word(NamedTuple):
+    """A part of a text that may name something in a program."""
+
+    text: str
+    how: str
+    """``file``; ``qualified``: with dots; ``name``: looks like code; ``word``: looks like any."""
+
+
+class Mention(NamedTuple):
+    """Something in a program that a text names."""
+
+    how: str
+    node: Node | None
+    """The symbol; None for a file."""
+
+    tree: Tree
+    path: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells one from another."""
+        return (f"{self.tree.name}/{self.path}", "" if self.node is None else self.node.id)
+
+
+def words_of(text: str) -> list[Word]:
+    """Return the parts of a text that may name something, each once, the clearest first."""
+    found = dict[str, Word]()
+    spoken = False
+    text = text[:LONGEST_TEXT]
+    for match in _WORD.finditer(text):
+        if len(found) >= MOST_WORDS:
+            break
+        after, before = (
+            text[match.end() : match.end() + 1],
+            text[max(0, match.start() - 1) : match.start()],
+        )
+        if _goes_on(after) or _goes_on(before):
+            continue
+        marked = spoken or after == "(" or (before == "`" and after == "`")
+        for word in _words(match[0], marked=marked):
+            there = found.get(word.text)
+            if there is None or _ORDER[word.how] < _ORDER[there.how]:
+                found[word.text] = word
+        was = found.get(match[0])
+        if match[0].lower() in _SAID:
+            _mark(found, text, match.start())
+        spoken = match[0].lower() in _SAID and (was is None or was.how == PLAIN)
+    if not text.isascii():
+        for match in _OTHER_WORD.finditer(text):
+            if len(found) < MOST_WORDS and not match[0].isascii():
+                found.setdefault(match[0], Word(match[0], PLAIN))
+    return sorted(found.values(), key=lambda word: _ORDER[word.how])
+
+
+def _goes_on(char: str) -> bool:
+    return not char.isascii() and char.isalpha() and ord(char) < _ALPHABETS_END
+
+
+def _mark(found: dict[str, Word], text: str, at: int) -> None:
+    """Take the word before ``function`` and its like for a name: the ``retry`` function."""
+    before = text[max(0, at - 80) : at].rstrip(" `\n").rpartition(" ")[2].strip("`'\"(")
+    word = found.get(before)
+    if word is not None and word.how == PLAIN:
+        found[before] = Word(before, CODE)
+
+
+def _words(run: str, *, marked: bool) -> Iterator[Word]:
+    if "://" in run:
+        return
+    plain = _LINE.sub("", run.strip(_EDGES))
+    if language_of_file(plain) is not None:
+        yield Word(plain, FILE)
+        return
+    for piece in plain.split("/"):
+        parts = parts_of_name(piece.strip(_EDGES))
+        if len(parts) > 1:
+            yield Word(".".join(parts), QUALIFIED)
+        elif parts and parts[0].strip("_"):
+            yield Word(parts[0], CODE if marked or _looks_like_code(parts[0]) else PLAIN)
+
+
+def _looks_like_code(word: str) -> bool:
+    return "_" in word or "$" in word or _CAMEL.search(word) is not None
+
+
+def mentions(graph: CodeGraph, text: str, most: int) -> list[Mention]:
+    """Return what a text names, the clearest first.
+
+    Args:
+        graph: The bank's code.
+        text: What a memory says.
+        most: How many at most.
+    """
+    found = dict[tuple[str, str], Mention]()
+    for word in words_of(text):
+        if len(found) >= most:
+            break
+        for mention in _meant(graph, word):
+            found.setdefault(mention.key, mention)
+    return list(found.values())[:most]
+
+
+def _meant(graph: CodeGraph, word: Word) -> Iterator[Mention]:
+    trees = {tree.name: tree for tree in graph.trees}
+    if word.how == FILE:
+        for _, (tree, path) in zip(range(MOST_OF_NAME), graph.files(word.text), strict=False):
+            yield Mention(FILE, None, tree, path)
+        return
+    for node in _symbols(graph, word):
+        yield Mention(word.how, node, trees[node.tree], node.path)
+
+
+def _symbols(graph: CodeGraph, word: Word) -> list[Node]:
+    if word.how == PLAIN:
+        if len(word.text) < _LEAST_PLAIN:
+            return []
+        found = [node for node in graph.symbols(word.text) if node.symbol.kind in CALLED | TYPES]
+        return found if len(found) <= MOST_OF_PLAIN else []
+    parts = word.text.split(".")
+    found = [node for tree in graph.trees for node in tree.defined(parts[-1])]
+    meant = [node for node in found if fits(node, parts)]
+    if not meant and len(parts) > 1 and _looks_like_code(parts[-1]):
+        meant = found  # client.fetch_rows(): what a variable is called, nobody knows here
+    return meant[:MOST_OF_NAME]

@@ -1,0 +1,1 @@
+"""SQLite files: those of other programs, and temporary ones of our own."""

@@ -1,0 +1,54 @@
+"""A map from bytes to bytes that is kept on disk where it is large."""
+
+import sqlite3
+
+_OPEN = (
+    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-2048;"
+    "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID; BEGIN"
+)
+
+
+class Keyed:
+    """Values by key; nothing is made before the first is put in.
+
+    SQLite's temporary database keeps small maps in memory and spills large ones by itself.
+    """
+
+    def __init__(self) -> None:
+        self._db: sqlite3.Connection | None = None
+
+    def add(self, key: bytes, value: bytes = b"") -> bool:
+        """Put a value in, and tell whether there was none; one that is there stays."""
+        sql = "INSERT OR IGNORE INTO held VALUES (?, ?)"
+        return bool(self._opened().execute(sql, (key, value)).rowcount)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Put a value in, in the place of any other."""
+        self._opened().execute("INSERT OR REPLACE INTO held VALUES (?, ?)", (key, value))
+
+    def extend(self, key: bytes, more: bytes, *, most: int) -> None:
+        """Add to the end of a value, unless it would be longer than ``most`` bytes then."""
+        self._opened().execute(
+            "INSERT INTO held VALUES (?, ?) ON CONFLICT DO UPDATE"
+            " SET value = CAST(value || excluded.value AS BLOB) WHERE length(value) + ? <= ?",
+            (key, more, len(more), most),
+        )
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key; None where there is none."""
+        if self._db is None:
+            return None
+        row = self._db.execute("SELECT value FROM held WHERE key = ?", (key,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def close(self) -> None:
+        """Give the space back."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = sqlite3.connect("", isolation_level=None)
+            self._db.executescript(_OPEN)
+        return self._db

@@ -1,0 +1,1 @@
+"""amplihack's hierarchical memory: facts and episodes, joined by four kinds of edges."""

@@ -1,0 +1,141 @@
+"""A database of amplihack in a file, opened as a copy that nobody else can change."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from satchel.disk.databases.foreign import Database
+from satchel.errors import MalformedError, TargetError
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.encoding.foreign_json import ForeignReader, ordinary_values
+
+MAGIC = b"SQLite format 3\x00"
+"""How a file of SQLite starts."""
+
+_BESIDE = ("-journal", "-wal")
+_LEAST, _LARGEST = 512, 65536
+_PAGE_SIZE = slice(16, 18)
+
+
+@contextmanager
+def opened(place: Place, reading: Reading) -> Iterator[Database]:
+    """Give the database in a file, and what its owner left half done beside it.
+
+    The bytes that are read are copied first: SQLite opens files by name, and what has the name may
+    be another file a moment later. The copy is only read, and checked as a whole.
+
+    Raises:
+        MalformedError: If it is no database, or damaged.
+        TargetError: If the temporary folder is full.
+    """
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+        copy = Path(folder) / "copy.db"
+        _copy(place, copy)
+        database = Database(copy, most_bytes=reading.limits.line_bytes, name=place.name)
+        try:
+            database.require_whole()
+            yield database
+        finally:
+            database.close()
+
+
+def _copy(place: Place, copy: Path) -> None:
+    with place.open() as stream:
+        start = stream.read(_LEAST)
+        if not start.startswith(MAGIC):
+            raise MalformedError("not a database of SQLite", file=place.name, byte=0)
+        with _guarded(), copy.open("xb") as sink:
+            sink.write(start)
+            shutil.copyfileobj(stream, sink)
+            size = sink.tell()
+    # SQLite takes what is missing of the last page for zeros.
+    page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
+    if size % (_LARGEST if page == 1 else page):
+        raise MalformedError("the database is cut", file=place.name, byte=size)
+    for end in _BESIDE:
+        beside = place.path.with_name(place.path.name + end)
+        with (
+            suppress(FileNotFoundError),
+            _opened(beside) as stream,
+            _guarded(),
+            copy.with_name(copy.name + end).open("xb") as sink,
+        ):
+            shutil.copyfileobj(stream, sink)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file that is no link.
+
+    Raises:
+        MalformedError: If it is one, or cannot be opened.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        problem = f"what is beside the database cannot be read: {error.strerror}"
+        raise MalformedError(problem, file=str(path), byte=0) from error
+    with os.fdopen(number, "rb") as stream:
+        yield stream
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TargetError(
+            f"cannot keep a copy of the database: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free some space there, or set TMPDIR to a larger folder.",
+        ) from error
+
+
+def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: str) -> list[str]:
+    """Return the columns of a table, of which some have to be there.
+
+    Raises:
+        MalformedError: If it is no plain table, or one is missing.
+    """
+    found = database.columns(table)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        what = f"`{table}` has no column `{missing[0]}`" if found else f"there is no `{table}`"
+        raise MalformedError(what, file=file, field=table)
+    return found
+
+
+def other_tables(database: Database, known: frozenset[str]) -> Iterator[str]:
+    """Yield the names of tables that are not among those that are known."""
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
+    for (name,) in database.rows(f"{sql} ESCAPE '\\'"):
+        if name not in known:
+            yield str(name)
+
+
+def parsed(text: Any, name: str) -> Any:
+    """Return the JSON in a column; what is empty says nothing.
+
+    Raises:
+        MalformedError: If it is not JSON, naming the column.
+    """
+    if type(text) is not str or not text:
+        return None if text in ("", None) else text
+    found = ordinary_values(text)
+    if found is not None and len(found) == 1:
+        return found[0]
+    try:
+        document = ForeignReader(BytesIO(text.encode()), "")
+        value = document.value()
+        document.end()
+    except MalformedError as error:
+        raise MalformedError(f"`{name}` is not JSON: {error.message}", field=name) from None
+    return value

@@ -1,0 +1,345 @@
+"""What a node or an edge of amplihack says, as a record, and back.
+
+The concept of a fact is its subject, its entity the only entity; the episode it names, and the
+label of an episode, are evidence. What a record does not reproduce exactly is in
+``origin.as_written``.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from satchel.errors import MalformedError
+from satchel.formats._amplihack.shape import (
+    EDGES,
+    EPISODE,
+    EPISODES,
+    FACTS,
+    JSON,
+    NAME,
+    NODES,
+    Member,
+    Row,
+    checked,
+    named,
+)
+from satchel.formats._as_written import differences, reproduce
+from satchel.memory.entries import Entry, Episodic, Semantic
+from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
+from satchel.memory.records import Edge
+from satchel.memory.times import exact_time, iso_text, read_time
+from satchel.ports.linking.placeholders import placeholder
+from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.jcs import encode_sorted
+
+LABEL = "source_label"
+"""The kind of evidence that the label of an episode is."""
+
+AGENT_CORE = "$agent-core"
+"""The member of ``origin.as_written`` with what only agent-core's own files have a place for.
+
+No member of a file has this name: a ``$`` gets another one.
+"""
+
+_ISO_MICROSECONDS = 26
+
+
+def node_of(table: str, row: Any, scope: Scope | None) -> Semantic | Episodic:
+    """Return a node as an entry.
+
+    Args:
+        table: ``FACTS`` or ``EPISODES``.
+        row: The node.
+        scope: Whose it is.
+
+    Raises:
+        MalformedError: If a member has another type than the format gives it, naming it.
+    """
+    members = NODES[table]
+    checked(row, members)
+    identity = named(row, "memory_id")
+    said = _said_of_row(row)
+    kept = _kept(row, _written(said, members), members)
+    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
+    shared: Row = {
+        "text": said["content"],
+        "tags": tuple(said["tags"]),
+        "metadata": said["metadata"],
+        "created_at": said["created_at"],
+        "scope": scope,
+        "origin": origin,
+    }
+    if table == EPISODES:
+        label = said[LABEL]
+        sources = (Evidence(kind=LABEL, id=label),) if label else ()
+        return Episodic(kind=EPISODE, sources=sources, **shared)
+    source, name = said["source_id"], said["entity_name"]
+    return Semantic(
+        subject=said["concept"] or None,
+        confidence=said["confidence"],
+        sources=(Evidence(kind=EPISODE, id=source),) if source else (),
+        entities=(Entity(name=name),) if name else (),
+        **shared,
+    )
+
+
+def row_of(entry: Entry, identity: str, source: str) -> Row:
+    """Return a node for writing, as its source had it where it came from amplihack.
+
+    Numbers are as the value domain has them, and unknown members at the end.
+
+    Args:
+        entry: The entry, semantic or episodic, with a text.
+        identity: What it is called there.
+        source: Of a fact, the episode that it names where nothing else is known.
+    """
+    table = EPISODES if isinstance(entry, Episodic) else FACTS
+    members = NODES[table]
+    said = _said_of_entry(entry, identity, source)
+    written = _written(said, members)
+    kept = kept_of(entry.origin)
+    if not kept:
+        return written
+    kept.pop("memory_id", None)
+    again = _mapped_again(written, kept, members)
+    stale = {name for name, part in said.items() if name in again and part != again[name]}
+    return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
+
+
+def kept_of(origin: Origin | None) -> Row:
+    """Return what a record of amplihack said that it does not reproduce; a copy."""
+    if origin is None or origin.provider != NAME:
+        return {}
+    return {name: part for name, part in origin.as_written.items() if name != AGENT_CORE}
+
+
+def only_in_agent_core(origin: Origin | None) -> list[str]:
+    """Return the names of what only agent-core's own files have a place for."""
+    if origin is None or origin.provider != NAME:
+        return []
+    found = origin.as_written.get(AGENT_CORE)
+    return sorted(found) if isinstance(found, dict) else []
+
+
+def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> Edge:
+    """Return an edge as a record.
+
+    Args:
+        kind: Its kind, one of the four or agent-core's own.
+        row: The edge, as ``checked_edge`` returned it.
+        scope: Whose it is.
+        ends: What stands for the ids at its ends.
+    """
+    members = EDGES.get(kind, EDGES["similar_to"])
+    metadata = row.get("metadata")
+    said = {
+        name: row[name]
+        for name in members
+        if name not in ("source_id", "target_id", "weight", "metadata")
+        and row.get(name) is not None
+    }
+    weight = row.get("weight")
+    edge = Edge(
+        source=ends[0],
+        target=ends[1],
+        kind=kind,
+        weight=weight if type(weight) in (int, float) else None,
+        metadata=metadata if type(metadata) is dict else {},
+        properties=said,
+        scope=scope,
+    )
+    names = (row["source_id"], row["target_id"])
+    kept = _kept(row, edge_row_of(edge, *names), members)
+    origin = Origin(
+        provider=NAME,
+        id=encode_sorted(list(names)).decode(),
+        trust=TrustClass.IMPORTED,
+        as_written=kept,
+    )
+    return replace(edge, origin=origin)
+
+
+def checked_edge(kind: str, row: Any) -> Row:
+    """Return an edge whose members are what they have to be.
+
+    Raises:
+        MalformedError: If one is not, naming it, or an end is missing.
+    """
+    members = EDGES.get(kind, EDGES["similar_to"])
+    found = checked(row, members)
+    for end in ("source_id", "target_id"):
+        named(found, end)
+    return found
+
+
+def edge_row_of(edge: Edge, source: str, target: str) -> Row:
+    """Return an edge for writing, numbers as the value domain has them.
+
+    Args:
+        edge: The edge.
+        source: What its source is called there.
+        target: What its target is called there.
+    """
+    members = EDGES.get(edge.kind, EDGES["similar_to"])
+    row: Row = {"source_id": source, "target_id": target}
+    for name, member in members.items():
+        if name in row:
+            continue
+        value: Any = edge.properties.get(name)
+        if name == "weight":
+            value = edge.weight
+        elif name == "metadata":
+            value = edge.metadata
+        fits = value is not None and member.fits(value)
+        row[name] = lean_number(value) if fits else member.default
+    kept = kept_of(edge.origin)
+    kept.pop("source_id", None)
+    kept.pop("target_id", None)
+    return reproduce(row, kept) if kept else row
+
+
+def identity_at(entry: Entry, record_id: str) -> str:
+    """Return what an entry is called at amplihack: its id there, or else ours."""
+    origin = entry.origin
+    if origin is not None and origin.provider == NAME and origin.id is not None:
+        return origin.id
+    return record_id
+
+
+def standing_for(table: str, identity: str, scope: Scope | None) -> str:
+    """Return what stands for the id of a node before it has one."""
+    record_type = "semantic" if table == FACTS else "episodic"
+    return placeholder(record_type, scope, Origin(provider=NAME, id=identity))
+
+
+# -- agent-core ----------------------------------------------------------------------------
+
+
+def from_agent_core(table: str, row: Any) -> Row:
+    """Return a node of agent-core's own files as version 1.1 has it.
+
+    Its category is where version 1.1 keeps it, in the metadata.
+
+    Raises:
+        MalformedError: If it is no object.
+    """
+    if type(row) is not dict:
+        raise MalformedError("not an object")
+    members, left = NODES[table], dict(row)
+    made: Row = {"memory_id": left.pop("node_id", None)}
+    if table == EPISODES:
+        made[LABEL] = left.pop("concept", None)
+    made |= {name: left.pop(name) for name in members if name in left and name not in made}
+    category, metadata = left.get("category"), made.get("metadata")
+    metadata = {} if metadata is None else metadata
+    if type(metadata) is dict and metadata.get("category", category) == category:
+        left.pop("category", None)
+        if category is not None and not (table == EPISODES and category == "episodic"):
+            metadata = {**metadata, "category": category}
+    made["metadata"] = metadata
+    if table == EPISODES and left.get("source_id") == "":
+        del left["source_id"]
+    return {**made, AGENT_CORE: left} if left else made
+
+
+def edge_from_agent_core(row: Any) -> tuple[str, Row]:
+    """Return the kind of an edge of agent-core's own files, and the edge as version 1.1 has it.
+
+    Raises:
+        MalformedError: If it is no object, or has no kind.
+    """
+    kind = row.get("relationship") if type(row) is dict else None
+    if type(kind) is not str or not kind:
+        raise MalformedError("`relationship` is not the name of one", field="relationship")
+    kind = kind.lower() if kind.lower() in EDGES else kind
+    members = EDGES.get(kind, EDGES["similar_to"])
+    made = {name: part for name, part in row.items() if name in members}
+    left = {name: part for name, part in row.items() if name not in (*members, "relationship")}
+    return kind, {**made, AGENT_CORE: left} if left else made
+
+
+# -- mapping -------------------------------------------------------------------------------
+
+
+def _said_of_row(row: Row) -> Row:
+    """Return what a node says, by its own names, as an entry has it."""
+    metadata, confidence = row.get("metadata"), row.get("confidence")
+    unit = isinstance(confidence, int | float) and 0 <= confidence <= 1
+    return {
+        "memory_id": row.get("memory_id"),
+        "concept": row.get("concept") or "",
+        "content": row.get("content") or "",
+        "confidence": confidence if unit else None,
+        "source_id": row.get("source_id") or "",
+        LABEL: row.get(LABEL) or "",
+        "tags": list(row.get("tags") or ()),
+        "metadata": metadata if type(metadata) is dict else {},
+        "created_at": time_of(row.get("created_at")),
+        "entity_name": row.get("entity_name") or "",
+    }
+
+
+def _said_of_entry(entry: Entry, identity: str, source: str) -> Row:
+    said: Row = {
+        "memory_id": identity,
+        "content": entry.text or "",
+        "tags": list(entry.tags),
+        "metadata": entry.metadata,
+        "created_at": entry.created_at,
+    }
+    if isinstance(entry, Semantic):
+        said["concept"] = entry.subject or ""
+        said["confidence"] = None if entry.confidence is None else lean_number(entry.confidence)
+        said["source_id"] = _evidence(entry, EPISODE) or source
+        said["entity_name"] = entry.entities[0].name if entry.entities else ""
+    else:
+        said[LABEL] = _evidence(entry, LABEL)
+    return said
+
+
+def _evidence(entry: Entry, kind: str) -> str:
+    return next((one.id for one in entry.sources if one.kind == kind), "")
+
+
+def _written(said: Row, members: dict[str, Member]) -> Row:
+    """Return a node as it is written when nothing else is known of it."""
+    row = {name: said[name] for name in members if name in said}
+    if "confidence" in row and row["confidence"] is None:
+        row["confidence"] = members["confidence"].default
+    row["created_at"] = "" if said["created_at"] is None else iso_text(said["created_at"])
+    return row
+
+
+def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
+    """Return what to keep of a row: a member that is absent or null says nothing."""
+    return {
+        name: part
+        for name, part in differences(row, written).items()
+        if part != ABSENT and not (part is None and members.get(name, JSON) is not JSON)
+    }
+
+
+def _mapped_again(written: Row, kept: Row, members: dict[str, Member]) -> Row:
+    """Return what a node says with all that was kept; what has the wrong type is taken away."""
+    while True:
+        row = reproduce(written, kept)
+        try:
+            return _said_of_row(checked(row, members))
+        except MalformedError as error:
+            del kept[str(error.field).partition("/")[0]]
+
+
+def time_of(text: Any) -> str | None:
+    """Return a time as records have it; digits beyond microseconds are cut off."""
+    if type(text) is not str or not text:
+        return None
+    found = exact_time(text) or read_time(text)
+    if found is not None or len(text) <= _ISO_MICROSECONDS or text[19] != ".":
+        return found
+    digits = len(text[20:]) - len(text[20:].lstrip("0123456789"))
+    return read_time(text[:_ISO_MICROSECONDS] + text[20 + digits :])
+
+
+def lean_number(value: Any) -> Any:
+    """Return a number as the value domain has it: a whole one is an integer."""
+    return int(value) if type(value) is float and value.is_integer() else value

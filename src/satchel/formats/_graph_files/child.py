@@ -1,0 +1,168 @@
+"""The program that opens a graph, run by its path in a process of its own.
+
+It knows nothing of the rest: arguments are the engine's module, the file (a copy), and the names
+of tables; each line that it prints is a JSON list. ``["table", NAME]`` is a table that was not
+asked for, ``["row", TABLE, {COLUMN: VALUE}]`` a node, or a link with the keys of its ends as
+``source_id`` and ``target_id``; ``["error", TEXT]`` or ``["end"]`` comes last.
+"""
+
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+KEY = "memory_id"
+_TOGETHER = 1000
+_POOL_BYTES = 1 << 29
+_LEAST_BYTES = 1 << 30
+_BESIDES_BYTES = 3 << 30
+_SECONDS, _BYTES_A_SECOND = 120, 1 << 18
+
+
+class Graph:
+    """An open graph.
+
+    Args:
+        engine: The engine's module.
+        path: The file.
+    """
+
+    def __init__(self, engine: Any, path: Path) -> None:
+        largest = _largest(path)
+        # What was left between two states can be settled in a copy alone, by writing.
+        unsettled = path.with_name(path.name + ".shadow").exists()
+        self._database = engine.Database(
+            str(path),
+            buffer_pool_size=_POOL_BYTES,
+            max_num_threads=1,
+            read_only=not unsettled,
+            max_db_size=largest,
+        )
+        self._connection = engine.Connection(self._database, num_threads=1)
+        self._tables = dict(self._all("CALL show_tables() RETURN name, type"))
+
+    def others(self, wanted: list[str]) -> list[str]:
+        """Return the names of tables that are not among some."""
+        return sorted(set(self._tables) - set(wanted))
+
+    def rows(self, wanted: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the rows of tables, nodes before links."""
+        nodes = [name for name in wanted if self._tables.get(name) == "NODE"]
+        if not nodes:
+            return
+        for table in nodes:
+            for row in self._nodes(table):
+                yield table, row
+        for table in wanted:
+            if self._tables.get(table) == "REL":
+                for row in self._links(table, nodes):
+                    yield table, row
+
+    def _nodes(self, table: str) -> Iterator[dict[str, Any]]:
+        columns = self._columns(table)
+        if KEY not in columns:
+            raise ValueError(f"{table} has no {KEY}")
+        shown = ", ".join(f"n.{_quoted(name)}" for name in columns)
+        cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{KEY} = x RETURN {shown}"
+        for part in self._keys(table):
+            found = (dict(zip(columns, row, strict=True)) for row in self._of(cypher, part))
+            by_key = {row[KEY]: row for row in found}
+            yield from (by_key[key] for key in part if key in by_key)
+
+    def _links(self, table: str, nodes: list[str]) -> Iterator[dict[str, Any]]:
+        columns = self._columns(table)
+        names = ["source_id", "target_id", *columns]
+        shown = "".join(f", l.{_quoted(name)}" for name in columns)
+        joined = {tuple(row[:2]) for row in self._all(f"CALL show_connection('{table}') RETURN *")}
+        for source, target in sorted(joined):
+            if not (source in nodes and target in nodes):
+                raise ValueError(f"{table} joins {source} and {target}")
+            pattern = f"(a:{_quoted(source)})-[l:{_quoted(table)}]->(b:{_quoted(target)})"
+            cypher = f"MATCH {pattern} WHERE a.{KEY} = x RETURN a.{KEY}, b.{KEY}{shown}"
+            for part in self._keys(source):
+                for row in self._of(cypher, part):
+                    yield dict(zip(names, row, strict=True))
+
+    def _columns(self, table: str) -> list[str]:
+        return [name for (name,) in self._all(f"CALL table_info('{table}') RETURN name")]
+
+    def _keys(self, table: str) -> Iterator[list[str]]:
+        keys = [key for (key,) in self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{KEY}")]
+        for start in range(0, len(keys), _TOGETHER):
+            yield keys[start : start + _TOGETHER]
+
+    def _of(self, cypher: str, part: list[str]) -> Iterator[list[Any]]:
+        return self._each(f"UNWIND $part AS x {cypher}", {"part": part})
+
+    def _all(self, cypher: str) -> list[list[Any]]:
+        return list(self._each(cypher, {}))
+
+    def _each(self, cypher: str, values: dict[str, Any]) -> Iterator[list[Any]]:
+        result = self._connection.execute(cypher, values)
+        while result.has_next():
+            yield result.get_next()
+        result.close()
+
+
+def _quoted(name: str) -> str:
+    if "`" in name:
+        raise ValueError("a name that cannot be asked for")
+    return f"`{name}`"
+
+
+def _largest(path: Path) -> int:
+    """Return how many bytes of addresses the file may take: a power of two, with room."""
+    return max(_LEAST_BYTES, 1 << (4 * path.stat().st_size).bit_length())
+
+
+def _bound(path: Path) -> None:
+    """Bound what a file can make this process do."""
+    seconds = _SECONDS + path.stat().st_size // _BYTES_A_SECOND
+    for what, most in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, 2 * _largest(path) + _BESIDES_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (soft, hard))
+
+
+def _engine(module: str) -> Any:
+    found = import_module(module)
+    if not hasattr(found, "Database"):
+        raise ValueError(f"the installed package {module} is another one")
+    return found
+
+
+def _say(*line: Any) -> None:
+    sys.stdout.write(json.dumps(line, default=_text) + "\n")
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def main() -> int:
+    """Print what was asked for."""
+    module, file, *wanted = sys.argv[1:]
+    path = Path(file)
+    try:
+        _bound(path)
+        graph = Graph(_engine(module), path)
+        for name in graph.others(wanted):
+            _say("table", name)
+        for table, row in graph.rows(wanted):
+            _say("row", table, row)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other side tells it
+        _say("error", str(error) or type(error).__name__)
+        return 1
+    _say("end")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

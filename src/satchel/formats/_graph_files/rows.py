@@ -1,0 +1,246 @@
+"""The rows of amplihack's hierarchical memory in a graph, as its JSON and its SQLite have them.
+
+What is read is a copy: a newer engine writes a file anew that it opens for writing, and the file
+is somebody's. Nothing is made beside it, and what its program left in a log comes along.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from base64 import b64decode
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+from satchel.disk.reading import reading as opened
+from satchel.errors import LimitError, MalformedError, TargetError
+from satchel.formats._graph_files import child
+from satchel.formats._graph_files.engines import Found, found_in
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.encoding.carry import carry
+
+TABLES = {
+    "SemanticMemory": "semantic_nodes",
+    "EpisodicMemory": "episodic_nodes",
+    "SIMILAR_TO": "similar_to_edges",
+    "DERIVES_FROM": "derives_from_edges",
+    "SUPERSEDES": "supersedes_edges",
+    "TRANSITIONED_TO": "transitioned_to_edges",
+}
+"""The tables of the graph, in the order in which they are read, with the arrays of the JSON."""
+
+_NODES = ("SemanticMemory", "EpisodicMemory")
+_FOLDED = ("graph_db", "ladybug_db", "kuzu_db")
+"""What a folder of an agent has its graph in, the newest first."""
+
+_IN_JSON = {"tags": list, "metadata": dict}
+"""Columns with JSON in a text, and what it is of."""
+
+_HEAD = 4096
+_BESIDE = (".wal", ".wal.checkpoint", ".shadow")
+_SHOWN = 200
+
+
+class GraphRow(NamedTuple):
+    """A node or a link."""
+
+    array: str
+    """The array of amplihack's JSON that such rows are in."""
+
+    number: int
+    """From 0, among those of its table."""
+
+    row: dict[str, Any]
+    """Its columns as the JSON has them, in the reversible form; nodes have ``agent_id`` as well."""
+
+
+def graph_file(place: Place) -> Path | None:
+    """Return the file with the graph that a place is, or that is in a folder; None for none."""
+    if not place.is_folder:
+        return place.path if found_in(place.head) else None
+    for name in _FOLDED:
+        path = place.path / name
+        with suppress(OSError):
+            if path.is_file() and not path.is_symlink() and found_in(_head_of(path)):
+                return path
+    return None
+
+
+def rows_of(place: Place, reading: Reading) -> Generator[GraphRow, None, None]:
+    """Yield what is in a graph: facts, episodes, then links; other tables are counted as lost.
+
+    Args:
+        place: The file, or the folder that has it.
+        reading: The bounds, and where the report is.
+
+    Raises:
+        MalformedError: If it is no such graph, or damaged, or of an engine that is too new.
+        LimitError: If a row is too long.
+        MissingExtraError: If the engine is not installed.
+        TargetError: If there is no room for the copy.
+    """
+    path = graph_file(place)
+    if path is None:
+        raise MalformedError("no graph of LadybugDB or Kuzu", file=place.name, byte=0)
+    source = place if path == place.path else Place(path)
+    found = found_in(source.head)
+    assert found is not None  # noqa: S101 - it was looked at above
+    found.require_readable(source.name)
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+        copy = Path(folder) / "copy"
+        _copy(source, copy)
+        yield from _Told(source, found, copy, reading).rows()
+
+
+class _Told:
+    """What the program says of a copy."""
+
+    def __init__(self, source: Place, found: Found, copy: Path, reading: Reading) -> None:
+        self._source = source
+        self._found = found
+        self._copy = copy
+        self._most = reading.limits.line_bytes
+        self._report = reading.report
+
+    def rows(self) -> Iterator[GraphRow]:
+        """Yield all rows."""
+        numbers, others = dict.fromkeys(TABLES, 0), list[str]()
+        with self._running() as stream:
+            for kind, *told in self._lines(stream):
+                if kind == "table":
+                    others.append(told[0])
+                    continue
+                table, row = told
+                row = self._carried(row)
+                yield GraphRow(TABLES[table], numbers[table], row)
+                numbers[table] += 1
+        if not any(numbers[table] for table in _NODES):
+            raise self._nothing(others)
+        for name in others:
+            self._report.lost("table", "not one of amplihack's", example=name[:_SHOWN])
+
+    def _carried(self, row: dict[str, Any]) -> dict[str, Any]:
+        for name, kind in _IN_JSON.items():
+            text = row.get(name)
+            if type(text) is not str:
+                continue
+            try:
+                value = _parsed(text) if text else None
+            except (ValueError, RecursionError):  # engines of 2025 spoilt it as they wrote
+                self._report.note(f"`{name}` that is not JSON was kept as a text")
+                value = [text] if kind is list else text
+            row[name] = value
+        return {name: carry(value) for name, value in row.items()}
+
+    @contextmanager
+    def _running(self) -> Iterator[IO[bytes]]:
+        command = [sys.executable, "-P", child.__file__, self._found.engine.module]
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [*command, str(self._copy), *TABLES],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._copy.parent,
+        )
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        try:
+            yield process.stdout
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+
+    def _lines(self, stream: IO[bytes]) -> Iterator[list[Any]]:
+        while True:
+            line = stream.readline(self._most + 1)
+            if len(line) > self._most:
+                raise LimitError(f"a row is longer than {self._most} bytes", file=self._source.name)
+            if not line.endswith(b"\n"):
+                raise self._damaged("the engine ended while it read the file")
+            told: list[Any] = json.loads(line)
+            if told[0] == "end":
+                return
+            if told[0] == "error":
+                raise self._damaged(str(told[1])[:_SHOWN])
+            yield told
+
+    def _damaged(self, what: str) -> MalformedError:
+        engine = self._found.engine
+        older = self._found.storage < engine.newest and _has_log(self._copy)
+        return MalformedError(
+            f"{engine.title} cannot read it: {what}",
+            file=self._source.name,
+            hint=self._found.log_hint() if older else None,
+        )
+
+    def _nothing(self, others: list[str]) -> MalformedError:
+        if "Record" in others and "Thing" in others:
+            return MalformedError(
+                "this is a store of Satchel's own",
+                file=self._source.name,
+                hint="Name its folder: satchel --store ladybug:///FOLDER",
+            )
+        return MalformedError(
+            "there is no hierarchical memory in this graph",
+            file=self._source.name,
+            hint=None
+            if _has_log(self._copy)
+            else "Where there was a .wal file beside it, put it there again.",
+        )
+
+
+def _parsed(text: str) -> Any:
+    """Return the JSON in a text, or in a text that is base64: memory-lib writes it so.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(b64decode(text, validate=True))
+
+
+def _has_log(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return path.with_name(path.name + ".wal").stat().st_size > 0
+    return False
+
+
+def _head_of(path: Path) -> bytes:
+    with opened(path) as stream:
+        return stream.read(_HEAD)
+
+
+def _copy(source: Place, copy: Path) -> None:
+    with source.open() as stream:
+        _write(stream, copy)
+    for end in _BESIDE:
+        beside = source.path.with_name(source.path.name + end)
+        try:
+            number = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise MalformedError(
+                f"what is beside the graph cannot be read: {error.strerror}", file=str(beside)
+            ) from error
+        with os.fdopen(number, "rb") as stream:
+            _write(stream, copy.with_name(copy.name + end))
+
+
+def _write(stream: BinaryIO, path: Path) -> None:
+    try:
+        with path.open("xb") as sink:
+            shutil.copyfileobj(stream, sink)
+    except OSError as error:
+        raise TargetError(
+            f"cannot keep a copy of the graph: {error.strerror or error}",
+            file=tempfile.gettempdir(),
+            hint="Free some space there, or set TMPDIR to a larger folder.",
+        ) from error

@@ -1,0 +1,1 @@
+"""Links between records: walked in a store, and between drafts that have no ids yet."""

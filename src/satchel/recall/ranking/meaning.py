@@ -1,0 +1,104 @@
+"""What a question means, beside what memories mean: cosines, by the places of records."""
+
+from collections.abc import Callable, Sequence
+from math import hypot
+from operator import mul
+from struct import unpack
+from typing import Any
+
+from satchel.errors import SatchelError
+from satchel.ledger.view import View
+from satchel.ports.inference.embedder import Embedder
+from satchel.ports.rows import Row
+from satchel.recall.generations import Made, in_use
+from satchel.recall.sketches import Sketches, sketches
+
+LEAST = 0.25
+"""The cosine from which on a memory is nominated by what it means alone.
+
+Of a hundred turns of conversations taken at random, three are so near a question.
+"""
+
+Embedders = Callable[[Made], Embedder | None]
+"""Gives what made a generation, where questions may be handed to it."""
+
+
+class Meaning:
+    """What a question means, for one bank.
+
+    Args:
+        view: The bank.
+        text: The question.
+        embedders: Gives what makes its vector.
+    """
+
+    def __init__(self, view: View, text: str, embedders: Embedders | None) -> None:
+        self._view = view
+        self.made = in_use(view) if embedders is not None and text.strip() else None
+        self.note = ""
+        """Why it is left out, where the bank has vectors."""
+
+        self._vector: Any = None
+        self._sketches: Sketches | None = None
+        if self.made is not None and embedders is not None:
+            self._ask(self.made, text, embedders)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to compare with."""
+        return self._vector is not None
+
+    def nearest(self, limit: int) -> list[int]:
+        """Return the places of the records that mean most nearly the same, best first."""
+        if self._vector is None or self.made is None:
+            return []
+        if self._sketches is not None:
+            found = self._sketches.nearest(self._vector, limit)
+            return [place for place, cosine in found.items() if cosine >= LEAST]
+        near = self._view.near(self.made.generation, self._vector, limit=limit)
+        places = self._view.places([name for name, cosine in near if cosine >= LEAST])
+        return list(places.values())
+
+    def cosines(self, rows: Sequence[Row]) -> dict[int, float]:
+        """Return how nearly records mean the same, by place; those without a vector are left out.
+
+        Below 0 counts as 0.
+        """
+        if self._vector is None or self.made is None:
+            return {}
+        if self._sketches is not None:
+            found = self._sketches.cosines(self._vector, [row.seq for row in rows])
+        else:
+            found = self._compared(self.made, rows)
+        return {place: max(0.0, cosine) for place, cosine in found.items()}
+
+    def _ask(self, made: Made, text: str, embedders: Embedders) -> None:
+        try:
+            embedder = embedders(made)
+            if embedder is None:
+                self.note = f"questions are not handed to {made.model}, so words alone count"
+                return
+            (raw,) = made.embedder(embedder).embed([text])
+        except SatchelError as error:
+            self.note = f"{made.model} did not answer, so words alone count: {error.message}"
+            return
+        numbers = unpack(f"<{made.dimensions}f", raw)
+        if any(numbers):
+            self._vector = numbers
+            self._sketches = sketches(self._view, made.generation)
+            if self._sketches is not None:
+                import numpy as np
+
+                self._vector = np.frombuffer(raw, "<f4")
+
+    def _compared(self, made: Made, rows: Sequence[Row]) -> dict[int, float]:
+        there = self._view.vectors(made.generation, [row.id for row in rows])
+        return {
+            row.seq: round(_cosine(self._vector, there[row.id]), 6)
+            for row in rows
+            if row.id in there
+        }
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    lengths = hypot(*one) * hypot(*other)
+    return sum(map(mul, one, other)) / lengths if lengths else 0.0

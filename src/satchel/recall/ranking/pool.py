@@ -1,0 +1,153 @@
+"""What is put in order for a question: nominated by words, by meaning, and along edges."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from satchel.errors import StoreError
+from satchel.ledger.view import View
+from satchel.memory.parts import is_id
+from satchel.memory.records import Edge, Model
+from satchel.ports.linking.traversal import Linked
+from satchel.ports.rows import Filter, Row
+from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals, fused, in_order
+from satchel.recall.ranking.meaning import Meaning
+from satchel.stores.matching import Term
+
+NEAREST = 100
+"""Memories that are nominated by what they mean, at least."""
+
+_FEW_LEFT = 30
+_NEXT_NEAREST = 1000
+_HOPPED_FROM = 5
+"""How many of the best memories edges are looked at of."""
+
+_MOST_LINKS = 40
+
+_LOOKED_BESIDE = 30
+"""Of how many of the best turns those around them are looked at, at least."""
+
+_SUPERSEDES = "supersedes"
+
+
+class Pool:
+    """What was nominated, in order.
+
+    Args:
+        view: The bank.
+        terms: Of the question.
+        wanted: What columns tell of what is wanted.
+        meaning: What the question means.
+        at: The moment at which edges have to be valid.
+        most: How many memories are given at most.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        terms: Sequence[Term],
+        wanted: Filter,
+        meaning: Meaning,
+        at: str,
+        most: int,
+    ) -> None:
+        self._at = at
+        self._most = most
+        self._view = view
+        self._terms = terms
+        self._wanted = wanted
+        self._meaning = meaning
+        self.signals: dict[int, Signals] = {}
+        """Best first."""
+
+        self.by_words = 0
+        self.by_meaning = 0
+        self.by_edges = 0
+
+    def fill(self, words: Scores) -> None:
+        """Put what words nominate in order, with what meaning and edges nominate."""
+        rows = self._rows(list(words))
+        self.by_words = len(rows)
+        near = self._near()
+        self.by_meaning = len(near.keys() - rows.keys())
+        rows |= near
+        cosines = self._meaning.cosines(list(rows.values()))
+        self.signals = fused(self._terms, rows, words, cosines)
+        beside = self._beside(rows)
+        if beside:
+            rows |= beside
+            cosines |= self._meaning.cosines(list(beside.values()))
+            self.signals = fused(self._terms, rows, words, cosines)
+        self._hop(rows)
+
+    def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
+        """Return the turns around the best ones that nothing nominated."""
+        threads = dict[int, str]()
+        for place in islice(self.signals, max(_LOOKED_BESIDE, self._most)):
+            thread = rows[place].run
+            if thread is not None:
+                threads |= {place - far: thread for far in AROUND if place - far not in rows}
+        found = self._rows([place for place in threads if place > 0])
+        return {place: row for place, row in found.items() if row.run == threads[place]}
+
+    def _rows(self, places: Sequence[int]) -> dict[int, Row]:
+        rows = self._view.nominal(places)
+        return {place: row for place, row in rows.items() if self._wanted.matches(row)}
+
+    def _near(self) -> dict[int, Row]:
+        """Return what means nearly the same; filters may leave little of the first."""
+        if not self._meaning:
+            return {}
+        nearest = max(NEAREST, self._most)
+        places = self._meaning.nearest(nearest)
+        rows = self._rows(places)
+        if len(rows) < _FEW_LEFT and len(places) == nearest:
+            places = self._meaning.nearest(_NEXT_NEAREST)
+            rows = self._rows(places)
+            rows = {place: rows[place] for place in places if place in rows}
+        return dict(islice(rows.items(), nearest))
+
+    def _hop(self, rows: dict[int, Row]) -> None:
+        """Give what the best memories are linked with a part of their scores."""
+        best = {rows[place].id: place for place in islice(self.signals, _HOPPED_FROM)}
+        ends = dict[str, str]()
+        for incoming in (False, True):
+            for one in self._links(list(best), incoming=incoming):
+                source, target, kind = one.link
+                here, there = (target, source) if incoming else (source, target)
+                if kind != _SUPERSEDES and here in best and there not in best and is_id(there):
+                    ends.setdefault(there, here)
+        if not ends:
+            return
+        others = self._rows(list(self._view.places(list(ends)).values()))
+        for place, row in others.items():
+            self._lift(place, best[ends[row.id]], ends[row.id])
+        self.signals = in_order(self.signals)
+
+    def _lift(self, place: int, best: int, name: str) -> None:
+        old, part = self.signals.get(place), LINKED * self.signals[best].score
+        if old is None:
+            self.by_edges += 1
+            self.signals[place] = Signals(linked=part, linked_to=name)
+            return
+        if old.score < part:
+            told = {each: getattr(old, each) for each in _TOLD}
+            self.signals[place] = Signals(**told, linked=part - old.score, linked_to=name)
+
+    def _links(self, names: list[str], *, incoming: bool) -> list[Linked]:
+        """Return links of records, proved, without those that are not valid now."""
+        try:
+            found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
+        except StoreError:
+            return []  # a store that cannot be walked
+        made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
+        return [each for each in found if self._is_valid(made.get(each.place))]
+
+    def _is_valid(self, model: Model | None) -> bool:
+        if not isinstance(model, Edge):
+            return True  # an entry that names its parents
+        return (model.valid_from is None or model.valid_from <= self._at) and (
+            model.valid_until is None or self._at < model.valid_until
+        )
+
+
+_TOLD = ("words", "meaning", "thread", "speaker", "cosine")

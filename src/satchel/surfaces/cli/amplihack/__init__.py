@@ -1,0 +1,1 @@
+"""``satchel memory``: the commands that amplihack has for the memory of its agents."""

@@ -1,0 +1,35 @@
+"""Options that the commands of ``satchel memory`` share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.surfaces.cli._console import line
+
+
+class Shape(StrEnum):
+    """What a transfer is written as."""
+
+    JSON = "json"
+    RAW = "raw-db"
+
+
+Agent = Annotated[str, typer.Option("--agent", help="The agent; its bank has the same name.")]
+AsShape = Annotated[
+    Shape, typer.Option("--format", "-f", help="json, or raw-db: amplihack's SQLite database.")
+]
+StoragePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--storage-path",
+        help="Folder in amplihack's layout, a file for each agent; the store otherwise.",
+    ),
+]
+
+
+def show_statistics(found: list[tuple[str, str]]) -> None:
+    """Print counts by name."""
+    for name, number in found:
+        line(f"  {name}: {number}")

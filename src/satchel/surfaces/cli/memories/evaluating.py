@@ -1,0 +1,69 @@
+"""``satchel evaluate``: how well recall does on questions whose answers are known."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.surfaces.cli._console import count, message, print_json, progress, state, table
+from satchel.surfaces.cli._options import Json
+
+evaluate = typer.Typer(no_args_is_help=True, help="Measure how well recall finds what is asked.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(evaluate, name="evaluate")
+
+
+@evaluate.command("recall")
+def recall_command(
+    data: Annotated[Path, typer.Argument(help="A set of questions: a file, or a folder.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="static-idf, static or openai; else inference.embedder."),
+    ] = None,
+    no_vectors: Annotated[
+        bool, typer.Option("--no-vectors", help="By words alone, as in a bank without vectors.")
+    ] = False,
+    any_time: Annotated[
+        bool, typer.Option("--any-time", help="A time that a question names is no filter.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure recall on conversations with questions, and the turns that answer them.
+
+    Reads LoCoMo's JSON, a folder with BEAM's chat.json and probing_questions.json (or a folder of
+    such), and a plain form: docs/guides/recalling.md. Your banks are left alone.
+
+    Example: `satchel evaluate recall locomo10.json`
+    """
+    from satchel.actions.evaluating.evaluating import evaluate_recall
+
+    with progress("asking", True, records=True) as tell:
+        found = evaluate_recall(
+            state.settings,
+            data,
+            model=model,
+            vectors=not no_vectors,
+            any_time=any_time,
+            progress=tell,
+        )
+    if as_json:
+        print_json(found)
+        return
+    rows: list[list[object]] = []
+    groups = {"what counts": found.main, "all": found.all, **found.kinds}
+    for name, one in groups.items():
+        budgets = [f"{one.budget[key]:.3f}" for key in ("1024", "4096")]
+        at = [f"{one.recall[key]:.3f}" for key in ("5", "10", "20")]
+        gain = [f"{one.ndcg['10']:.3f}", f"{one.hit['10']:.3f}"]
+        rows.append([name, one.questions, *at, *gain, *budgets, f"{one.session_hit_1:.3f}"])
+    columns = ["", "questions", "R@5", "R@10", "R@20", "NDCG@10", "Hit@10"]
+    table([*columns, "1,024 tokens", "4,096 tokens", "session Hit@1"], rows)
+    what = [count(found.conversations, "conversation"), count(found.turns, "turn")]
+    message(f"{', '.join(what)}; vectors: {found.vectors or 'none'}")
+    if found.left_out:
+        message(f"{count(found.left_out, 'question')} left out: they name no turn that is there")
+    for note in found.notes:
+        message("note: ", note)

@@ -1,0 +1,74 @@
+"""``satchel store``: a whole store, with all of its banks."""
+
+from typing import Annotated
+
+import typer
+
+from satchel.actions.operating.copying_stores import CopiedBank, CopyOptions, StoreCopy, copy_store
+from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
+from satchel.surfaces.cli._options import DryRun, Json, tell_receipts
+from satchel.transfer.copies import Relation
+
+store = typer.Typer(no_args_is_help=True, help="Whole stores, with all of their banks.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(store, name="store")
+
+
+@store.command("copy")
+def copy_command(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="The store that is read, as for --store.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="The other; it is made if it is not there.")
+    ],
+    bank: Annotated[
+        list[str] | None,
+        typer.Option("--bank", help="Only this bank: its name or id. Repeatable."),
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Copy a whole store to another one, of the same kind or of any other.
+
+    Each bank keeps its ids, its log, its signed head, and what is beside the log: vectors, blobs,
+    unlogged values. All of it is read again and compared before the bank is there, and each has a
+    signed receipt. Cut short, the same command goes on. A bank that is there already with another
+    log is refused; one that is behind is brought up to date.
+
+    Example: `satchel store copy satchel.db postgresql://me@db.example/memory`
+    """
+    with progress("copying", True, records=True) as tell:
+        options = CopyOptions(banks=tuple(bank or ()), dry_run=dry_run, progress=tell)
+        found = copy_store(state.settings, source, target, options)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+    tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
+
+
+def _show(found: StoreCopy) -> None:
+    for one in found.banks:
+        name = one.name or one.bank
+        line(f"{name}: {_sentence(one, dry_run=found.dry_run)}")
+        for note in one.notes:
+            message(f"{name}: note: ", note)
+    did = "looked at" if found.dry_run else "copied and compared"
+    line(f"{count(len(found.banks), 'bank')} {did}: {found.source} -> {found.target}")
+
+
+def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
+    size = count(one.size, "record")
+    if dry_run:
+        left = one.size - one.earlier
+        return f"{size}, the same there" if not left else f"{size}, {left:,} to copy"
+    if one.relation is Relation.SAME:
+        return f"{size}, the same before and now"
+    parts = [f"{one.carried:,} copied now"]
+    parts += [f"{one.vectors:,} vectors"] if one.vectors else []
+    parts += [count(one.blobs, "blob")] if one.blobs else []
+    return f"{size}, {', '.join(parts)}; all read again, the same"

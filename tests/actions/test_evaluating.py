@@ -1,0 +1,204 @@
+"""Evaluating recall: the sets that are read, the measures, and what comes out."""
+
+import json
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from long_turns_kit import write_long_turns
+
+from satchel.actions.config import load_settings
+from satchel.actions.evaluating.evaluating import evaluate_recall
+from satchel.actions.evaluating.measures import Means, ndcg, within
+from satchel.actions.evaluating.reading import read_set
+from satchel.errors import (
+    EmptyInputError,
+    MalformedError,
+    SatchelError,
+    UnknownFormatError,
+    UnreadableError,
+)
+
+LOCOMO = [
+    {
+        "sample_id": "conv-1",
+        "qa": [
+            {"question": "When did Ada sail?", "evidence": ["D1:02; D2:1"], "category": 2},
+            {"question": "What does Bela cook?", "evidence": ["D:2:2"], "category": 4},
+            {"question": "What is the boat of Bela?", "evidence": ["D1:2"], "category": 5},
+            {"question": "Never said", "evidence": ["D9:9"], "category": 1},
+            {"question": "No evidence", "evidence": [], "category": 3},
+        ],
+        "conversation": {
+            "speaker_a": "Ada",
+            "session_2_date_time": "9:30 am on 3 June, 2023",
+            "session_10": [],
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Bela", "dia_id": "D1:1", "text": "How are you?"},
+                {
+                    "speaker": "Ada",
+                    "dia_id": "D1:2",
+                    "text": "I sailed to Bergen.",
+                    "blip_caption": "a red boat",
+                },
+            ],
+            "session_2": [
+                {"speaker": "Ada", "dia_id": "D2:1", "text": "We sailed again"},
+                {"speaker": "Bela", "dia_id": "D2:2", "text": "I cook noodles"},
+            ],
+        },
+    }
+]
+PLAIN = {
+    "conversations": [
+        {
+            "turns": [
+                {"id": 1, "session": "a", "speaker": "Ada", "text": "tea", "at": "2026-03-01"},
+                {"id": 2, "text": "coffee"},
+            ],
+            "questions": [{"question": "tea", "evidence": [1]}],
+        }
+    ]
+}
+
+
+def write(path: Path, value: Any) -> Path:
+    """Write JSON, and return where."""
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_locomo_is_read_with_its_captions_times_and_ill_written_evidence(tmp_path: Path) -> None:
+    """Sessions in their order; questions that name nothing that is there are counted."""
+    found = read_set(write(tmp_path / "a.json", LOCOMO))
+    (one,) = found.conversations
+    assert [turn.name for turn in one.turns] == ["D1:1", "D1:2", "D2:1", "D2:2"]
+    assert one.turns[1].text == "I sailed to Bergen. [shared a red boat]"
+    assert one.turns[1].at == "2023-05-08T13:56:00.000000Z"
+    assert [(each.kind, set(each.evidence)) for each in one.questions] == [
+        ("temporal", {"D1:2", "D2:1"}),
+        ("single-hop", {"D2:2"}),
+        ("adversarial", {"D1:2"}),
+    ]
+    assert (one.left_out, set(found.aside)) == (2, {"adversarial"})
+
+
+def test_long_turns_are_read_from_their_folders(tmp_path: Path) -> None:
+    """One conversation or many; roles are speakers, batches sessions, marks are cut off."""
+    folder = write_long_turns(tmp_path)
+    found = read_set(folder)
+    assert (found.format, len(found.conversations)) == ("beam", 2)
+    first = found.conversations[0]
+    assert read_set(folder / "1").conversations == (first,)
+    assert (len(first.turns), len(first.questions), first.left_out) == (64, 16, 1)
+    assert {turn.speaker for turn in first.turns} == {"user", "assistant"}
+    assert {turn.session for turn in first.turns} == {"1", "2", "3", "4"}
+    assert first.turns[0].text.endswith("Can you help?")
+    assert first.turns[-1].at == "2024-03-04T00:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", MalformedError),
+        ("[1, 2]", UnknownFormatError),
+        ('{"a": 1}', UnknownFormatError),
+        ('{"conversations": []}', EmptyInputError),
+        ('{"conversations": [{"turns": [], "questions": []}]}', EmptyInputError),
+        ('{"conversations": [{"turns": 5}]}', MalformedError),
+        ('{"conversations": [7]}', MalformedError),
+        ('[{"conversation": {}, "qa": [{"question": "a"}]}]', MalformedError),
+        ('[{"conversation": {"session_1": [{}]}, "qa": []}]', MalformedError),
+        ("[" * 100_000, MalformedError),
+    ],
+)
+def test_what_is_no_set_is_refused_not_crashed_on(
+    tmp_path: Path, text: str, error: type[SatchelError]
+) -> None:
+    """Each with the file's name."""
+    path = tmp_path / "a.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(error) as found:
+        read_set(path)
+    assert str(path) in str(found.value.file)
+
+
+def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Evidence would mean both."""
+    value = json.loads(json.dumps(PLAIN))
+    value["conversations"][0]["turns"][1]["id"] = 1
+    with pytest.raises(MalformedError):
+        read_set(write(tmp_path / "a.json", value))
+
+
+def test_a_file_that_is_not_there_is_unreadable(tmp_path: Path) -> None:
+    """And a folder without conversations is empty."""
+    with pytest.raises(UnreadableError):
+        read_set(tmp_path / "none.json")
+    with pytest.raises(EmptyInputError):
+        read_set(tmp_path)
+
+
+def test_measures_are_what_their_definitions_say() -> None:
+    """Worked out by hand."""
+    ranked, wanted = ["a", "b", "c", "d"], frozenset({"b", "d", "x"})
+    best = 1 + 1 / log2(3) + 1 / log2(4)
+    assert ndcg(ranked, wanted, 4) == pytest.approx((1 / log2(3) + 1 / log2(5)) / best)
+    assert ndcg(ranked, frozenset({"a"}), 1) == 1
+    tokens = {"a": 5, "b": 9, "c": 3, "d": 2}
+    assert within(ranked, wanted, tokens, 10) == pytest.approx(1 / 3)  # a, c, d
+    assert within(ranked, wanted, tokens, 4) == 0
+    means = Means()
+    means.add(ranked, wanted, tokens, dict.fromkeys("abcd", "s") | {"x": "t"})
+    found = means.means()
+    assert (found.questions, found.recall["5"], found.hit["5"]) == (1, 0.6667, 1.0)
+    assert found.session_hit_1 == 1
+
+
+@given(st.lists(st.integers(0, 30), unique=True), st.sets(st.integers(0, 30), min_size=1))
+def test_measures_are_between_nothing_and_all(ranked: list[int], wanted: set[int]) -> None:
+    """For all rankings; more of it never finds less."""
+    names, evidence = [*map(str, ranked)], frozenset(map(str, wanted))
+    tokens = {name: 1 + int(name) for name in names}
+    shares = [within(names, evidence, tokens, budget) for budget in (0, 500)]
+    assert 0 == shares[0] <= shares[1] <= 1
+    assert all(0 <= ndcg(names, evidence, k) <= 1 + 1e-9 for k in (1, 5, 50))
+
+
+def test_long_turns_are_found_with_vectors_and_without(tmp_path: Path) -> None:
+    """What the user said is found among answers that use its words at length."""
+    folder = write_long_turns(tmp_path, 1)
+    for vectors in (True, False):
+        found = evaluate_recall(load_settings(), folder, vectors=vectors)
+        assert (found.main.questions, found.left_out, found.conversations) == (16, 1, 1)
+        assert (found.vectors is not None) == vectors
+        assert found.main.recall["5"] >= 0.75
+        assert found.main.recall["20"] >= found.main.recall["5"]
+
+
+def test_an_evaluation_touches_no_bank(tmp_path: Path, own_home: Path) -> None:
+    """Conversations are kept in a store of their own, which goes again."""
+    told = list[tuple[int, int]]()
+    path = write(tmp_path / "a.json", PLAIN)
+    found = evaluate_recall(load_settings(), path, progress=lambda *now: told.append(now))
+    assert (found.main.recall["5"], told) == (1.0, [(1, 1)])
+    assert not list(own_home.rglob("*.db"))
+
+
+@pytest.mark.shared
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+def test_locomo_is_answered_as_well_as_promised(shared_data: Path) -> None:
+    """Six conversations, turn by turn, as they are installed and as the options are by default."""
+    found = evaluate_recall(load_settings(), shared_data / "locomo" / "locomo-first6.json")
+    assert found.main.questions == 883
+    assert found.main.recall["5"] >= 0.63
+    assert found.main.recall["10"] >= 0.73
+    assert found.main.recall["20"] >= 0.79
+    assert found.main.budget["4096"] >= 0.90
+    assert found.main.session_hit_1 >= 0.73
+    assert found.all.session_hit_1 >= 0.76

@@ -1,0 +1,79 @@
+"""``Bank.code``: the code that memories speak of, from Python."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from code_kit import SAMPLES, written
+
+import satchel
+from satchel import aio
+from satchel.api.aio import Code as AwaitedCode
+from satchel.api.code import Code
+from satchel.errors import ContainmentError, UnknownCodeError
+
+
+def test_a_program_reads_code_and_recalls_with_it(tmp_path: Path) -> None:
+    """The same answers as the command gives."""
+    with satchel.Satchel.open() as store:
+        bank = store.create_bank("coder")
+        bank.remember("Cart.total must round down")
+        done = bank.code.index(SAMPLES / "python", name="shop", allow_uncontained=True)
+        assert done.tree.files == 4
+        (memory,) = bank.recall("round").memories
+        assert [one.name for one in memory.code] == ["Cart.total"]
+        assert bank.recall("round", code=False).memories[0].code == []
+        found = bank.code.query(callers_of="price_of")
+        assert [edge.of.name for edge in found.edges if edge.of] == ["Cart.total"]
+        (shown,) = bank.code.show("Cart.total")
+        assert [one.text for one in shown.memories] == ["Cart.total must round down"]
+        assert [tree.name for tree in bank.code.trees()] == ["shop"]
+        bank.code.drop("shop")
+        with pytest.raises(UnknownCodeError):
+            bank.code.show("Cart.total")
+    assert tmp_path.is_dir()
+
+
+def test_a_folder_is_only_read_where_a_call_may_read(tmp_path: Path) -> None:
+    """As for files: somebody says where, and nothing leads out of that."""
+    folder = written(tmp_path / "in" / "t", {"a.py": "def a(): ...\n"})
+    outside = written(tmp_path / "out", {"b.py": "def b(): ...\n"})
+    (tmp_path / "in" / "link").symlink_to(outside)
+    roots = [tmp_path / "in"]
+    with satchel.Satchel.open() as store:
+        code = store.create_bank("coder").code
+        with pytest.raises(ContainmentError):
+            code.index(folder)
+        for place in (outside, tmp_path / "in" / ".." / "out"):
+            with pytest.raises(ContainmentError):
+                code.index(place, allowed_roots=roots)
+        with pytest.raises(satchel.errors.PathRefusedError):
+            code.index(tmp_path / "in" / "link", allowed_roots=roots)
+        assert code.index(folder, allowed_roots=roots).tree.files == 1
+        assert code.index(tmp_path / "in", allowed_roots=roots).links == 1
+
+
+def test_ignore_files_outside_of_the_roots_are_not_read(tmp_path: Path) -> None:
+    """A folder that may be read says nothing of those above it."""
+    folder = written(
+        tmp_path / "repo",
+        {".git/HEAD": "", ".gitignore": "a.py\n", "pkg/a.py": "def a(): ...\n"},
+    )
+    with satchel.Satchel.open() as store:
+        code = store.create_bank("coder").code
+        assert code.index(folder / "pkg", allowed_roots=[folder / "pkg"]).tree.files == 1
+
+
+def test_the_same_is_awaited() -> None:
+    """Each call of ``Code`` has one that awaits it."""
+
+    async def run() -> int:
+        async with aio.Satchel.open() as store:
+            bank = await store.create_bank("coder")
+            done = await bank.code.index(SAMPLES / "go", allow_uncontained=True)
+            await bank.code.show("Cart.Total")
+            return done.tree.files
+
+    assert asyncio.run(run()) == 3
+    calls = {name for name in dir(Code) if not name.startswith("_")}
+    assert calls == {name for name in dir(AwaitedCode) if not name.startswith("_")}

@@ -1,0 +1,19 @@
+"""A bank on each store that is always there."""
+
+from pathlib import Path
+
+import pytest
+from code_kit import Coded
+
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def coded(request: pytest.FixtureRequest, tmp_path: Path) -> Coded:
+    """A bank without code, on one store after the other."""
+    if request.param == "memory":
+        return Coded(MemoryStore())
+    store = SqliteStore(tmp_path / "bank.db")
+    request.addfinalizer(store.close)  # noqa: PT021 - one of two stores has something to close
+    return Coded(store)

@@ -1,0 +1,157 @@
+"""Ignore files mean what they mean to git."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from code_kit import Coded, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from satchel.code_graph.sources.ignoring import Rules, part_matches, patterns_of
+from satchel.stores.memory import MemoryStore
+
+PART = st.text("ab*?[]!-\\. #", min_size=1, max_size=6)
+LINE = st.lists(st.one_of(PART, st.just("**")), min_size=1, max_size=4).map("/".join)
+PATTERN = st.tuples(
+    st.sampled_from(["", "!", "/", "\\"]), LINE, st.sampled_from(["", "/", " ", "\\ "])
+).map("".join)
+PATHS = ["aa", "b.py", "a/b", "a/a.b/b", "ab/b", "b/a/b/a", "ab a/b", "#a", "!a", "a-b/[b]", "a\\b"]
+
+
+def ours(text: str, path: str) -> bool:
+    """Tell whether a path is left out, as the walk would: a folder takes along what is in it."""
+    parts, rules = tuple(path.split("/")), Rules().with_patterns(patterns_of(text))
+    for depth in range(1, len(parts) + 1):
+        if rules.ignore(parts[:depth], folder=depth < len(parts)):
+            return True
+        rules = rules.below()
+    return False
+
+
+def gits(folder: Path, text: str) -> set[str]:
+    """Return which of the paths git leaves out."""
+    (folder / ".gitignore").write_text(text)
+    words = ["git", "-c", "core.excludesFile=/dev/null", "check-ignore", "-z", "--no-index"]
+    done = subprocess.run(
+        [*words, "--stdin"],
+        cwd=folder,
+        input="\0".join(PATHS).encode() + b"\0",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    return set(filter(None, done.stdout.decode().split("\0")))
+
+
+@settings(max_examples=60)
+@given(st.lists(PATTERN, min_size=1, max_size=4))
+def test_any_ignore_file_leaves_out_what_git_leaves_out(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    """For all patterns of the characters that mean something, against git itself."""
+    folder = _repository(tmp_path_factory)
+    text = "\n".join(lines) + "\n"
+    assert {path for path in PATHS if ours(text, path)} == gits(folder, text)
+
+
+_made: list[Path] = []
+
+
+def _repository(factory: pytest.TempPathFactory) -> Path:
+    if not _made:
+        folder = factory.mktemp("repository")
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        _made.append(written(folder, dict.fromkeys(PATHS, "")))
+    return _made[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "ignored"),
+    [
+        ("*.py\n!keep.py\n", "a/keep.py", False),
+        ("*.py\n!keep.py\n", "a/other.py", True),
+        ("/top.py\n", "a/top.py", False),
+        ("build/\n", "src/build/x.py", True),
+        ("build/\n", "build", False),
+        ("a/**/z.py\n", "a/z.py", True),
+        ("a/**/z.py\n", "a/b/c/z.py", True),
+        ("**/gen/**\n", "x/gen/y.py", True),
+        ("doc/*.py\n", "doc/a/b.py", False),
+        ("x[0-9].py\n", "x5.py", True),
+        ("x[!0-9].py\n", "x5.py", False),
+        ("\\#a\n", "#a", True),
+        ("# a\n", "# a", False),
+        ("a \n", "a", True),
+        ("é*.py\n", "été.py", True),
+    ],
+)
+def test_patterns_mean_what_gitignore_says(text: str, path: str, ignored: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Negation, anchors, folders, stars, sets, escapes and comments."""
+    assert ours(text, path) is ignored
+
+
+def test_nested_ignore_files_hold_below_their_folder_and_win(tmp_path: Path) -> None:
+    """The nearest file that says something of a path decides."""
+    files = {
+        ".gitignore": "*.gen.py\nbuild/\n",
+        "a/.gitignore": "!wanted.gen.py\n/only_here.py\n",
+        "a/wanted.gen.py": "def wanted(): ...\n",
+        "a/other.gen.py": "def other(): ...\n",
+        "a/only_here.py": "def only_here(): ...\n",
+        "a/b/only_here.py": "def deeper(): ...\n",
+        "build/x.py": "def built(): ...\n",
+        "c/.satchelignore": "secret.py\n",
+        "c/secret.py": "def secret(): ...\n",
+        "c/shown.py": "def shown(): ...\n",
+    }
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path / "t", files))
+    assert coded.names() == ["function deeper", "function wanted", "function shown"]
+
+
+def test_the_rules_of_the_repository_above_hold_in_a_folder_of_it(tmp_path: Path) -> None:
+    """Reading a part of a repository leaves out what reading all of it would."""
+    files = {
+        ".git/info/exclude": "local.py\n",
+        ".gitignore": "/pkg/out.py\n*.tmp.py\n",
+        "pkg/out.py": "def out(): ...\n",
+        "pkg/x.tmp.py": "def tmp(): ...\n",
+        "pkg/local.py": "def local(): ...\n",
+        "pkg/in.py": "def inside(): ...\n",
+    }
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path / "t", files) / "pkg")
+    assert coded.names() == ["function inside"]
+
+
+def test_what_nobody_wrote_by_hand_is_left_out_without_being_asked(tmp_path: Path) -> None:
+    """Installed packages, environments, compiled files, the repository's own."""
+    files = {
+        "node_modules/x/index.js": "function a() {}",
+        "env/pyvenv.cfg": "",
+        "env/lib/y.py": "def b(): ...",
+        "__pycache__/z.py": "def c(): ...",
+        ".git/hook.py": "def d(): ...",
+        "own.py": "def own(): ...",
+    }
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path / "t", files))
+    assert coded.names() == ["function own"]
+
+
+def test_a_file_that_is_ignored_later_is_forgotten(tmp_path: Path) -> None:
+    """As one that is gone."""
+    coded = Coded(MemoryStore())
+    folder = written(tmp_path / "t", {"a.py": "def a(): ...", "b.py": "def b(): ..."})
+    coded.read(folder)
+    done = coded.read(written(folder, {".gitignore": "a.py"}))
+    assert (done.removed, coded.names()) == (1, ["function b"])
+
+
+@given(st.text("a", max_size=40), st.text("*a", max_size=24))
+def test_stars_match_any_run_of_characters(name: str, pattern: str) -> None:
+    """Checked against what stars of one letter can mean: at least so many, or just so many."""
+    least = pattern.count("a")
+    expected = len(name) >= least if "*" in pattern else len(name) == least
+    assert part_matches(pattern, name) is expected

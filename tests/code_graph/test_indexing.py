@@ -1,0 +1,379 @@
+"""A tree is read once, and after that only what has changed in it."""
+
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from code_kit import Coded, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.code_graph import indexing, keeping
+from satchel.code_graph.facts import Facts
+from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.offer import Offer
+from satchel.code_graph.spoken import HEADS
+from satchel.disk.contained import ContainedFolder
+from satchel.errors import ChangedError, StoreError
+from satchel.stores.memory import MemoryStore
+
+TREE = {
+    "app/__init__.py": "",
+    "app/one.py": "def first():\n    return second()\n\n\ndef second():\n    return 1\n",
+    "app/two.py": "from app.one import first\n\n\ndef third():\n    return first()\n",
+    "web/main.js": "function start() { return 1 }\n",
+}
+
+
+def aged(folder: Path, *names: str) -> None:
+    """Make files look as if nobody had touched them for an hour."""
+    old = time.time() - 3600
+    for path in [folder / name for name in names] or sorted(folder.rglob("*")):
+        if path.is_file():
+            os.utime(path, (old, old))
+
+
+class Counting(Folder):
+    """A folder that notes what is opened in it and what is read through."""
+
+    def __init__(self, folder: ContainedFolder) -> None:
+        super().__init__(folder)
+        self.opened = list[str]()
+        self.parsed = list[str]()
+
+    def digest(self, offer: Offer) -> bytes:
+        """As ``Folder``."""
+        self.opened.append(offer.path)
+        return super().digest(offer)
+
+    def facts(self, offer: Offer) -> Facts:
+        """As ``Folder``."""
+        self.parsed.append(offer.path)
+        return super().facts(offer)
+
+
+def counted(coded: Coded, folder: Path) -> Counting:
+    """Bring a tree up to date, and tell what was looked at."""
+    with ContainedFolder(folder) as held:
+        source = Counting(held)
+        coded.read_from(source)
+        return source
+
+
+def everything(coded: Coded) -> dict[str, bytes]:
+    """Return all that is kept of code but the heads, which say when."""
+    with coded.ledger.reading() as view:
+        kept = view.side("code/")
+        return {name: value for name, value in kept.items() if not name.startswith(HEADS)}
+
+
+def facts_and_names(coded: Coded) -> tuple[dict[str, Facts], dict[str, Any]]:
+    """Return what is known of all files, and where all names are."""
+    with coded.ledger.reading() as view:
+        (head,) = keeping.heads(view.side)
+        facts = {
+            path: keeping.facts_from(raw)
+            for part in range(head.parts)
+            for path, raw in keeping.raw_facts(view.side, head, part).items()
+        }
+        return facts, dict(keeping.every_name(view.side, head))
+
+
+def test_a_tree_is_read_whole_the_first_time(coded: Coded, tmp_path: Path) -> None:
+    """Every source file, on every store."""
+    done = coded.read(written(tmp_path / "t", TREE))
+    assert (done.read, done.unchanged, done.head.files, done.head.symbols) == (4, 0, 4, 4)
+    assert coded.names() == [
+        *("function first", "function second", "function third", "function start"),
+    ]
+
+
+def test_a_file_that_was_not_touched_is_not_even_opened(coded: Coded, tmp_path: Path) -> None:
+    """One look at its size and times tells."""
+    folder = written(tmp_path / "t", TREE)
+    aged(folder)
+    assert len(counted(coded, folder).parsed) == 4
+    again = counted(coded, folder)
+    assert (again.opened, again.parsed) == ([], [])
+
+
+def test_a_file_that_was_only_touched_is_not_read_through(coded: Coded, tmp_path: Path) -> None:
+    """Its digest tells; the next time its stamp does."""
+    folder = written(tmp_path / "t", TREE)
+    counted(coded, folder)
+    aged(folder)
+    touched = counted(coded, folder)
+    assert (len(touched.opened), touched.parsed) == (4, [])
+    assert counted(coded, folder).opened == []
+
+
+def test_only_the_changed_file_is_read_again(coded: Coded, tmp_path: Path) -> None:
+    """What it no longer has is gone, with all that led there."""
+    folder = written(tmp_path / "t", TREE)
+    aged(folder)
+    coded.read(folder)
+    assert coded.callers("first") == ["two.py:third"]
+    written(folder, {"app/one.py": "def renamed():\n    return 1\n"})
+    assert counted(coded, folder).parsed == ["app/one.py"]
+    assert coded.names() == ["function renamed", "function third", "function start"]
+    assert coded.calls("third") == {"first": ("", [])}
+
+
+def test_a_change_elsewhere_changes_what_a_call_means(coded: Coded, tmp_path: Path) -> None:
+    """No link between files is kept, so none is stale: the file with the call is not read again."""
+    folder = written(tmp_path / "t", {**TREE, "app/one.py": "x = 1\n"})
+    aged(folder)
+    coded.read(folder)
+    assert coded.calls("third") == {"first": ("", [])}
+    written(folder, {"app/one.py": "def first(): ...\n"})
+    assert counted(coded, folder).parsed == ["app/one.py"]
+    assert coded.calls("third") == {"first": ("import", ["one.py:first"])}
+
+
+def test_a_file_that_is_gone_takes_its_symbols_along(coded: Coded, tmp_path: Path) -> None:
+    """Also one that is moved: it is another file then."""
+    folder = written(tmp_path / "t", TREE)
+    coded.read(folder)
+    (folder / "app/one.py").rename(folder / "app/three.py")
+    (folder / "web/main.js").unlink()
+    done = coded.read(folder)
+    assert done.removed == 2
+    assert coded.one("first").path == "app/three.py"
+    with coded.graph() as graph:
+        assert graph.find("start") == []
+
+
+def test_ids_stay_when_a_symbol_moves_in_its_file(coded: Coded, tmp_path: Path) -> None:
+    """They are made of tree, path, qualified name and kind."""
+    folder = written(tmp_path / "t", TREE)
+    coded.read(folder)
+    before = coded.one("second")
+    written(folder, {"app/one.py": "\n\n\nX = 1\n" + TREE["app/one.py"]})
+    coded.read(folder)
+    after = coded.one("second")
+    assert before.id == after.id == "t/app/one.py#second:function"
+    assert after.symbol.first == before.symbol.first + 4
+
+
+def test_symbols_of_one_name_in_a_file_have_ids_of_their_own(coded: Coded, tmp_path: Path) -> None:
+    """The second is numbered: an overload, or one for another platform."""
+    source = "if x:\n    def f(): ...\nelse:\n    def f(a): ...\n"
+    coded.read(written(tmp_path / "t", {"a.py": source}))
+    with coded.graph() as graph:
+        ids = [node.id for node in graph.find("f")]
+    assert ids == ["t/a.py#f:function", "t/a.py#f:function~2"]
+
+
+def test_two_trees_of_a_bank_know_nothing_of_each_other(coded: Coded, tmp_path: Path) -> None:
+    """Each is read, asked and forgotten by itself."""
+    coded.read(written(tmp_path / "a", {"x.py": "def f(): ...\n"}), "a")
+    coded.read(written(tmp_path / "b", {"x.py": "def f(): ...\n\n\nf()\n"}), "b")
+    with coded.graph() as graph:
+        one, other = graph.find("f")
+        assert [len(list(graph.callers(node))) for node in (one, other)] == [0, 1]
+    with coded.ledger.reading() as view:
+        head = keeping.heads(view.side)[0]
+    indexing.remove(coded.store, coded.ledger, head)
+    assert [tree_name(each) for each in everything(coded)] == ["0001"] * len(everything(coded))
+    assert coded.one("f").tree == "b"
+
+
+def tree_name(name: str) -> str:
+    """Return the part of a value's name that says which tree it is of."""
+    return name.split("/")[2]
+
+
+def test_nothing_of_code_is_in_the_log(coded: Coded, tmp_path: Path) -> None:
+    """It can be made again from the tree, so no record, no signature and no head speaks of it."""
+    with coded.ledger.reading() as view:
+        before = view.head
+    coded.read(written(tmp_path / "t", TREE))
+    with coded.ledger.reading() as view:
+        assert view.head == before
+
+
+def test_a_tree_that_grows_is_spread_over_more_parts(coded: Coded, tmp_path: Path) -> None:
+    """And one that shrinks over fewer; nothing is lost on the way."""
+    files = {f"m{number}.py": f"def f{number}(): ...\n" for number in range(100)}
+    folder = written(tmp_path / "t", dict(list(files.items())[:3]))
+    assert coded.read(folder).head.parts == 1
+    written(folder, files)
+    done = coded.read(folder)
+    assert (done.head.parts, done.head.symbols) == (16, 100)
+    assert len(coded.names()) == 100
+    for number in range(2, 100):
+        (folder / f"m{number}.py").unlink()
+    done = coded.read(folder)
+    assert (done.head.parts, coded.names()) == (1, ["function f0", "function f1"])
+
+
+@pytest.mark.parametrize("after", range(1, 6))
+def test_who_is_killed_while_reading_goes_on_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Whatever was written until then; in the end all is as if nothing had happened."""
+    files = {f"m{number}.py": f"def f{number}(): f{number + 1}()\n" for number in range(60)}
+    folder = written(tmp_path / "t", files)
+    aged(folder)
+    coded = Coded(MemoryStore())
+    coded.read(folder)
+    changed = {f"m{number}.py": f"def g{number}(): g{number + 1}()\n" for number in range(0, 60, 2)}
+    written(folder, {**changed, "new.py": "def new(): g0()\n"})
+    monkeypatch.setattr(indexing, "_TOGETHER", 1)  # every part by itself
+    writes = 0
+
+    def dying(self: Any, head: Any) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > after:
+            raise KeyboardInterrupt
+        real(self, head)
+
+    real = indexing._Round._write
+    monkeypatch.setattr(indexing._Round, "_write", dying)
+    with pytest.raises(KeyboardInterrupt):
+        coded.read(folder)
+    monkeypatch.setattr(indexing._Round, "_write", real)
+    with coded.ledger.reading() as view:
+        assert not keeping.heads(view.side)[0].whole
+    coded.names()  # can be asked all the same
+    done = coded.read(folder)
+    fresh = Coded(MemoryStore())
+    fresh.read(folder)
+    assert done.head.whole
+    assert facts_and_names(coded) == facts_and_names(fresh)
+
+
+def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
+    """The one who is overtaken looks again, and finds that it is done."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded.read(folder)
+    written(folder, {"app/one.py": "def changed(): ...\n"})
+    others = [partial(coded.read, folder)]
+
+    class Overtaken(Folder):
+        def facts(self, offer: Offer) -> Facts:
+            found = super().facts(offer)
+            for other in others[:]:
+                others.remove(other)
+                other()
+            return found
+
+    with ContainedFolder(folder) as held:
+        coded.read_from(Overtaken(held))
+    fresh = Coded(MemoryStore())
+    fresh.read(folder)
+    assert facts_and_names(coded) == facts_and_names(fresh)
+
+
+def test_two_new_trees_read_at_once_get_a_place_each(tmp_path: Path) -> None:
+    """The one who comes second does not take over what the first one wrote."""
+    coded = Coded(MemoryStore())
+    one = written(tmp_path / "one", {"a.py": "def one(): ...\n"})
+    other = written(tmp_path / "other", {"b.py": "def other(): ...\n"})
+    others = [partial(coded.read, other, "other")]
+
+    class Overtaken(Folder):
+        def offers(self) -> Iterator[Offer]:
+            yield from super().offers()
+            while others:
+                others.pop()()
+
+    with ContainedFolder(one) as held:
+        coded.read_from(Overtaken(held), "one")
+    with coded.graph() as graph:
+        assert [node.id for node in graph.symbols("*")] == [
+            *("one/a.py#one:function", "other/b.py#other:function"),
+        ]
+
+
+def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
+    """Reading says that it is damaged, indexing heals it."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded.read(folder)
+    with coded.store.writing() as writing:
+        writing.put_side(coded.ledger.bank, {keeping.head_name(0): b"{"})
+    with pytest.raises(StoreError, match="damaged"):
+        coded.names()
+    coded.read(folder)
+    assert len(coded.names()) == 4
+
+
+def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
+    """It does not go on for ever."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+
+    class Overtaken(Folder):
+        def offers(self) -> Iterator[Offer]:
+            yield from super().offers()
+            coded.read(folder)
+
+    with ContainedFolder(folder) as held, pytest.raises(ChangedError):
+        coded.read_from(Overtaken(held))
+
+
+def test_damaged_values_are_said_and_made_again(tmp_path: Path) -> None:
+    """A typed error that says how; memories have nothing to do with it."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    coded.read(folder)
+    with coded.store.writing() as writing:
+        values = writing.side(coded.ledger.bank, "code/facts/")
+        writing.put_side(coded.ledger.bank, dict.fromkeys(values, b"\xc1damaged"))
+    with pytest.raises(StoreError, match="damaged") as caught:
+        coded.names()
+    assert "--rebuild" in str(caught.value.hint)
+    coded.read(folder, rebuild=True)
+    assert len(coded.names()) == 4
+
+
+def test_what_an_older_program_read_is_read_again(tmp_path: Path) -> None:
+    """Where this one would read more out of the same file."""
+    coded, folder = Coded(MemoryStore()), written(tmp_path / "t", TREE)
+    aged(folder)
+    coded.read(folder)
+    with coded.ledger.reading() as view:
+        (head,) = keeping.heads(view.side)
+    with coded.store.writing() as writing:
+        older = msgspec.structs.replace(head, make=head.make - 1)
+        value = keeping.encoded_head(older)
+        writing.put_side(coded.ledger.bank, {keeping.head_name(head.number): value})
+    assert len(counted(coded, folder).parsed) == 4
+
+
+NAMES = [f"d{folder}/m{number}.py" for folder in range(2) for number in range(4)]
+SAID = st.sampled_from(
+    [
+        "def f(): g()\n",
+        "def g(): f()\n",
+        "class C:\n    def f(self): self.g()\n",
+        "from d0.m1 import f as other\nother()\n",
+        "not python at all (\n",
+        "",
+    ]
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | SAID), max_size=5))
+def test_any_changes_one_by_one_end_as_if_read_at_once(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[dict[str, str | None]]
+) -> None:
+    """For all sequences of new, changed and removed files."""
+    folder = tmp_path_factory.mktemp("t")
+    written(folder, {"always.py": "def always(): ...\n"})
+    coded = Coded(MemoryStore())
+    for step in steps:
+        for name, said in step.items():
+            if said is None:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                written(folder, {name: said})
+        coded.read(folder)
+    coded.read(folder)
+    fresh = Coded(MemoryStore())
+    fresh.read(folder)
+    assert facts_and_names(coded) == facts_and_names(fresh)

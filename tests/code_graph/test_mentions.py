@@ -1,0 +1,147 @@
+"""What a text in a person's words says of code."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from code_kit import Coded, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.code_graph.context import contexts
+from satchel.code_graph.keeping import Side
+from satchel.code_graph.mentions import MOST_WORDS, mentions, words_of
+from satchel.stores.memory import MemoryStore
+
+TREE = {
+    "src/app/config.py": (
+        "class Config:\n    def load(self): ...\n    def _read(self): ...\n\n\n"
+        "def parse_config(text): ...\n\n\ndef retry(): ...\n\n\ndef run(): ...\n"
+    ),
+    "src/app/store.py": (
+        "class Store:\n    def load(self): ...\n\n\ndef fetchRows(): ...\n\n\ndef größe(): ...\n"
+    ),
+    "src/app/one.py": "def handle(): ...\n",
+    "src/app/two.py": "def handle(): ...\n",
+    "src/app/three.py": "def handle(): ...\n",
+}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Coded:
+    """A bank that knows a small program."""
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path_factory.mktemp("app"), TREE))
+    return coded
+
+
+def found(app: Coded, text: str) -> list[str]:
+    """Return what a text names."""
+    with app.graph() as graph:
+        return [
+            one.path if one.node is None else one.node.symbol.qualified
+            for one in mentions(graph, text, 10)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("parse_config is called twice", ["parse_config"]),
+        ("do not parse_configs", []),
+        ("reparse_config", []),
+        ("my_parse_config", []),
+        ("see `parse_config`, please", ["parse_config"]),
+        ("parse_config()", ["parse_config"]),
+        ("函数parse_config要先调用", ["parse_config"]),
+        ("Config.load is slow", ["Config.load"]),
+        ("Config::load is slow", ["Config.load"]),
+        ("app.config.Config.load", ["Config.load"]),
+        ("src/app/config.py: it is old", ["src/app/config.py"]),
+        ("config.py:12", ["src/app/config.py"]),
+        ("other/config.py", []),
+        ("https://example.com/config.py", []),
+        ("Store.load and Config.load differ", ["Store.load", "Config.load"]),
+        ("Other.load", []),
+        ("client.fetchRows() fails", ["fetchRows"]),
+        ("the retry must stop", ["retry"]),
+        ("Retry later", []),
+        ("the function run", ["run"]),
+        ("the run function", ["run"]),
+        ("run for your life", []),
+        ("handle this with care", []),
+        ("handle() is there three times", ["handle", "handle", "handle"]),
+        ("the size is größe", ["größe"]),
+        ("nothing of code here", []),
+        ("", []),
+    ],
+)
+def test_a_text_names_symbols_by_whole_words_and_qualified_names(
+    app: Coded, text: str, names: list[str]
+) -> None:
+    """A part of a word is no mention; a word like any other is one only where it is rare."""
+    assert found(app, text) == names
+
+
+def test_what_is_said_most_clearly_comes_first(app: Coded) -> None:
+    """Qualified names and files, then what looks like code, then plain words."""
+    text = "the retry in fetchRows goes through Config.load of store.py"
+    assert found(app, text) == ["Config.load", "src/app/store.py", "fetchRows", "retry"]
+
+
+def test_context_has_signature_place_and_callers(tmp_path: Path) -> None:
+    """And how many more there are, and how many may be."""
+    calls = "".join(f"def c{number}(): work()\n" for number in range(7))
+    files = {"a.py": "def work():\n    '''Do it.'''\n" + calls, "b.py": "def may(x): x.work()\n"}
+    files["a.py"] += "class A:\n    def work(self): ...\n"
+    coded = Coded(MemoryStore())
+    coded.read(written(tmp_path / "t", files))
+    with coded.graph() as graph:
+        one, other = contexts(graph, "the function work")
+    assert (one.signature, one.doc, one.path, one.line) == ("def work()", "Do it.", "a.py", 1)
+    assert one.callers == [f"c{number} (a.py:{number + 3})" for number in range(5)]
+    assert (one.more_callers, one.may_call) == (2, 0)
+    assert (other.name, other.callers, other.may_call) == ("A.work", [], 1)
+    assert one.lines()[0] == "def work()  (a.py:1)"
+
+
+@given(st.text(max_size=80))
+def test_any_text_can_be_looked_through(app: Coded, text: str) -> None:
+    """For all of them; what is found is in the text."""
+    with app.graph() as graph:
+        for one in mentions(graph, text, 10):
+            assert one.node is None or one.node.symbol.name in text
+
+
+def test_a_text_of_nothing_but_names_is_bounded() -> None:
+    """Attack: a memory with a name in every word."""
+    assert len(words_of(" ".join(f"name_{number}" for number in range(50_000)))) == MOST_WORDS
+
+
+class Noted:
+    """Passes reads on, and notes what was read."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self.names = list[str]()
+
+    def __call__(self, name: str) -> Mapping[str, bytes]:
+        """Read."""
+        self.names.append(name)
+        return self._side(name)
+
+
+def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
+    """Values that are read for one text: the same in a tree ten times as large."""
+    reads = []
+    for size in (64, 640):
+        files = {f"m{number}.py": f"def function_{number}(): ...\n" for number in range(size)}
+        coded = Coded(MemoryStore())
+        coded.read(written(tmp_path / str(size), files))
+        with coded.graph() as graph:
+            tree = graph.trees[0]
+            noted = Noted(tree._side)
+            tree._side = noted
+            assert len(mentions(graph, "function_7 then function_8, not function_9999", 10)) == 2
+            reads.append(len(noted.names))
+    assert reads[1] <= reads[0] + 2

@@ -1,0 +1,3 @@
+package shop.model;
+
+public record Price(int cents) {}

@@ -1,0 +1,3 @@
+from shop.cart import Cart, open_cart
+
+__all__ = ["Cart", "open_cart"]

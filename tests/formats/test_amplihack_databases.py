@@ -1,0 +1,212 @@
+"""amplihack's SQLite databases: what the shared suite cannot know."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplihack_kit import tables_in
+
+from satchel.conformance.subject import Subject, record_set
+from satchel.errors import InputError, MalformedError, UsageError
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+from satchel.seal.records import Sealed
+
+DATABASE, FLAT = formats["amplihack_db"], formats["amplihack_flat"]
+SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+GOOD = SAMPLES / "amplihack_db" / "good-agent.db"
+
+
+def read(path: Path, **how: Any) -> tuple[list[Sealed], Reading]:
+    """Read a database."""
+    reading = Reading(**how)
+    return list(taken(DATABASE, Place(path), reading)), reading
+
+
+def changed(path: Path, *statements: str) -> Path:
+    """Return a copy of the sample in which something was changed."""
+    path.write_bytes(GOOD.read_bytes())
+    with closing(sqlite3.connect(path)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+    return path
+
+
+def test_the_database_is_the_one_that_amplihack_makes(tmp_path: Path) -> None:
+    """Tables, columns, defaults and indexes; and it is private, unlike theirs."""
+    with record_set(Subject("amplihack_db", DATABASE, GOOD.parent), GOOD) as records:
+        DATABASE.write(records, Target(tmp_path / "x.db"), Writing(bank="harbour-agent"))
+    path = tmp_path / "x.db"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert tables_in(path.read_bytes()) == tables_in(GOOD.read_bytes())
+    with closing(sqlite3.connect(path)) as db:
+        indexes = db.execute("SELECT count(*) FROM sqlite_schema WHERE sql LIKE 'CREATE INDEX%'")
+        assert indexes.fetchone() == (14,)
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+
+
+def test_rows_become_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> None:
+    """Importing A's file as B shows amplihack nothing at all (defect 11)."""
+    found, _ = read(GOOD, agent="other")
+    scopes = {one.model.scope.agent for one in found}  # type: ignore[union-attr]
+    assert scopes == {"other"}
+
+    two = "UPDATE semantic_memories SET agent_id = 'second' WHERE memory_id = 'sem-3'"
+    path = changed(tmp_path / "x.db", two)
+    owners = Counter(one.model.scope.agent for one in read(path)[0])  # type: ignore[union-attr]
+    assert owners == {"harbour-agent": 9, "second": 1}, "an edge to another's is no edge"
+    found, reading = read(path, agent="second")
+    assert len(found) == 1
+    assert reading.report.losses["row", "they are of another agent"].count == 9
+    with pytest.raises(MalformedError, match="of 2 agents"):
+        read(path, agent="third")
+
+
+def test_what_is_left_in_the_log_beside_the_file_is_read(tmp_path: Path) -> None:
+    """Amplihack copies the file alone, and loses it (defect 11)."""
+    path = changed(tmp_path / "x.db")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("UPDATE semantic_memories SET content = 'newer' WHERE memory_id = 'sem-1'")
+        db.commit()
+        before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+        texts = [one.value.get("text") for one in read(path)[0]]
+        assert "newer" in texts
+        assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+
+
+def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """It would be read from wherever it leads to."""
+    path = changed(tmp_path / "x.db")
+    (tmp_path / "elsewhere").write_bytes(b"x")
+    (tmp_path / "x.db-wal").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="beside the database"):
+        read(path)
+
+
+_COMPUTED = """
+    CREATE TABLE similar_to_edges (source_id, target_id, weight, metadata,
+    slow AS (hex(zeroblob(1000000))))
+"""
+_ENDLESS = """
+    CREATE VIEW supersedes_edges AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)
+    SELECT i AS source_id, i AS target_id, i AS reason, i AS temporal_delta FROM n
+"""
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE similar_to_edges RENAME COLUMN weight TO heavy",),
+        (
+            "DROP TABLE similar_to_edges",
+            _COMPUTED,
+        ),
+        (
+            "DROP TABLE supersedes_edges",
+            _ENDLESS,
+        ),
+    ],
+    ids=["other columns", "computed columns", "an endless view"],
+)
+def test_a_schema_that_computes_its_rows_is_refused(
+    tmp_path: Path, statements: tuple[str, ...]
+) -> None:
+    """Nothing that a hostile file's schema says is run."""
+    with pytest.raises(MalformedError) as refusal:
+        read(changed(tmp_path / "x.db", *statements))
+    assert refusal.value.field in ("similar_to_edges", "supersedes_edges")
+
+
+def test_a_trigger_in_the_file_does_nothing(tmp_path: Path) -> None:
+    """It is read only."""
+    does = "BEGIN DELETE FROM episodic_memories; END"
+    trigger = f"CREATE TRIGGER t AFTER INSERT ON semantic_memories {does}"
+    assert len(read(changed(tmp_path / "x.db", trigger))[0]) == 11
+
+
+def test_a_page_that_was_overwritten_is_found(tmp_path: Path) -> None:
+    """Amplihack takes any file for a database (defect 11)."""
+    data = bytearray(GOOD.read_bytes())
+    place = data.rfind(b"sem-1")
+    start = place - place % 512
+    data[start : start + 512] = b"\xff" * 512
+    path = tmp_path / "x.db"
+    path.write_bytes(data)
+    with pytest.raises(MalformedError, match="damaged"):
+        read(path)
+
+
+def test_what_is_in_tables_of_others_is_counted(tmp_path: Path) -> None:
+    """Nothing is left behind in silence."""
+    _, reading = read(
+        changed(tmp_path / "x.db", "CREATE TABLE mine (a)", "INSERT INTO mine VALUES (1)")
+    )
+    assert reading.report.losses["table", "not one of amplihack's"].examples == ["mine"]
+
+
+def test_a_bad_row_is_named_and_the_rest_can_be_kept(tmp_path: Path) -> None:
+    """By table, row and column."""
+    path = changed(
+        tmp_path / "x.db", "UPDATE semantic_memories SET tags = '[1]' WHERE memory_id = 'sem-3'"
+    )
+    with pytest.raises(MalformedError) as refusal:
+        read(path)
+    assert refusal.value.field == "semantic_memories/2/tags/0"
+    found, reading = read(path, skip_bad=True)
+    assert len(found) == 9
+    assert len(reading.report.refused) == 2
+
+
+def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
+    """Types, agents and sessions are kept; importance becomes salience."""
+    path = SAMPLES / "amplihack_flat" / "good-memory.db"
+    found = list(taken(FLAT, Place(path), Reading()))
+    kinds = [(one.type, one.value.get("kind")) for one in found]
+    assert kinds.count(("session_event", None)) == 3
+    assert kinds[3:] == [
+        ("semantic", "learning"),
+        ("episodic", "conversation"),
+        ("semantic", "decision"),
+    ]
+    assert found[3].value["salience"] == 0.5
+    assert found[3].value["scope"] == {"agent": "builder", "run": "sess-A"}
+    subject = Subject("amplihack_flat", FLAT, path.parent)
+    with record_set(subject, path) as records, pytest.raises(UsageError, match="only read"):
+        FLAT.write(records, Target(tmp_path / "x.db"), Writing())
+
+
+@pytest.mark.shared
+def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
+    """The hierarchical one holds each edge twice, as amplihack's merge left it (defect 2)."""
+    raw = shared_data / "amplihack" / "raw"
+    found, reading = read(raw / "amplihack-rs-sqlite-raw.db")
+    assert Counter(one.type for one in found) == {"semantic": 7, "episodic": 3, "edge": 28}
+    assert reading.report.total == 0
+    with record_set(
+        Subject("amplihack_db", DATABASE, raw), raw / "amplihack-rs-sqlite-raw.db"
+    ) as records:
+        DATABASE.write(records, Target(tmp_path / "x.db"), Writing())
+    before, after = (
+        tables_in(one.read_bytes())
+        for one in (raw / "amplihack-rs-sqlite-raw.db", tmp_path / "x.db")
+    )
+    assert after == before
+    flat = list(taken(FLAT, Place(raw / "amplihack-rs-flat-memory.db"), Reading()))
+    assert Counter(one.type for one in flat) == {"semantic": 2, "session_event": 2}
+
+
+def test_a_file_that_was_cut_within_a_page_is_refused(tmp_path: Path) -> None:
+    """SQLite itself takes what is missing for zeros, and gives them out as text."""
+    path = tmp_path / "x.db"
+    path.write_bytes(GOOD.read_bytes()[:-17])
+    with pytest.raises(MalformedError, match="cut"):
+        read(path)

@@ -1,0 +1,274 @@
+"""Graphs that amplihack's libraries keep in files of Kuzu and of old and new LadybugDB."""
+
+import gzip
+import importlib.util
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ladybug
+import pytest
+
+from satchel.errors import LimitError, MalformedError, MissingExtraError
+from satchel.formats._graph_files import child, engines
+from satchel.formats._graph_files.rows import TABLES, graph_file, rows_of
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.limits import Limits
+from satchel.stores.ladybug import LadybugStore
+
+DATA = Path(__file__).parents[1] / "data" / "graphs"
+OLD = ("kuzu-39", "ladybug-40", "ladybug-41")
+LINKS = ("SIMILAR_TO", "DERIVES_FROM", "SUPERSEDES", "TRANSITIONED_TO")
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Return a sample as its program left it, with what is beside it."""
+    folder.mkdir(exist_ok=True)
+    for end in ("", ".wal"):
+        packed = DATA / f"{name}{end}.gz"
+        if packed.exists():
+            (folder / f"graph{end}").write_bytes(gzip.decompress(packed.read_bytes()))
+    return folder / "graph"
+
+
+def read(path: Path, reading: Reading | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return what a file gives, by array."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows_of(Place(path), reading or Reading()):
+        of_array = found.setdefault(row.array, [])
+        assert row.number == len(of_array)
+        of_array.append(row.row)
+    return found
+
+
+def made(path: Path, *statements: str) -> Path:
+    """Make a graph with the engine that is installed."""
+    database = ladybug.Database(str(path), max_db_size=1 << 30)
+    connection = ladybug.Connection(database)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+    database.close()
+    return path
+
+
+def seen(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return what is in a folder: bytes, when each was written, and modes."""
+    found = {}
+    for path in folder.iterdir():
+        status = path.stat()
+        found[path.name] = (path.read_bytes(), status.st_mtime_ns, stat.S_IMODE(status.st_mode))
+    return found
+
+
+@pytest.mark.parametrize("name", [*OLD, "kuzu-39-killed"])
+def test_an_old_graph_gives_all_its_nodes_and_links_and_is_left_as_it_is(
+    name: str, tmp_path: Path
+) -> None:
+    """Also where its program was killed: what is in its log comes along. No byte changes."""
+    path = unpacked(f"amplihack-{name}", tmp_path / "old")
+    path.chmod(0o400)
+    before, reading = seen(path.parent), Reading()
+    found = read(path, reading)
+    assert seen(path.parent) == before
+    assert list(found) == list(TABLES.values())
+    facts, episodes = found["semantic_nodes"], found["episodic_nodes"]
+    assert [len(rows) for rows in found.values()] == [4, 3, 2, 3, 2, 2]
+    by_id = {row["memory_id"]: row for row in facts}
+    assert by_id["f1"] == {
+        "memory_id": "f1",
+        "concept": "queue workers",
+        "content": "the queue has 8 workers 🐝",
+        "confidence": 0.8,
+        "source_id": "ep1",
+        "agent_id": "builder",
+        "tags": ["ops"],
+        "metadata": {"category": "domain_specific", "temporal_index": 1},
+        "created_at": "2026-03-02T11:00:00+00:00",
+        "entity_name": "queue",
+    }
+    assert by_id["f3"]["agent_id"] == "reviewer"
+    assert {row["memory_id"] for row in episodes} == {"ep0", "ep1", "ep2"}
+    assert {row["metadata"] for row in episodes} == {None}
+    assert {(row["source_id"], row["target_id"]) for row in found["supersedes_edges"]} == {
+        ("f1", "f0"),
+        ("f2", "f1"),
+    }
+    changed = {row["source_id"]: row for row in found["transitioned_to_edges"]}["f2"]
+    assert (changed["from_value"], changed["to_value"], changed["turn"]) == ("8", "12", 2)
+    assert {row["extraction_method"] for row in found["derives_from_edges"]} == {"llm_extraction"}
+    assert [name for name, _ in reading.report.losses] == ["table"]
+
+
+def test_json_that_an_old_engine_spoilt_is_kept_as_a_text_and_told(tmp_path: Path) -> None:
+    """LadybugDB before 0.22 made other texts of what looked like JSON; Kuzu did not."""
+    reading = Reading()
+    spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
+    (first,) = (row for row in spoilt["semantic_nodes"] if row["memory_id"] == "f0")
+    assert first["metadata"] == "{category: domain_specific, temporal_index: 0}"
+    assert any("metadata" in note for note in reading.report.notes)
+    whole = read(unpacked("amplihack-kuzu-39", tmp_path / "kuzu"))
+    (first,) = (row for row in whole["semantic_nodes"] if row["memory_id"] == "f0")
+    assert first["metadata"] == {"category": "domain_specific", "temporal_index": 0}
+
+
+@pytest.mark.parametrize("version", ["40", "41"])
+def test_a_log_of_an_old_engine_is_refused_with_what_reads_it(version: str, tmp_path: Path) -> None:
+    """The engine here cannot read it; without it most of the memory would be missing."""
+    path = unpacked(f"amplihack-ladybug-{version}-killed", tmp_path / "old")
+    before = seen(path.parent)
+    with pytest.raises(MalformedError) as error:
+        read(path)
+    assert {"40": "0.15.3", "41": "0.17.1"}[version] in (error.value.hint or "")
+    assert seen(path.parent) == before
+
+
+def test_a_graph_of_the_engine_of_today_is_read(tmp_path: Path) -> None:
+    """With unknown columns, numbers that JSON cannot hold, and a link of another table's."""
+    path = made(
+        tmp_path / "graph",
+        "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY, content STRING,"
+        " extra INT64, sure DOUBLE, made TIMESTAMP, raw BLOB)",
+        "CREATE REL TABLE SIMILAR_TO(FROM SemanticMemory TO SemanticMemory, weight DOUBLE)",
+        "CREATE (:SemanticMemory {memory_id: 'a', content: 'one', extra: 9223372036854775807,"
+        " sure: CAST('nan' AS DOUBLE), made: timestamp('2026-03-01 10:00:00'),"
+        " raw: BLOB('\\\\xAA')})",
+        "CREATE (:SemanticMemory {memory_id: 'b'})",
+        "MATCH (a {memory_id: 'a'}), (b {memory_id: 'b'}) CREATE (a)-[:SIMILAR_TO"
+        " {weight: 0.5}]->(b)",
+    )
+    found = read(path)
+    assert found["similar_to_edges"] == [{"source_id": "a", "target_id": "b", "weight": 0.5}]
+    first, second = found["semantic_nodes"]
+    assert first["extra"] == {"$int": "9223372036854775807"}
+    assert first["sure"] == {"$float": "NaN"}
+    assert (first["made"], first["raw"]) == ("2026-03-01 10:00:00", "aa")
+    assert second == {
+        "memory_id": "b",
+        **dict.fromkeys(("content", "extra", "sure", "made", "raw")),
+    }
+
+
+def test_the_graph_in_an_agents_folder_is_found(tmp_path: Path) -> None:
+    """Under the names that the libraries give it; a link there is not followed."""
+    agent = tmp_path / "builder"
+    agent.mkdir()
+    assert graph_file(Place(agent)) is None
+    old = unpacked("amplihack-kuzu-39", tmp_path / "old")
+    (agent / "graph_db").symlink_to(old)
+    assert graph_file(Place(agent)) is None
+    old.rename(agent / "kuzu_db")
+    assert graph_file(Place(agent)) == agent / "kuzu_db"
+    assert len(read(agent)["semantic_nodes"]) == 4
+
+
+def test_a_linked_log_beside_a_graph_is_refused(tmp_path: Path) -> None:
+    """It would have us read whatever file it names."""
+    path = unpacked("amplihack-kuzu-39", tmp_path / "old")
+    path.with_name("graph.wal").symlink_to("/etc/hostname")
+    with pytest.raises(MalformedError, match="beside the graph"):
+        read(path)
+
+
+@pytest.mark.parametrize(("name", "damage"), [("kuzu-39", 0.3), ("ladybug-40", 0.9)])
+def test_a_cut_graph_ends_in_an_error_of_ours(name: str, damage: float, tmp_path: Path) -> None:
+    """Whatever it does to the engine, this process goes on; nothing false is taken for whole."""
+    path = unpacked(f"amplihack-{name}", tmp_path / "old")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * damage)])
+    with pytest.raises(MalformedError):
+        read(path)
+
+
+def test_a_file_that_ends_the_engine_ends_no_more_than_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a segmentation fault does."""
+    crashing = tmp_path / "crashing.py"
+    crashing.write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    monkeypatch.setattr(child, "__file__", str(crashing))
+    with pytest.raises(MalformedError, match="ended while"):
+        read(unpacked("amplihack-kuzu-39", tmp_path / "old"))
+
+
+def test_rows_without_end_are_refused(tmp_path: Path) -> None:
+    """A row has a bound, before it is taken into memory."""
+    path = made(
+        tmp_path / "graph",
+        "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY, content STRING)",
+        f"CREATE (:SemanticMemory {{memory_id: 'a', content: '{'long ' * 50_000}'}})",
+    )
+    with pytest.raises(LimitError):
+        read(path, Reading(limits=Limits(line_bytes=1 << 17)))
+    assert len(read(path)["semantic_nodes"]) == 1
+
+
+def test_what_is_no_such_graph_says_what_it_is(tmp_path: Path) -> None:
+    """Another file, another graph, a store of our own, and files of a newer engine."""
+    letter = tmp_path / "letter"
+    letter.write_bytes(b"Dear reader, this is no graph")
+    with pytest.raises(MalformedError, match="no graph"):
+        read(letter)
+    other = made(tmp_path / "other", "CREATE NODE TABLE Person(name STRING PRIMARY KEY)")
+    with pytest.raises(MalformedError, match="no hierarchical memory") as error:
+        read(other)
+    assert ".wal" in (error.value.hint or "")
+    store = LadybugStore(tmp_path / "store")
+    store.close()
+    with pytest.raises(MalformedError, match="Satchel's own"):
+        read(tmp_path / "store" / "graph.lbug")
+    cognitive = made(
+        tmp_path / "cognitive", "CREATE NODE TABLE SemanticMemory(node_id STRING PRIMARY KEY)"
+    )
+    with pytest.raises(MalformedError, match="memory_id"):
+        read(cognitive)
+    (tmp_path / "newer").write_bytes(b"LBUG" + (900).to_bytes(8, "little") + bytes(4084))
+    with pytest.raises(MalformedError, match="version 900"):
+        read(tmp_path / "newer")
+
+
+@pytest.mark.parametrize(("name", "extra"), [("kuzu-39", "kuzu"), ("ladybug-41", "graph")])
+def test_an_engine_that_is_missing_is_named_with_how_to_install_it(
+    name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is copied."""
+    path = unpacked(f"amplihack-{name}", tmp_path / "old")
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError) as error:
+        read(path)
+    assert f"satchel[{extra}]" in (error.value.hint or "")
+
+
+def test_hostile_names_of_columns_and_tables_ask_for_nothing_else(tmp_path: Path) -> None:
+    """A name is quoted wherever it goes into a statement, or refused."""
+    path = made(
+        tmp_path / "graph",
+        "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY,"
+        " `content, n.memory_id AS x` STRING)",
+        "CREATE (:SemanticMemory {memory_id: 'a', `content, n.memory_id AS x`: 'said'})",
+    )
+    assert read(path)["semantic_nodes"] == [{"memory_id": "a", "content, n.memory_id AS x": "said"}]
+
+
+def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> None:
+    """Neither the program nor the copy."""
+    path = unpacked("amplihack-kuzu-39", tmp_path / "old")
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = children.read_text()
+    reader = rows_of(Place(path), Reading())
+    next(reader)
+    assert children.read_text() != before
+    reader.close()
+    assert children.read_text() == before
+
+
+def test_both_engines_in_one_process_are_why_there_are_two() -> None:
+    """When this fails, they can be imported together, and a process of its own is not needed."""
+    assert importlib.util.find_spec("kuzu") is not None
+    code = "import kuzu, ladybug; kuzu.Database(); ladybug.Database()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode != 0

@@ -1,0 +1,15 @@
+"""Banks of agents in a store that is open."""
+
+from bank_kit import owner
+
+from satchel.actions.banks import made_bank
+from satchel.actions.config import load_settings
+from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.ports.store import Store
+
+
+def bank_of(store: Store, agent: str) -> OpenBank:
+    """Start the bank of an agent."""
+    settings = load_settings()
+    made_bank(settings, store, agent, owner())
+    return open_bank_in(settings, store, agent, writes=True)

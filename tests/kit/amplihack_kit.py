@@ -1,0 +1,36 @@
+"""Looking into amplihack's databases, whoever wrote them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+_IN_JSON = ("metadata", "tags")
+
+
+def tables_in(data: bytes) -> list[Any]:
+    """Return the rows of a database by table, its JSON parsed, numbers of rows left out."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.deserialize(data)
+        names = [
+            name
+            for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if not name.startswith("sqlite_")
+        ]
+        return [{name: _rows(db, name) for name in sorted(names)}]
+
+
+def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    found = db.execute(f"SELECT * FROM {table} ORDER BY rowid")  # noqa: S608 - of a sample
+    names = [one[0] for one in found.description]
+    rows = (dict(zip(names, values, strict=True)) for values in found)
+    return [
+        {
+            name: json.loads(value) if name in _IN_JSON and value else value
+            for name, value in row.items()
+            if name != "id" or not isinstance(value, int)
+        }
+        for row in rows
+    ]

@@ -1,0 +1,99 @@
+"""Source trees for the tests of the code graph, and what was understood of them in a few words."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ledger_kit import created
+
+from satchel.code_graph import indexing, keeping
+from satchel.code_graph.asking import CodeGraph
+from satchel.code_graph.facts import Node
+from satchel.code_graph.indexing import Indexed
+from satchel.code_graph.sources.folders import Folder
+from satchel.code_graph.sources.offer import CodeSource
+from satchel.disk.contained import ContainedFolder
+from satchel.ledger.ledger import Ledger
+from satchel.ports.store import Store
+
+SAMPLES = Path(__file__).parent.parent / "data" / "code"
+
+
+def written(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write a source tree."""
+    for name, said in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(said.encode() if isinstance(said, str) else said)
+    return folder
+
+
+class Coded:
+    """A bank with source trees, and a shorthand for what these tests do to them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.ledger: Ledger = created(store)
+
+    def read(self, folder: Path, name: str = "t", *, rebuild: bool = False) -> Indexed:
+        """Bring a tree up to date."""
+        with ContainedFolder(folder) as held:
+            return self.read_from(Folder(held), name, rebuild=rebuild)
+
+    def read_from(self, source: CodeSource, name: str = "t", *, rebuild: bool = False) -> Indexed:
+        """Bring a tree up to date from any source."""
+        with self.ledger.reading() as view:
+            there = {head.name: head for head in keeping.heads(view.side, damaged=True)}
+        head = there.get(name) or keeping.Head(
+            name=name,
+            root=source.root,
+            kind=source.kind,
+            number=0,
+            parts=1,
+            make=keeping.MAKE,
+            round=0,
+            whole=False,
+        )
+        return indexing.index(self.store, self.ledger, source, head, rebuild=rebuild)
+
+    @contextmanager
+    def graph(self) -> Iterator[CodeGraph]:
+        """Give the graph of one view."""
+        with self.ledger.reading() as view:
+            yield CodeGraph(view.side)
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """Return the symbols there are: ``KIND NAME``, in the order of paths and lines."""
+        with self.graph() as graph:
+            nodes = sorted(graph.symbols(pattern), key=lambda node: (node.path, node.number))
+            return [f"{node.symbol.kind} {node.symbol.qualified}" for node in nodes]
+
+    def one(self, said: str) -> Node:
+        """Return the only symbol that is meant."""
+        with self.graph() as graph:
+            (found,) = graph.find(said)
+            return found
+
+    def calls(self, said: str) -> dict[str, tuple[str, list[str]]]:
+        """Return what a symbol calls: as written, how it was found, and what it is."""
+        with self.graph() as graph:
+            (found,) = graph.find(said)
+            return {
+                call.use.text: (call.meaning.how, [short(node) for node in call.meaning.nodes])
+                for call in graph.callees(found)
+            }
+
+    def callers(self, said: str) -> list[str]:
+        """Return who calls a symbol for certain, sorted; ``?`` after those that only may."""
+        with self.graph() as graph:
+            (found,) = graph.find(said)
+            return sorted(
+                (call.path if call.caller is None else short(call.caller))
+                + ("" if call.meaning.is_certain else "?")
+                for call in graph.callers(found)
+            )
+
+
+def short(node: Node) -> str:
+    """Return a symbol as ``FILE:NAME``."""
+    return f"{node.path.rpartition('/')[2]}:{node.symbol.qualified}"

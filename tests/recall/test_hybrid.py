@@ -1,0 +1,398 @@
+"""Recall by several signals: words, meaning, the conversation around, who said it, edges."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recall_kit import NOW, Remembering
+
+from satchel.errors import InferenceError
+from satchel.memory.entries import Entry, Episodic, Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Edge, Erasure, Status
+from satchel.ports.inference.embedder import Embedder
+from satchel.ports.vectors import SKETCHES, Generation
+from satchel.recall import sketches
+from satchel.recall.generations import Made, fill, in_use
+from satchel.recall.query import Query, Recalled
+from satchel.recall.recalling import recall
+from satchel.seal.sealing import seal
+from satchel.stores.memory import MemoryStore
+
+TOPICS = ("food", "work", "music", "travel")
+
+
+class Topics:
+    """A model that knows which words go together."""
+
+    model, revision = "topics", ""
+    dimensions = len(TOPICS)
+    words = dict.fromkeys(["sushi", "eats", "tea", "dinner"], "food") | dict.fromkeys(
+        ["office", "desk", "report"], "work"
+    )
+
+    def embed(self, given: Sequence[str]) -> list[bytes]:
+        """Return how often each topic is in a text."""
+        found = []
+        for text in given:
+            topics = [self.words.get(word) for word in text.lower().split()]
+            found.append(struct.pack("<4f", *(float(topics.count(name)) for name in TOPICS)))
+        return found
+
+
+def topics(_made: Made) -> Embedder:
+    """Give the model that made the vectors."""
+    return Topics()
+
+
+def ask(bank: Remembering, text: str, **members: Any) -> Recalled:
+    """Recall with vectors."""
+    with bank.ledger.reading() as view:
+        return recall(view, Query(text=text, **members), now=lambda: NOW, embedders=topics)
+
+
+def texts(found: Recalled) -> list[str | None]:
+    """Return what was found, in its order."""
+    return [hit.entry.text for hit in found.hits]
+
+
+def embed(bank: Remembering) -> None:
+    """Make the vectors of what the bank has."""
+    fill(bank.store, bank.ledger, Topics())
+
+
+def said(speaker: str, text: str, run: str = "r1") -> Entry:
+    """Return a turn of a conversation."""
+    return Episodic(text=text, actor=speaker, scope=Scope(run=run))
+
+
+def test_what_means_the_same_is_found_without_a_word_in_common(bank: Remembering) -> None:
+    """The plan says that it was nominated by its meaning, and by which model."""
+    bank.add(Semantic(text="Ada likes sushi"), Semantic(text="the desk is grey"))
+    assert bank.texts("dinner") == []
+    embed(bank)
+    found = ask(bank, "dinner")
+    assert texts(found) == ["Ada likes sushi"]
+    assert (found.plan.by_words, found.plan.by_meaning, found.plan.model) == (0, 1, "topics")
+    signals = found.hits[0].signals
+    assert signals is not None
+    assert signals.cosine == 1.0
+
+
+def test_words_and_meaning_order_together(bank: Remembering) -> None:
+    """Of two with the word, the one that also means it comes first."""
+    bank.add(Semantic(text="tea towels for the desk office report"))
+    bank.add(Semantic(text="tea and sushi for the grey old green cup"))
+    embed(bank)
+    assert texts(ask(bank, "tea")) == [
+        "tea and sushi for the grey old green cup",
+        "tea towels for the desk office report",
+    ]
+
+
+def test_a_bank_without_vectors_answers_by_words(bank: Remembering) -> None:
+    """In the order of the store's own scores, and the plan names no model."""
+    bank.add(*(Semantic(text="tea " + "and more " * number) for number in range(5)))
+    found = ask(bank, "tea")
+    assert found.plan.model is None
+    with bank.ledger.reading() as view:
+        own = list(view.nominees("tea", limit=10))
+    assert [hit.logged.seq for hit in found.hits] == own
+
+
+def test_a_model_that_does_not_answer_leaves_the_words(bank: Remembering) -> None:
+    """A server that is down makes no question fail; the plan says so."""
+    bank.add(Semantic(text="Ada likes tea"))
+    embed(bank)
+
+    def down(_made: Made) -> Embedder:
+        raise InferenceError("the server gave status 503")
+
+    with bank.ledger.reading() as view:
+        found = recall(view, Query(text="tea"), embedders=down)
+        refused = recall(view, Query(text="tea"), embedders=lambda _made: None)
+    assert texts(found) == texts(refused) == ["Ada likes tea"]
+    assert "503" in found.plan.note
+    assert "not handed" in refused.plan.note
+
+
+def test_filters_hold_for_what_meaning_nominates(bank: Remembering) -> None:
+    """Deleted, held, expired and others' memories are not found by their meaning, either."""
+    kept, deleted, _, _ = bank.add(
+        Semantic(text="Ada likes sushi", scope=Scope(user="ada")),
+        Semantic(text="sushi, deleted"),
+        Semantic(text="sushi, over", expires_at="2026-01-01T00:00:00.000000Z"),
+        Semantic(text="sushi of another", scope=Scope(user="bela")),
+    )
+    embed(bank)
+    bank.add(Status(target=deleted.id, state="deleted"))
+    found = ask(bank, "dinner", user="ada")
+    assert [hit.logged.record.id for hit in found.hits] == [kept.id]
+    assert "sushi, deleted" not in texts(ask(bank, "dinner"))
+    assert "sushi, over" not in texts(ask(bank, "dinner"))
+
+
+def test_what_is_gone_since_is_ordered_by_meaning_as_well(bank: Remembering) -> None:
+    """As of an earlier moment, what was deleted since counts as it did."""
+    (old,) = bank.add(Semantic(text="tea and sushi of the first day"))
+    bank.add(Semantic(text="tea towels for the desk office report"))
+    embed(bank)
+    size = bank.size()
+    bank.add(Status(target=old.id, state="deleted"))
+    then = texts(ask(bank, "tea", as_of=size))
+    assert then == ["tea and sushi of the first day", "tea towels for the desk office report"]
+    assert texts(ask(bank, "tea")) == ["tea towels for the desk office report"]
+
+
+def test_a_turn_counts_those_around_it(bank: Remembering) -> None:
+    """What answers a question, and what leads to it, come with the turn that has its words."""
+    bank.add(
+        said("Ada", "the weather is fine"),
+        said("Bela", "where did you eat the noodles?"),
+        said("Ada", "at the harbour"),
+        said("Bela", "nice"),
+        said("Bela", "nice", run="r2"),
+    )
+    found = ask(bank, "noodles")
+    assert texts(found)[:2] == ["where did you eat the noodles?", "at the harbour"]
+    assert len(found.hits) == 4
+    assert all(hit.entry.scope == Scope(run="r1") for hit in found.hits)
+
+
+def test_a_long_turn_shares_little(bank: Remembering) -> None:
+    """An answer that goes on and on says enough alone; what stands beside it gets less of it."""
+    bank.add(said("Ada", "thank you", "r1"), said("Bela", "noodles", "r1"))
+    bank.add(said("Ada", "thanks", "r2"), said("Bela", "noodles " + "and so on " * 500, "r2"))
+    scores = {hit.entry.text: hit.score for hit in ask(bank, "noodles").hits}
+    assert scores["thank you"] is not None
+    assert scores["thanks"] is not None
+    assert scores["thank you"] > scores["thanks"]
+
+
+def test_neighbours_in_the_log_of_other_conversations_count_nothing(bank: Remembering) -> None:
+    """Facts that happen to stand beside each other say nothing of each other."""
+    bank.add(Semantic(text="noodles"), Semantic(text="trains"), said("Ada", "planes"))
+    assert texts(ask(bank, "noodles")) == ["noodles"]
+
+
+def test_who_is_named_in_the_question_comes_first(bank: Remembering) -> None:
+    """Of two that said the same, by the first word of the name at least."""
+    bank.add(said("Ada Berg", "I like tea", "r1"), said("user:Bela", "I like tea", "r2"))
+    for name, first in (("Ada", "Ada Berg"), ("Bela", "user:Bela")):
+        hit = ask(bank, f"what tea does {name} like").hits[0]
+        assert isinstance(hit.entry, Episodic)
+        assert hit.entry.actor == first
+        assert hit.signals is not None
+        assert hit.signals.speaker == 1
+
+
+def test_a_conversation_that_speaks_of_all_of_it_comes_first(bank: Remembering) -> None:
+    """Of two turns with the same word, the one where the rest of the question is spoken of."""
+    bank.add(*(said("Ada", text, "r1") for text in ("we bought a boat", "a", "b", "c", "d")))
+    bank.add(*(said("Ada", text, "r2") for text in ("we bought a boat", "e", "f", "g", "storm")))
+    hits = ask(bank, "boat storm").hits
+    boats = [hit for hit in hits if hit.entry.text == "we bought a boat"]
+    assert [hit.entry.scope for hit in boats] == [Scope(run="r2"), Scope(run="r1")]
+
+
+def test_edges_are_gone_along_one_hop(bank: Remembering) -> None:
+    """What is linked with the best comes after it, says so, and nothing beyond it does."""
+    first, second, third = bank.add(
+        Semantic(text="the boat is called Petrel"),
+        Semantic(text="it was built in Bergen"),
+        Semantic(text="Bergen has much rain"),
+    )
+    bank.add(
+        Edge(source=first.id, target=second.id, kind="about"),
+        Edge(source=third.id, target=second.id, kind="about"),
+    )
+    found = ask(bank, "Petrel")
+    assert texts(found) == ["the boat is called Petrel", "it was built in Bergen"]
+    assert found.plan.by_edges == 1
+    signals = found.hits[1].signals
+    assert signals is not None
+    assert (signals.linked_to, signals.words) == (first.id, 0)
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        {"kind": "supersedes"},
+        {"kind": "about", "valid_until": "2026-01-01T00:00:00.000000Z"},
+        {"kind": "about", "valid_from": "2027-01-01T00:00:00.000000Z"},
+    ],
+)
+def test_edges_that_do_not_hold_lead_nowhere(bank: Remembering, edge: dict[str, Any]) -> None:
+    """Neither one that is over or not yet, nor one to what was replaced."""
+    first, second = bank.add(Semantic(text="Petrel"), Semantic(text="Bergen"))
+    bank.add(Edge(source=first.id, target=second.id, **edge))
+    assert texts(ask(bank, "Petrel")) == ["Petrel"]
+
+
+def test_a_hub_with_very_many_edges_is_not_gone_through(bank: Remembering) -> None:
+    """Attack: a memory that everything is linked with; forty edges are looked at."""
+    (hub,) = bank.add(Semantic(text="Petrel"))
+    others = bank.add(*(Semantic(text=f"other {number}") for number in range(60)))
+    bank.add(*(Edge(source=hub.id, target=other.id, kind="about") for other in others))
+    assert ask(bank, "Petrel", limit=1000).plan.by_edges == 40
+
+
+def test_a_time_in_the_question_is_a_filter_that_is_told(bank: Remembering) -> None:
+    """It can be switched off, and options win over it."""
+    bank.add(
+        Episodic(text="tea in May", occurred_at="2026-05-10T00:00:00.000000Z"),
+        Episodic(text="tea in March", occurred_at="2026-03-10T00:00:00.000000Z"),
+    )
+    found = ask(bank, "tea last May")
+    assert texts(found) == ["tea in May"]
+    assert found.plan.told is not None
+    assert (found.plan.told.words, found.plan.told_dropped) == ("last May", False)
+    assert len(ask(bank, "tea last May", times=False).hits) == 2
+    whole = ask(bank, "tea last May", since="2026-01-01T00:00:00.000000Z")
+    assert (len(whole.hits), whole.plan.told) == (2, None)
+
+
+def test_a_time_of_which_there_is_nothing_is_dropped_and_that_is_told(bank: Remembering) -> None:
+    """A question with a time that nobody wrote down is still answered."""
+    bank.add(Episodic(text="tea", occurred_at="2026-03-10T00:00:00.000000Z"))
+    found = ask(bank, "tea yesterday")
+    assert texts(found) == ["tea"]
+    assert found.plan.told_dropped
+
+
+def test_facts_that_contradict_each_other_are_shown_as_such(bank: Remembering) -> None:
+    """Of one subject and predicate, with another object."""
+    oslo, bergen, works = bank.add(
+        Semantic(subject="Ada", predicate="lives_in", object="Oslo"),
+        Semantic(subject="Ada", predicate="lives_in", object="Bergen"),
+        Semantic(subject="Ada", predicate="works_in", object="Oslo"),
+    )
+    clashes = {hit.logged.record.id: hit.conflicts_with for hit in ask(bank, "Ada").hits}
+    assert clashes == {oslo.id: (bergen.id,), bergen.id: (oslo.id,), works.id: ()}
+
+
+def test_versions_are_shown_as_such(bank: Remembering) -> None:
+    """The new one says what it replaced; as of then, the old one what has replaced it."""
+    (old,) = bank.add(Semantic(text="Ada drinks tea"))
+    size = bank.size()
+    new = seal(Semantic(text="Ada drinks coffee"))
+    bank.ledger.append([new, seal(Status(target=old.id, state="superseded", by=new.id))])
+    (now,) = ask(bank, "Ada").hits
+    (then,) = ask(bank, "Ada", as_of=size).hits
+    assert (now.replaces, now.superseded_by) == ((old.id,), None)
+    assert (then.superseded_by, then.entry.text) == (new.id, "Ada drinks tea")
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("会議はいつですか", "次の金曜日に会議があります"),
+        ("她喜欢喝茶吗", "我喜欢喝咖啡和茶"),
+        ("กาแฟ", "ผมชอบกาแฟร้อน"),
+        ("Wohin fuhren wir mit dem Zug nach München?", "Der Zug nach München fährt um neun"),
+    ],
+)
+def test_questions_in_other_languages_find_their_entries(
+    bank: Remembering, question: str, wanted: str
+) -> None:
+    """Japanese, Chinese, Thai and German, among each other."""
+    bank.add(
+        Semantic(text="次の金曜日に会議があります"),
+        Semantic(text="我喜欢喝咖啡和茶"),
+        Semantic(text="ผมชอบกาแฟร้อน"),
+        Semantic(text="Der Zug nach München fährt um neun"),
+    )
+    assert texts(ask(bank, question))[0] == wanted
+
+
+def test_an_erasure_takes_the_sketch_of_a_vector_too(bank: Remembering) -> None:
+    """What is drawn from a vector tells nearly as much; those beside it are drawn again."""
+    gone, _ = bank.add(Semantic(text="Ada eats sushi"), Semantic(text="Bela eats tea"))
+    embed(bank)
+    bank.add(Status(target=gone.id, state="deleted"))
+    bank.ledger.append([seal(Erasure(entry=gone.id))])
+    with bank.ledger.reading() as view:
+        assert view.side(SKETCHES) == {}
+    assert texts(ask(bank, "dinner")) == []
+    embed(bank)
+    assert texts(ask(bank, "dinner")) == ["Bela eats tea"]
+
+
+def test_a_generation_takes_its_sketches_with_it(bank: Remembering) -> None:
+    """Making all vectors again leaves no sketch of the old ones, and finds the same."""
+    bank.add(*(Semantic(text="Ada eats sushi") for _ in range(3)))
+    embed(bank)
+    with bank.ledger.reading() as view:
+        before = view.side(SKETCHES)
+    fill(bank.store, bank.ledger, Topics(), rebuild=True)
+    with bank.ledger.reading() as view:
+        after, made = view.side(SKETCHES), in_use(view)
+    assert made is not None
+    assert made.generation.number == 1
+    assert len(before) == len(after) == 1
+    assert before.keys() != after.keys()
+    assert len(texts(ask(bank, "dinner"))) == 3
+
+
+def test_what_is_new_is_found_by_meaning_in_a_process_that_asked_before(bank: Remembering) -> None:
+    """What is held in memory is let go when vectors are added."""
+    bank.add(Semantic(text="Ada eats sushi"))
+    embed(bank)
+    assert len(ask(bank, "dinner").hits) == 1
+    bank.add(Semantic(text="Bela eats tea"))
+    embed(bank)
+    assert len(ask(bank, "dinner").hits) == 2
+
+
+def test_without_sketches_all_vectors_are_looked_at(
+    bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without numpy, and in a bank from before there were any: the same order."""
+    bank.add(*(Semantic(text=f"{word} {'desk ' * count}") for word, count in _MIXED))
+    embed(bank)
+    whole = texts(ask(bank, "dinner"))
+    monkeypatch.setattr("satchel.recall.ranking.meaning.sketches", lambda *_: None)
+    assert texts(ask(bank, "dinner")) == whole
+    assert len(whole) > 2
+
+
+_MIXED = [("sushi", 0), ("tea", 1), ("dinner", 2), ("eats", 3), ("report", 4)]
+
+
+@given(
+    st.lists(st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6), min_size=1, max_size=30),
+    st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6),
+)
+def test_a_sketch_is_nearly_as_far_as_its_vector(
+    vectors: list[list[float]], asked: list[float]
+) -> None:
+    """For all vectors: each keeps its place, and its cosine but for a hundredth or so."""
+    np = pytest.importorskip("numpy")
+    generation, side = Generation("any", 6), {}
+    bank = Remembering(MemoryStore())
+    made = {place: struct.pack("<6f", *one) for place, one in enumerate(vectors)}
+    with bank.store.writing() as writing:
+        sketches.draw(writing, bank.ledger.bank, generation, made)
+        side = writing.side(bank.ledger.bank, SKETCHES)
+    drawn = sketches.Sketches(np, generation, side)
+    found = drawn.cosines(np.array(asked, "<f4"), list(made))
+    assert found.keys() == made.keys()
+    for place, cosine in found.items():
+        lengths = np.linalg.norm(vectors[place]) * np.linalg.norm(asked)
+        if lengths > 1e-3:
+            assert abs(cosine - np.dot(vectors[place], asked) / lengths) < 0.02
+
+
+def test_sketches_that_are_damaged_are_left_out(bank: Remembering) -> None:
+    """Attack: side values of other lengths; nothing fails, words still find."""
+    bank.add(Semantic(text="Ada eats sushi"))
+    embed(bank)
+    with bank.ledger.reading() as view:
+        names = list(view.side(SKETCHES))
+    with bank.store.writing() as writing:
+        writing.put_side(bank.ledger.bank, dict.fromkeys(names, b"short"))
+    assert texts(ask(bank, "dinner")) == []
+    assert texts(ask(bank, "sushi")) == ["Ada eats sushi"]

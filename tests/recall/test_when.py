@@ -1,0 +1,103 @@
+"""Times that questions name, and what they are taken for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.memory.times import is_canonical_time
+from satchel.recall.when import told_in
+
+NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
+
+
+def span(text: str) -> tuple[str, str, str] | None:
+    """Return the words, the first day and the day after the last; empty for none."""
+    told = told_in(text, NOW)
+    if told is None:
+        return None
+    return told.words, (told.since or "")[:10], (told.until or "")[:10]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "since", "until"),
+    [
+        ("what did we do last May?", "last May", "2026-05-01", "2026-06-01"),
+        ("what did we do this May", "this May", "2026-05-01", "2026-06-01"),
+        ("the party last June", "last June", "2025-06-01", "2025-07-01"),
+        ("yesterday's lunch", "yesterday", "2026-06-02", "2026-06-03"),
+        ("who called today?", "today", "2026-06-03", "2026-06-04"),
+        ("what I ate last week", "last week", "2026-05-25", "2026-06-01"),
+        ("plans for this month", "this month", "2026-06-01", "2026-07-01"),
+        ("trips last year", "last year", "2025-01-01", "2026-01-01"),
+        ("three weeks ago", "three weeks ago", "2026-05-11", "2026-05-18"),
+        ("2 days ago we met", "2 days ago", "2026-06-01", "2026-06-02"),
+        ("in the last 3 days", "in the last 3 days", "2026-05-31", "2026-06-03"),
+        ("last Monday", "last Monday", "2026-06-01", "2026-06-02"),
+        ("last Wednesday", "last Wednesday", "2026-05-27", "2026-05-28"),
+        ("lunch on Friday", "on Friday", "2026-05-29", "2026-05-30"),
+    ],
+)
+def test_what_is_told_from_now_is_taken_exactly(
+    text: str, words: str, since: str, until: str
+) -> None:
+    """Days, weeks from Monday on, months and years before the question."""
+    assert span(text) == (words, since, until)
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("what happened on 2026-03-01", "2026-03-01", "2026-03-05"),
+        ("on 8 May, 2023", "2023-05-08", "2023-05-12"),
+        ("the May 8th 2022 party", "2022-05-08", "2022-05-12"),
+        ("in May 2023", "2023-05-01", "2023-06-04"),
+        ("in 2022", "2022-01-01", "2023-01-04"),
+        ("in August", "2025-08-01", "2025-09-04"),
+        ("since March", "2026-03-01", ""),
+        ("after 8 May 2023", "2023-05-09", ""),
+        ("before 2022", "", "2022-01-04"),
+        ("until May 2023", "", "2023-06-04"),
+        ("as of May 2023", "", "2023-06-04"),
+    ],
+)
+def test_a_date_counts_for_some_days_more(text: str, since: str, until: str) -> None:
+    """What happened on a day is often told, and remembered, a little later."""
+    found = span(text)
+    assert found is not None
+    assert found[1:] == (since, until)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I may go",
+        "this may help",
+        "by may",
+        "march on",
+        "31 February 2024",
+        "next May",
+        "item 2026",
+        "the second one",
+        "room 12",
+        "昨日の会議",
+    ],
+)
+def test_what_may_be_something_else_names_no_time(text: str) -> None:
+    """Other words, days that are none, and what has not been yet."""
+    assert span(text) is None
+
+
+@given(st.text(max_size=80) | st.from_regex(r"(in|on|last) [\w ,.-]{0,30}", fullmatch=True))
+def test_any_text_gives_a_time_in_order_or_none(text: str) -> None:
+    """Nothing that is typed makes an error, or a period that ends before it begins."""
+    told = told_in(text, NOW)
+    if told is not None:
+        ends = [end for end in (told.since, told.until) if end is not None]
+        assert ends == sorted(ends)
+        assert all(map(is_canonical_time, ends))
+
+
+def test_a_long_text_of_half_times_takes_no_long_time() -> None:
+    """Attack: a question that every pattern begins to match; only its start is looked at."""
+    assert told_in("the last " * 100_000 + "year", NOW) is None

@@ -1,0 +1,67 @@
+"""The contract asks the same of every store; what is skipped is what the docs say is skipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from satchel.conformance import stores as promises
+from satchel.conformance.stores.bench import StoreSubject, bench
+from satchel.conformance.stores.needing import needs
+from satchel.ports.store import StoreTraits
+from satchel.stores.memory import MemoryStore
+
+ROOT = Path(__file__).parent.parent.parent
+STORES = {"ladybug", "memory", "postgresql", "sqlite"}
+
+
+def test_the_contract_collects_the_same_number_of_tests_for_every_store() -> None:
+    """A promise that one store is not asked to keep would be a promise that nobody sees broken."""
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*words, "tests/stores/test_store_contract.py"],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = Counter(re.findall(r"^\S+::test_\w+\[(\w+)[\]-]", done.stdout, re.MULTILINE))
+    assert found.keys() == STORES
+    assert len(set(found.values())) == 1
+    assert min(found.values()) >= len(needs())
+
+
+def test_every_promise_is_known_with_what_it_needs() -> None:
+    """The table in the docs is made of this."""
+    asked = needs()
+    assert asked.keys() == {name for name in vars(promises) if name.startswith("test_")}
+    traits = {field.name for field in fields(StoreTraits)}
+    assert frozenset.union(*asked.values()) == traits
+    assert not any(len(wanted) > 1 for wanted in asked.values())
+
+
+def test_a_promise_is_skipped_for_a_trait_and_for_nothing_else() -> None:
+    """There is one way to skip, and it names a trait that the store does not claim."""
+    folder = Path(promises.__file__).parent
+    skips = [
+        path.name for path in folder.glob("*.py") if re.search(r"skip|xfail", path.read_text())
+    ]
+    assert sorted(set(skips) - {"__init__.py", "needing.py"}) == ["bench.py"]
+
+    class Modest(MemoryStore):
+        traits = StoreTraits(durable=False)
+
+    with bench(StoreSubject("modest", Modest)) as both:
+        for field in fields(StoreTraits):
+            with pytest.raises(pytest.skip.Exception, match=f"does not claim `{field.name}`"):
+                both.need(field.name)
+    with bench(StoreSubject("memory", MemoryStore)) as both:
+        both.need("full_text")

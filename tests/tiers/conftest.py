@@ -1,0 +1,43 @@
+"""A bank over each kind of store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents_kit import bank_of
+
+from satchel.actions.opened import OpenBank
+from satchel.ports.store import Store
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+STORES = ["memory", "sqlite", "ladybug", "postgres"]
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of each kind."""
+    found: Store
+    if request.param == "memory":
+        found = MemoryStore()
+    elif request.param == "sqlite":
+        found = SqliteStore(tmp_path / "store.db")
+    elif request.param == "ladybug":
+        from satchel.stores.ladybug import LadybugStore
+
+        found = LadybugStore(tmp_path / "graph")
+    else:
+        from postgres_kit import in_schema
+
+        from satchel.stores.postgres import PostgresStore
+
+        schema = f"t{abs(hash(request.node.nodeid))}"
+        found = PostgresStore(in_schema(request.getfixturevalue("postgres"), schema))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def bank(store: Store) -> OpenBank:
+    """The bank of an agent."""
+    return bank_of(store, "ada")

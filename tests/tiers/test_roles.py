@@ -1,0 +1,170 @@
+"""The three roles, the same on every store: sessions, agents, learnings, and what a prompt gets."""
+
+from collections.abc import Iterator
+
+import pytest
+from agents_kit import bank_of
+from bank_kit import keep, owner
+
+from satchel.actions.amplihack.cleaning import clean, matching
+from satchel.actions.amplihack.context import prompt_context
+from satchel.actions.amplihack.learning import SessionLearning
+from satchel.actions.amplihack.roles import (
+    AgentMemory,
+    MemoryRuntimeBackend,
+    MemorySessionBackend,
+    MemoryTreeBackend,
+)
+from satchel.actions.config import load_settings
+from satchel.actions.opened import open_bank_in
+from satchel.errors import UsageError
+from satchel.ports.store import Store
+from satchel.recall.tokens import PER_MEMORY, estimated_tokens
+
+
+@pytest.fixture
+def agents(store: Store) -> Iterator[AgentMemory]:
+    """The memory of all agents in a store of each kind."""
+    with AgentMemory(load_settings(), store, agent="builder", owner=owner) as found:
+        yield found
+
+
+def learning(
+    content: str, session: str = "s1", agent: str = "builder", **more: object
+) -> SessionLearning:
+    """Return something that was learned."""
+    return SessionLearning(session_id=session, agent_id=agent, content=content, **more)  # type: ignore[arg-type]
+
+
+def taught(agents: AgentMemory) -> None:
+    """Let two agents learn something in three sessions."""
+    for one in (
+        learning("The tests need a real PostgreSQL server", memory_type="context"),
+        learning("We decided to keep SQLite as the default", memory_type="decision"),
+        learning("Redis drops connections after ten minutes idle", session="s2"),
+        learning("The reviewer wants small commits", session="test_3", agent="reviewer"),
+    ):
+        assert agents.store_session_learning(one) is not None
+
+
+def test_one_object_plays_all_three_roles(agents: AgentMemory) -> None:
+    """By the methods that the roles have, on every store."""
+    assert isinstance(agents, MemoryTreeBackend)
+    assert isinstance(agents, MemorySessionBackend)
+    assert isinstance(agents, MemoryRuntimeBackend)
+
+
+def test_sessions_are_listed_with_their_memories_and_agents_counted(agents: AgentMemory) -> None:
+    """The session with the newest memory first; by session and by type as asked."""
+    taught(agents)
+    rows = agents.load_session_rows()
+    assert [(one.session_id, one.agent_ids, one.memory_count) for one, _ in rows] == [
+        ("test_3", ["reviewer"], 1),
+        ("s2", ["builder"], 1),
+        ("s1", ["builder"], 2),
+    ]
+    assert agents.collect_agent_counts() == [("builder", 3), ("reviewer", 1)]
+    ((only, memories),) = agents.load_session_rows("s1", "decision")
+    assert (only.session_id, [one.memory_type for one in memories]) == ("s1", ["decision"])
+    assert agents.load_session_rows("nothing") == []
+    assert agents.load_session_rows(memory_type="artifact") == []
+
+
+def test_memories_remembered_otherwise_are_shown_where_they_have_a_session(store: Store) -> None:
+    """A run is a session; what has none is not of this tier."""
+    bank = bank_of(store, "ada")
+    keep(bank, "of no session")
+    keep(bank, "of a session", scope={"run": "r1"})
+    with AgentMemory(load_settings(), store, owner=owner) as agents:
+        ((summary, (memory,)),) = agents.load_session_rows()
+    assert (summary.session_id, memory.agent_id, memory.memory_type) == ("r1", "ada", "semantic")
+
+
+def test_the_same_learning_is_stored_once_from_whatever_session(agents: AgentMemory) -> None:
+    """Other case, spaces and nearly the same words are the same; another number is not."""
+    assert agents.store_session_learning(learning("Redis needs 4 GB of memory to start"))
+    for session in ("s1", "s2"):
+        for text in (
+            "Redis needs 4 GB of memory to start",
+            "  redis needs 4 GB of  memory to START. ",
+        ):
+            assert agents.store_session_learning(learning(text, session=session)) is None
+    assert agents.store_session_learning(learning("Redis needs 8 GB of memory to start"))
+    long = "the {} server of the shop in the cellar needs a new fan, filter, cable, lamp and lock"
+    assert agents.store_session_learning(learning(long.format("Berlin")))
+    assert agents.store_session_learning(learning(long.format("Madrid")))
+    assert agents.store_session_learning(
+        learning("Redis needs 4 GB of memory to start", agent="other")
+    )
+
+
+def test_secrets_in_learnings_are_replaced(agents: AgentMemory, store: Store) -> None:
+    """The reference stores them as they are."""
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    identity = agents.store_session_learning(learning(f"The deploy token is {secret} for now"))
+    bank = open_bank_in(load_settings(), store, "builder")
+    with bank.ledger.reading() as view:
+        assert secret.encode() not in view.get([str(identity)])[str(identity)].record.body
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"memory_type": "note"},
+        {"importance": 11},
+        {"session": " "},
+        {"agent": "../x"},
+        {"agent": ""},
+    ],
+)
+def test_a_learning_that_makes_no_sense_is_refused(
+    agents: AgentMemory, wrong: dict[str, object]
+) -> None:
+    """Nothing is stored then."""
+    with pytest.raises(UsageError):
+        agents.store_session_learning(learning("a learning that is long enough", **wrong))  # type: ignore[arg-type]
+    assert agents.list_sessions() == []
+
+
+def test_a_learning_that_says_nothing_is_none(agents: AgentMemory) -> None:
+    """Less than ten bytes."""
+    assert agents.store_session_learning(learning("  ok  ")) is None
+
+
+def test_a_new_session_gets_what_the_agent_learned_in_all_others(agents: AgentMemory) -> None:
+    """The reference gives a new session nothing: it looks at that session only."""
+    taught(agents)
+    found = agents.load_prompt_context_memories("brand-new", query="redis connections")
+    assert [one.session_id for one in found] == ["s2", "s1", "s1"]
+    assert "reviewer" not in {one.agent_id for one in found}
+    of_reviewer = agents.load_prompt_context_memories("test_3")
+    assert [one.agent_id for one in of_reviewer] == ["reviewer"]
+
+
+def test_what_does_not_fit_the_budget_is_passed_over_and_the_next_is_tried(store: Store) -> None:
+    """The reference stops at the first that does not fit."""
+    bank = bank_of(store, "builder")
+    long, short = "redis " + "very long story " * 100, "redis is fast"
+    keep(bank, long, salience=1.0)
+    keep(bank, short)
+    budget = estimated_tokens(short) + PER_MEMORY
+    found = prompt_context(bank, query="redis", budget=budget)
+    assert [one.content for one in found.memories] == [short]
+    assert (found.tokens, found.over_budget) == (budget, 1)
+
+
+def test_cleaning_forgets_the_sessions_that_match_and_no_others(agents: AgentMemory) -> None:
+    """Signs of other patterns are taken for themselves; case counts."""
+    taught(agents)
+    agents.store_session_learning(learning("something about brackets", session="test_[x]"))
+    assert {one.session_id for one in matching(agents, "test_[x]")} == {"test_[x]"}
+    assert {one.session_id for one in matching(agents, "TEST_*")} == set()
+    found = matching(agents, "test_?")
+    done = clean(agents, "test_?", found)
+    assert (done.deleted, done.failed) == (["test_3"], {})
+    assert {one.session_id for one in agents.list_sessions()} == {"s1", "s2", "test_[x]"}
+    assert agents.load_prompt_context_memories("test_3", query="small commits") == (
+        agents.load_prompt_context_memories("other", query="small commits")
+    )
+    assert not agents.delete_session("test_3")
+    assert not agents.delete_session("")
