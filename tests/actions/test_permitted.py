@@ -301,12 +301,16 @@ def test_a_version_that_left_the_scope_takes_its_history_along(
 ) -> None:
     """A memory that became secret shows no newer version, no id of one, and how many there are."""
     identity = stocked["green tea"]
+    size = _size(bank)
     newer = update(bank, identity, Edit(members={"text": "poison"}, add_tags=["secret"])).id
     holder = may(bank, NOT_SECRET)
+    before = recall_memories(holder, Query(text="green", as_of=size))
+    assert [memory.id for memory in before.memories] == [identity]
     found = history(holder, identity)
     assert [version.id for version in found.versions] == [identity]
     assert found.left_out == 0
-    told = msgspec.json.encode([found, show(holder, identity), list_memories(holder, Wanted())])
+    shown = [found, show(holder, identity), list_memories(holder, Wanted()), before]
+    told = msgspec.json.encode(shown)
     assert newer.removeprefix("blake3:").encode() not in told
     assert b"poison" not in told
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from satchel.errors import UnknownBlobError
 from satchel.ledger.authority import ADMISSION, DECISIONS
-from satchel.ledger.logged import Import, Logged
+from satchel.ledger.logged import Import, Logged, Said
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
@@ -82,6 +82,19 @@ class ScopedView(View):
         if isinstance(model, Config):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
+
+    def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
+        """As ``View.said``, without the names of what is not to be seen."""
+        found = super().said(logged, as_of=as_of)
+        there = self.has(one.by for one in found if one.by is not None)
+        return [one if one.by in there else one._replace(by=None) for one in found]
+
+    def retirement(self, row: Row, as_of: int | None = None) -> Said | None:
+        """As ``View.retirement``, without the name of what is not to be seen."""
+        found = super().retirement(row, as_of)
+        if found is None or found.by is None or self.has([found.by]):
+            return found
+        return found._replace(by=None)
 
     def versions(self, identity: str) -> set[str]:
         """As ``View.versions``, those that are to be seen."""
