@@ -186,7 +186,12 @@ def recall_memories(
     )
     return Answer(
         memories=[
-            _memory(hit, along.code.get(hit.logged.record.id, []), explain=explain, scored=is_whole)
+            _memory(
+                hit,
+                along.code.get(hit.logged.record.id, []),
+                explain=explain and is_whole,
+                scored=is_whole,
+            )
             for hit in found.hits
         ],
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
