@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from satchel.api.bank import Bank
     from satchel.api.operating import migrate
     from satchel.api.satchel import Satchel
-    from satchel.api.tokens import attenuate
+    from satchel.api.sharing.tokens import attenuate
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -26,7 +26,7 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
-    "attenuate": "satchel.api.tokens",
+    "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",

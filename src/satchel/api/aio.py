@@ -17,7 +17,7 @@ from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
-from satchel.api import tokens as plain_tokens
+from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")
