@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
-    from satchel.api.tokens import attenuate
+    from satchel.api.sharing.tokens import attenuate
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -27,7 +27,7 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
-    "attenuate": "satchel.api.tokens",
+    "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",

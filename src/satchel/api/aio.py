@@ -19,8 +19,8 @@ from satchel.api import bank as plain_bank
 from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
-from satchel.api import tokens as plain_tokens
 from satchel.api.amplihack import memory as plain_amplihack
+from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
 
 _P = ParamSpec("_P")

@@ -31,7 +31,7 @@ from satchel.api.arguments import (
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.code import Code
 from satchel.api.linking import Linking
-from satchel.api.sharing import Sharing
+from satchel.api.sharing.disclosing import Sharing
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST

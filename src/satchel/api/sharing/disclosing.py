@@ -12,7 +12,7 @@ from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath, Roots
 from satchel.api.asked import known, permission_of
 from satchel.api.lifetime import Lifetime
-from satchel.api.tokens import Tokens
+from satchel.api.sharing.tokens import Tokens
 
 
 class DiscloseArguments(TypedDict, total=False):
