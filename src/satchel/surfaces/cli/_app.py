@@ -14,7 +14,7 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 MODULES = {
     "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
-    "evaluating": ("evaluate",),
+    "memories.evaluating": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
