@@ -30,7 +30,6 @@ from satchel.errors import (
     ConflictError,
     ContainmentError,
     MalformedError,
-    MissingExtraError,
     PathRefusedError,
     UnknownBankError,
     UsageError,
@@ -308,17 +307,6 @@ def test_what_is_no_database_is_refused(transfer: HierarchicalTransfer, tmp_path
         transfer.import_hierarchical_raw_db("agent", path)
 
 
-@pytest.mark.parametrize("magic", [b"LBUG\x31\0", b"KUZU\x27\0", None])
-def test_a_graph_database_names_the_extra_that_reads_it(
-    transfer: HierarchicalTransfer, tmp_path: Path, magic: bytes | None
-) -> None:
-    """A folder, or a file of LadybugDB or Kuzu."""
-    path = tmp_path / "graph_db"
-    path.mkdir() if magic is None else path.write_bytes(magic)
-    with pytest.raises(MissingExtraError, match=r"satchel\[graph\]"):
-        transfer.import_hierarchical_raw_db("agent", path)
-
-
 def test_a_store_of_ours_is_not_taken_for_a_database_of_amplihack(
     transfer: HierarchicalTransfer,
 ) -> None:
@@ -429,16 +417,6 @@ def test_a_link_in_the_layout_is_refused_and_its_target_left(
     with pytest.raises(PathRefusedError):
         transfer.export_hierarchical_json("agent", tmp_path / "x.json", tree)
     assert not (tmp_path / "victim").exists()
-
-
-@pytest.mark.parametrize("name", ["graph_db", "kuzu_db"])
-def test_a_graph_in_the_layout_names_the_extra(
-    transfer: HierarchicalTransfer, tmp_path: Path, name: str
-) -> None:
-    """It is not overlooked, as if the agent had no memory."""
-    (tmp_path / "agent" / name).mkdir(parents=True)
-    with pytest.raises(MissingExtraError):
-        transfer.export_hierarchical_json("agent", tmp_path / "x.json", tmp_path)
 
 
 def test_paths_are_kept_to_the_folders_that_are_allowed(tmp_path: Path) -> None:

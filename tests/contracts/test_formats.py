@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from amplihack_kit import tables_in
+from amplihack_kit import graph_in, tables_in
+from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.formats import *  # noqa: F403
 from satchel.conformance.formats import Subject
@@ -11,7 +12,9 @@ from satchel.conformance.subject import parsed
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
-_PARSERS = {"amplihack_db": tables_in, "amplihack_flat": tables_in}
+_PARSERS = {"amplihack_db": tables_in, "amplihack_flat": tables_in, "amplihack_graph": graph_in}
+_SLOW = {"amplihack_graph": 8}
+"""How many examples of a property are tried where reading a file starts a process."""
 
 
 @pytest.fixture(scope="session", params=list(formats))
@@ -24,3 +27,14 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 def test_every_format_has_a_sample_folder() -> None:
     """A format without samples, or samples without a format, is a mistake."""
     assert {folder.name for folder in _SAMPLES.iterdir() if folder.is_dir()} == set(formats)
+
+
+@pytest.fixture(autouse=True)
+def fewer_examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take fewer examples of a property where a format is slow to read."""
+    parameters = getattr(request.node, "callspec", None)
+    most = _SLOW.get(parameters.params.get("subject", "")) if parameters else None
+    if most and is_hypothesis_test(request.function):
+        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        whole = getattr(request.function, own)
+        monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from base64 import b64decode
 from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import ladybug
 
 _IN_JSON = ("metadata", "tags")
 
@@ -34,3 +39,28 @@ def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def graph_in(data: bytes) -> list[Any]:
+    """Return the nodes and links of a graph, what is in their JSON, plain or base64, parsed."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "graph"
+        path.write_bytes(data)
+        database = ladybug.Database(str(path), read_only=True, max_db_size=1 << 30)
+        connection = ladybug.Connection(database)
+        nodes = connection.execute("MATCH (n) RETURN n").get_all()
+        links = connection.execute("MATCH ()-[l]->() RETURN l").get_all()
+        connection.close()
+        database.close()
+    return [
+        {
+            name: _from_json(value) if name in _IN_JSON and value else value
+            for name, value in row.items()
+            if not name.startswith("_") and value not in (None, "")
+        }
+        for (row,) in [*nodes, *links]
+    ]
+
+
+def _from_json(text: str) -> Any:
+    return json.loads(text if text.startswith(("{", "[")) else b64decode(text))

@@ -162,7 +162,15 @@ def is_there(address: str) -> bool:
     scheme, there = split_address(address)
     if scheme in _SERVERS:
         return _SERVERS[scheme](there)
-    return Path(there).expanduser().exists()
+    path = Path(there).expanduser()
+    return path.exists() and not (path.is_dir() and _is_empty(path))
+
+
+def _is_empty(folder: Path) -> bool:
+    """Tell whether a folder holds nothing, or only the lock of a store that was looked for."""
+    with suppress(OSError):  # opening it says what is wrong
+        return all(one.name == "lock" for one in folder.iterdir())
+    return False
 
 
 def is_same(one: str, other: str) -> bool:

@@ -45,6 +45,7 @@ def hostile_versions(subject: Subject, sample: Path) -> Iterator[bytes]:
     swaps = [(json.dumps(longest).encode(), json.dumps(huge).encode(), nest)]
     swaps += [(json.dumps(longest, ensure_ascii=False).encode(), *swaps[0][1:])]
     swaps += [(cbor2.dumps(longest), cbor2.dumps(huge), b"\x81" * _DEEP + b"\x00")]
+    swaps += [(longest.encode(), huge.encode(), nest)]  # in a database, as it is
     found, *replacements = next(swap for swap in swaps if swap[0] in data)
     for replacement in replacements:
         yield data.replace(found, replacement, 1)

@@ -2,6 +2,7 @@
 
 ``python make.py ENGINE NAME`` makes a graph as amplihack's libraries do, ``python make.py satchel
 NAME`` a store of our own; beside each what a program leaves that was killed, its log not empty.
+``python make.py ladybug sample`` makes the sample of the format ``amplihack_graph``.
 They were made with kuzu 0.11.3 and with ladybug 0.15.3 (storage version 40) and 0.17.1 (41).
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+SAMPLES = HERE.parent / "formats" / "amplihack_graph"
 TABLES = (
     (
         "NODE TABLE SemanticMemory(memory_id STRING, concept STRING, content STRING,"
@@ -148,6 +150,14 @@ def main() -> None:
         path = Path(folder) / name
         if engine == "satchel":
             satchel(path)
+        elif name == "sample":
+            amplihack(import_module(engine), path)
+            whole = path.read_bytes()
+            (SAMPLES / "good-agents.graph").write_bytes(whole)
+            (SAMPLES / "bad-cut.graph").write_bytes(whole[: len(whole) // 8])
+            (SAMPLES / "bad-text.graph").write_bytes(b"KUZU is a city no more\n")
+            (SAMPLES / "bad-empty.graph").write_bytes(b"")
+            return
         else:
             amplihack(import_module(engine), path)
         for made in path.parent.glob(f"{name}*"):

@@ -175,6 +175,7 @@ class _Told:
         return MalformedError(
             f"{engine.title} cannot read it: {what}",
             file=self._source.name,
+            byte=0,
             hint=self._found.log_hint() if older else None,
         )
 

@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 import apsw
 
 from satchel.disk.databases.foreign import Database
-from satchel.disk.databases.keyed import Keyed
-from satchel.errors import EmptyInputError, MalformedError, TargetError
+from satchel.errors import EmptyInputError, TargetError
 from satchel.formats._amplihack.around import agent_of, container_of
 from satchel.formats._amplihack.gathering import Gathering, Where
 from satchel.formats._amplihack.leaving import Leaving
 from satchel.formats._amplihack.opening import MAGIC, columns_of, opened, other_tables, parsed
+from satchel.formats._amplihack.owners import MOST_AGENTS, Owners
 from satchel.formats._amplihack.rows import lean_number
 from satchel.formats._amplihack.shape import ARRAYS, EDGES, EPISODES, FACTS, Row, array_of
-from satchel.memory.parts import Component, Scope
+from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
@@ -39,8 +39,6 @@ _TABLES |= {array_of(kind): array_of(kind) for kind in EDGES}
 _KNOWN = frozenset(_TABLES.values())
 _IN_JSON = ("tags", "metadata")
 _OWN = ("id", "agent_id")
-_MOST_AGENTS = 1000
-_SHOWN = 10
 
 _COLUMNS = {
     "tags": "TEXT NOT NULL DEFAULT '[]'",
@@ -99,7 +97,7 @@ class AmplihackDb:
             tables = _Tables(database, place.name, reading)
             for array in (FACTS, EPISODES):
                 for number, row in enumerate(tables.rows(array)):
-                    scope = tables.scope_of(array, row)
+                    scope = tables.owners.of_node(_TABLES[array], array, row)
                     if scope is not None:
                         where = Where(_TABLES[array], number)
                         yield from gathering.node(where, array, row, scope, _in_json)
@@ -107,12 +105,11 @@ class AmplihackDb:
                 raise EmptyInputError("there is no memory in this database", file=place.name)
             for kind in EDGES:
                 for number, row in enumerate(tables.rows(array_of(kind))):
-                    scope = tables.owner_of(row)
+                    scope = tables.owners.of_edge(row)
                     if scope is not None:
                         where = Where(_TABLES[array_of(kind)], number)
                         gathering.edge(where, kind, row, scope, _in_json)
             tables.tell()
-            tables.close()
             yield from gathering.rest()
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
@@ -140,9 +137,8 @@ class _Tables:
             array: columns_of(database, table, _needed(array), file)
             for array, table in _TABLES.items()
         }
-        self._owners = Keyed()
-        self._others = 0
-        self._renamed, self._only = self._whose(reading.agent)
+        found = [] if reading.agent is None else self._agents()
+        self.owners = Owners(found, reading.agent, file=file, report=reading.report)
 
     def rows(self, array: str) -> Iterator[Row]:
         """Yield the rows of a table, in the order in which they were written."""
@@ -153,62 +149,16 @@ class _Tables:
             lean = (lean_number(carry(value)) for value in values)
             yield dict(zip(columns, lean, strict=True))
 
-    def scope_of(self, array: str, row: Row) -> Scope | None:
-        """Return whose a node is; None for what is not wanted."""
-        agent, name = row["agent_id"], row["memory_id"]
-        if self._only is not None and agent != self._only:
-            self._others += 1
-            return None
-        agent = self._renamed or agent
-        if type(agent) is not str or not agent:
-            raise MalformedError("`agent_id` names no agent", file=self._file, field=_TABLES[array])
-        if self._renamed is None and type(name) is str:
-            self._owners.add(f"{array}/{name}".encode(), agent.encode())
-        return Scope(agent=agent)
-
-    def owner_of(self, row: Row) -> Scope | None:
-        """Return whose an edge is: its source's, or else its target's."""
-        if self._renamed is not None and self._only is None:
-            return Scope(agent=self._renamed)
-        for end in _ENDS:
-            for array in (FACTS, EPISODES):
-                found = self._owners.get(f"{array}/{row[end]}".encode())
-                if found is not None:
-                    return Scope(agent=found.decode())
-        if self._only is not None:
-            self._others += 1
-            return None
-        return Scope()  # both its ends are missing, which is counted
-
     def tell(self) -> None:
         """Say what there is besides, and stays behind."""
-        if self._others:
-            reason = "they are of another agent"
-            self._report.lost("row", reason, count=self._others)
+        self.owners.close()
         for table in other_tables(self._database, _KNOWN):
             self._report.lost("table", "not one of amplihack's", example=table[:80])
 
-    def close(self) -> None:
-        """Give the space back."""
-        self._owners.close()
-
-    def _whose(self, wanted: str | None) -> tuple[str | None, str | None]:
-        """Return the agent that all rows are given to, and the one whose rows alone are read."""
-        if wanted is None:
-            return None, None
+    def _agents(self) -> list[str]:
         tables = (_TABLES[FACTS], _TABLES[EPISODES])
         sql = " UNION ".join(f"SELECT agent_id FROM {one}" for one in tables)  # noqa: S608 - our own
-        found = [str(one) for (one,) in self._database.rows(f"{sql} LIMIT {_MOST_AGENTS}")]
-        if len(found) <= 1:
-            return wanted, None
-        if wanted in found:
-            return None, wanted
-        raise MalformedError(
-            f"the database is of {len(found)} agents, and {wanted!r} is none of them",
-            file=self._file,
-            field="agent_id",
-            hint=f"There is memory of: {', '.join(sorted(found)[:_SHOWN])}.",
-        )
+        return [str(one) for (one,) in self._database.rows(f"{sql} LIMIT {MOST_AGENTS}")]
 
 
 def _needed(array: str) -> tuple[str, ...]:

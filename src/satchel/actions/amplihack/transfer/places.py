@@ -13,9 +13,11 @@ from msgspec import structs
 
 from satchel.actions.config import Settings, StoreSettings
 from satchel.actions.opened import named_banks
+from satchel.actions.selecting import layout
+from satchel.actions.selecting.backends import BackendChoice
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.writing import PRIVATE_FOLDER
-from satchel.errors import MalformedError, MissingExtraError, PathRefusedError, UsageError
+from satchel.errors import MalformedError, PathRefusedError, ReadOnlyStoreError, UsageError
 from satchel.memory.agent_names import agent_name
 from satchel.ports.place import HEAD_BYTES
 
@@ -33,16 +35,34 @@ class Kept(StrEnum):
     NOTHING = "nothing"
     STORE = "store"
     AMPLIHACK = "amplihack"
+    GRAPH = "graph"
+    """A graph of amplihack's, which is only read."""
+
+
+def keeps_graph(settings: Settings, folder: Path, agent: str) -> bool:
+    """Tell whether an agent's memory under a folder is a graph of ours: chosen, or all there is.
+
+    Raises:
+        PathRefusedError: If there is a link on the way.
+    """
+    selection = settings.selection
+    chosen = selection.of(()) if selection.said.backend else None
+    if chosen is not None and chosen.backend is BackendChoice.GRAPH_DB:
+        return True
+    graph = layout.agent_graph(folder, agent)
+    if layout.refuse_link(layout.agent_sqlite(folder, agent)) or not layout.refuse_link(graph):
+        return False
+    return layout.refuse_link(graph / layout.GRAPH_FILE)
 
 
 def file_of(folder: Path, agent: str) -> Path:
     """Return the file of an agent in amplihack's layout.
 
-    That is ``<agent>.db``, also where it is still to be made; or what older versions left.
+    That is ``<agent>.db``, also where it is still to be made; or what older versions left, or a
+    graph.
 
     Raises:
         UsageError: If no agent can have the name. Nothing was looked at then.
-        MissingExtraError: If only a graph database has it.
     """
     agent_name(agent)
     usual, older = folder / f"{agent}.db", folder / agent / _OLDER
@@ -52,7 +72,7 @@ def file_of(folder: Path, agent: str) -> Path:
         return older
     for name in _FOLDERS:
         if _is_there(folder / agent / name):
-            raise graph_error(folder / agent / name)
+            return folder / agent / name
     return usual
 
 
@@ -61,7 +81,6 @@ def kept_at(path: Path) -> Kept:
 
     Raises:
         PathRefusedError: If there is a link, or something else that is no file.
-        MissingExtraError: If it is a graph database.
         MalformedError: If it is no database at all.
     """
     try:
@@ -72,25 +91,28 @@ def kept_at(path: Path) -> Kept:
         problem = "there is a link where a database should be"
         problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
         raise PathRefusedError(problem, file=str(path)) from error
-    with os.fdopen(handle, "rb") as stream:
-        if stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise graph_error(path)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            return Kept.GRAPH
+        if not stat.S_ISREG(mode):
             raise PathRefusedError("not a file", file=str(path))
-        head = stream.read(HEAD_BYTES)
+        head = os.read(handle, HEAD_BYTES)
+    finally:
+        os.close(handle)
     if head.startswith(_GRAPHS):
-        raise graph_error(path)
+        return Kept.GRAPH
     if not head.startswith(_SQLITE):
         raise MalformedError("not a database of SQLite", file=str(path), byte=0)
     return Kept.STORE if head[_APPLICATION] == _OURS else Kept.AMPLIHACK
 
 
-def graph_error(path: Path) -> MissingExtraError:
-    """Return the error to raise for a database that the graph engine keeps."""
-    return MissingExtraError(
-        "a graph database of LadybugDB or Kuzu, which is read by its own engine",
+def graph_error(path: Path) -> ReadOnlyStoreError:
+    """Return the error to raise for a graph of amplihack's that was going to be written."""
+    return ReadOnlyStoreError(
+        "this agent's memory is in a graph of amplihack's, which is only read",
         file=str(path),
-        hint="pip install 'satchel[graph]'; or have amplihack export it as JSON.",
+        hint="Take it over first: satchel memory export with this path, then import that.",
     )
 
 

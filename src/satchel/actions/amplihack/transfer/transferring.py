@@ -11,11 +11,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from satchel.actions.amplihack.keeping import hierarchical
 from satchel.actions.amplihack.transfer.places import (
     Kept,
     bank_of,
     file_of,
     graph_error,
+    keeps_graph,
     kept_at,
     store_at,
 )
@@ -54,6 +56,7 @@ from satchel.ports.registry import formats
 from satchel.seal.signing.key import SigningKey
 
 _FORMATS = {JSON: "amplihack", RAW: "amplihack_db"}
+_GRAPH = "amplihack_graph"
 
 Owners = Callable[[], SigningKey]
 """Gives the key that owns banks that are made."""
@@ -158,9 +161,10 @@ def import_agent(
             field="merge",
             hint="Export it as JSON and merge that, or leave --merge out to replace.",
         )
-    if asked.format == RAW:
-        _require_database(source)
-    options = replace(asked.options, source_format=asked.name, agent=agent, mirror=not asked.merge)
+    name = asked.name
+    if asked.format == RAW and _require_database(source) is Kept.GRAPH:
+        name = _GRAPH
+    options = replace(asked.options, source_format=name, agent=agent, mirror=not asked.merge)
     with file_to_read(settings, source, asked.permission) as file:
         found = _imported(settings, agent, file, owner, (asked, options))
     return import_result(agent, asked.format, found, merge=asked.merge)
@@ -177,8 +181,13 @@ def _imported(
     if how.storage_path is None:
         return import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
     require_uncontained(settings, str(how.storage_path), how.permission)
+    if keeps_graph(settings, how.storage_path, agent):
+        there = hierarchical(settings, agent, storage_path=how.storage_path, writes=True)
+        return import_file(there, file, bank_of(there, agent) or agent, owner, options)
     path = file_of(how.storage_path, agent)
     kept = kept_at(path)
+    if kept is Kept.GRAPH:
+        raise graph_error(path)
     if kept is Kept.STORE or (kept is Kept.NOTHING and how.format == JSON):
         there = store_at(settings, path, makes=True)
         return import_file(there, file, bank_of(there, agent) or agent, owner, options)
@@ -227,22 +236,20 @@ def _keep_before(path: Path) -> None:
             beside.replace(kept.with_name(kept.name + end))
 
 
-def _require_database(source: Path) -> None:
-    """Refuse what cannot be a database before anything is opened by its name."""
+def _require_database(source: Path) -> Kept:
+    """Refuse what cannot be a database before anything is opened by its name; tell what it is."""
     if source.is_symlink():
         raise PathRefusedError(
             "a link is no database", file=str(source), hint="Name the file that it leads to."
         )
-    if source.is_dir():
-        raise graph_error(source)
-    if source.exists():
-        kept = kept_at(source)
-        if kept is Kept.STORE:
-            raise UsageError(
-                "this is a store of Satchel, not a database of amplihack",
-                file=str(source),
-                hint="Bring it over as it is: satchel pull.",
-            )
+    kept = kept_at(source)
+    if kept is Kept.STORE:
+        raise UsageError(
+            "this is a store of Satchel, not a database of amplihack",
+            file=str(source),
+            hint="Bring it over as it is: satchel pull.",
+        )
+    return kept
 
 
 @contextmanager
@@ -257,19 +264,21 @@ def _agents_store(
     there = settings
     if asked.storage_path is not None:
         require_uncontained(settings, str(asked.storage_path), asked.permission)
-        path = file_of(asked.storage_path, agent)
-        kept = kept_at(path)
-        if kept is Kept.NOTHING:
-            raise _unknown(agent, str(asked.storage_path))
-        if kept is Kept.AMPLIHACK:
-            with staged(settings) as stage:
-                options = ImportOptions(
-                    source_format=_FORMATS[RAW], agent=agent, keeps_receipt=False
-                )
-                import_file(stage, path, agent, owner, options)
-                yield stage, agent
-            return
-        there = store_at(settings, path)
+        if keeps_graph(settings, asked.storage_path, agent):
+            there = hierarchical(settings, agent, storage_path=asked.storage_path)
+        else:
+            path = file_of(asked.storage_path, agent)
+            kept = kept_at(path)
+            if kept is Kept.NOTHING:
+                raise _unknown(agent, str(asked.storage_path))
+            if kept is not Kept.STORE:
+                with staged(settings) as stage:
+                    name = _GRAPH if kept is Kept.GRAPH else _FORMATS[RAW]
+                    options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
+                    import_file(stage, path, agent, owner, options)
+                    yield stage, agent
+                return
+            there = store_at(settings, path)
     bank = bank_of(there, agent)
     if bank is None:
         raise _unknown(agent, there.store)

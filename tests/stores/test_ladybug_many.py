@@ -1,0 +1,123 @@
+"""Many rows in one statement of LadybugDB: what they hold, what is left of them, what fails."""
+
+import gc
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from satchel.conformance.stores.bench import ALL, AT, BANK, commit_of
+from satchel.errors import MissingExtraError, StoreError
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Edge, Model
+from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import Change
+from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.ladybug.statements import AT_ONCE, MANY
+from satchel.stores.sqlite import SqliteStore
+
+ODD = ("", "a\0b", "\x01", "🐝" * 9, "{'a': 1}", '{"a": 1}', "[]", "null", "1e5", "'", "\\", "`$x`")
+
+
+def rows_of(drafts: list[Model], first: int = 0) -> list[Row]:
+    """Return drafts as they are logged from a place on."""
+    records = [seal(draft) for draft in drafts]
+    return [
+        derive_row(record.model, seq=place, at=AT, body=record.body)
+        for place, record in enumerate(records, first)
+    ]
+
+
+def facts(count: int, turn: int = 0) -> list[Model]:
+    """Return facts, each of its own user."""
+    return [Semantic(text=f"fact {turn} {n}", scope=Scope(user=f"u{n}")) for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY, AT_ONCE, AT_ONCE + MANY])
+def test_rows_are_the_same_however_many_go_in_together(count: int, tmp_path: Path) -> None:
+    """As in SQLite, also those with odd texts, and when many are changed at once."""
+    drafts = facts(count)
+    for number, odd in enumerate(ODD):
+        drafts[number] = Semantic(text=f"odd {odd} text", scope=Scope(user=odd or None, agent="x"))
+    drafts += [Edge(source=f"s{n}", target=f"t{n}", kind=f"k{n % 3}") for n in range(count)]
+    rows = rows_of(drafts)
+    changes = [Change(row.seq, retired=len(rows), hold=row.seq % 2 == 0) for row in rows[::2]]
+    (last,) = rows_of([Semantic(text="the last")], len(rows))
+    stores = LadybugStore(tmp_path / "graph"), SqliteStore(tmp_path / "store.db")
+    found = []
+    for store in stores:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, 0))
+        with store.writing() as writing:
+            writing.append(BANK, commit_of([last], len(rows), changes=changes))
+        with store.reading() as reader:
+            found.append(list(reader.scan(BANK, ALL)))
+            assert [row.hold for row in found[-1][:4]] == [True, False, True, False]
+            assert reader.candidates(BANK, "odd", limit=99)
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_a_load_leaves_nothing_of_its_tables_in_memory(tmp_path: Path) -> None:
+    """However long it is; a statement that was kept would keep the table that it read."""
+    store = LadybugStore(tmp_path / "graph")
+    gc.collect()
+    before, size = pa.total_allocated_bytes(), 0
+    for turn in range(5):
+        rows = rows_of(facts(2 * MANY, turn), size)
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, size))
+        size += len(rows)
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+    store.close()
+
+
+def test_many_rows_that_the_engine_refuses_are_taken_back_with_all_else(tmp_path: Path) -> None:
+    """Nothing of the block stays, and the store goes on."""
+    store = LadybugStore(tmp_path / "graph")
+    first = rows_of(facts(MANY))
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(first, 0))
+    taken = rows_of(facts(MANY, turn=1))  # at places that are taken
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.put_side(BANK, {"note": b"lost"})
+            writing.append(BANK, commit_of(taken, 0))
+
+    with pytest.raises(StoreError):
+        fail()
+    more = rows_of(facts(MANY, turn=2), MANY)
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(more, MANY))
+    store.close()
+    again = LadybugStore(tmp_path / "graph")
+    with again.reading() as reader:
+        assert [row.id for row in reader.scan(BANK, ALL)] == [row.id for row in first + more]
+        assert reader.side(BANK) == {}
+    again.close()
+
+
+def test_without_arrow_many_rows_name_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of them is written; few go in as before."""
+    store = LadybugStore(tmp_path / "graph")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows_of(facts(MANY)), 0))
+
+    with pytest.raises(MissingExtraError) as error:
+        fail()
+    assert "satchel[graph]" in (error.value.hint or "")
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(rows_of(facts(2)), 0))
+    with store.reading() as reader:
+        assert len(list(reader.scan(BANK, ALL))) == 2
+    store.close()
