@@ -14,6 +14,7 @@ from satchel.errors.inputs import (
     UnreadableError,
     ValueRefusedError,
 )
+from satchel.errors.memory_files import AccessDenied, ConcurrencyError, MemoryStoreError
 from satchel.errors.refusals import (
     AdoptedError,
     ErasureRefusedError,
@@ -59,9 +60,11 @@ from satchel.errors.usage import (
 )
 
 __all__ = [
+    "AccessDenied",
     "AdoptedError",
     "ChangedError",
     "ClosedError",
+    "ConcurrencyError",
     "ConfigError",
     "ConflictError",
     "ContainmentError",
@@ -74,6 +77,7 @@ __all__ = [
     "LockedError",
     "LossError",
     "MalformedError",
+    "MemoryStoreError",
     "MissingExtraError",
     "PathRefusedError",
     "ReadOnlyStoreError",
