@@ -1,14 +1,10 @@
-"""What memory files can do beyond the page: move, edit, search, look back, lease."""
+"""What can be done to memory files beyond the page: move, edit, promote, take in."""
 
-import difflib
-import fnmatch
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from satchel.errors import MemoryStoreError
 from satchel.files.calling import both
-from satchel.files.keeping.audit import Audited, examine
 from satchel.files.keeping.changes import (
     Asked,
     Delete,
@@ -20,30 +16,13 @@ from satchel.files.keeping.changes import (
     TakeIn,
     Write,
     appended,
-    content_of,
-    decoded_text,
     edited,
     encoded_text,
 )
-from satchel.files.keeping.committing import Committing
-from satchel.files.keeping.manifest import Version
 from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
-from satchel.files.paths import open_to_all, prefix_of
-
-_MOST_FOUND = 1_000
-_LONGEST_LINE_SHOWN = 400
-_MOST_COMPARED = 4 << 20
-
-
-class Found(NamedTuple):
-    """A line that holds what was searched for."""
-
-    path: str
-    line: int
-    """From 1."""
-
-    text: str
+from satchel.files.looking import Looking
+from satchel.files.paths import TRANSCRIPT
 
 
 class Synced(NamedTuple):
@@ -56,35 +35,8 @@ class Synced(NamedTuple):
     """Names that cannot be paths, and files that cannot be memory files, with the reason."""
 
 
-class Beyond:
+class Beyond(Looking):
     """The part of ``MemoryStore`` that the page does not have."""
-
-    _store: Committing
-
-    def _load_history(self) -> None:
-        """Have the versions known that are only in the remote."""
-
-    @both
-    def read_bytes(self, rel_path: str, default: bytes | None = None) -> bytes | None:
-        """Return the bytes of a file, ``default`` if it is not there.
-
-        Raises:
-            MemoryStoreError: If the path is none, or what is there is no memory file.
-            AccessDenied: If the store keeps the name for itself.
-        """
-        data = self._bytes(open_to_all(rel_path))
-        return default if data is None else data
-
-    def _bytes(self, path: str) -> bytes | None:
-        """Return the bytes at a path, from the remote where they are only there."""
-        data = self._store.tree.read(path)
-        if data is not None:
-            return data
-        with self._store.manifest.looking() as rows:
-            row = rows.file(path)
-        if row is None or not row.away:
-            return None
-        return self._store.fetch(row)
 
     @both
     def write_bytes(
@@ -97,9 +49,9 @@ class Beyond:
         expected_version: int | None = None,
     ) -> MemoryMeta:
         """Write bytes; as ``write_text``."""
-        data = content if isinstance(content, bytes) else None
-        if data is None:
-            raise MemoryStoreError(f"the content is bytes, not {type(content).__name__}")
+        data: Any = content
+        if not isinstance(data, bytes):
+            raise MemoryStoreError(f"the content is bytes, not {type(data).__name__}")
         return self._done(
             Write(
                 said=rel_path,
@@ -239,67 +191,6 @@ class Beyond:
         return list(self._store.do(change))
 
     @both
-    def glob(self, pattern: str) -> list[str]:
-        """Return the paths that a pattern fits: ``*`` within a part, ``**`` across parts, ``?``."""
-        fits = _pattern(pattern)
-        return [path for path in self._paths("") if fits(path)]
-
-    @both
-    def search(
-        self, text: str, prefix: str = "", ignore_case: bool = True, limit: int = 100
-    ) -> list[Found]:
-        """Return the lines that hold a text, by path; a plain text, not a pattern.
-
-        Files that are no text are left out.
-        """
-        if not text:
-            raise MemoryStoreError("the text to search for is empty")
-        limit = min(limit, _MOST_FOUND)
-        found: list[Found] = []
-        for path in self._paths(prefix_of(prefix)):
-            for hit in self._hits(path, text, ignore_case=ignore_case):
-                if len(found) >= limit:
-                    return found
-                found.append(hit)
-        return found
-
-    def _hits(self, path: str, text: str, *, ignore_case: bool) -> Iterator[Found]:
-        wanted = text.casefold() if ignore_case else text
-        data = self._bytes(path)
-        try:
-            content = "" if data is None else data.decode()
-        except UnicodeDecodeError:
-            return
-        if wanted not in (content.casefold() if ignore_case else content):
-            return
-        for number, line in enumerate(content.split("\n"), 1):
-            if wanted in (line.casefold() if ignore_case else line):
-                yield Found(path, number, line.rstrip("\r")[:_LONGEST_LINE_SHOWN])
-
-    @both
-    def history(self, rel_path: str) -> list[Version]:
-        """Return the states that a path had, the oldest first; also of one that is deleted."""
-        path = open_to_all(rel_path)
-        self._load_history()
-        with self._store.manifest.looking() as rows:
-            return list(rows.versions(path))
-
-    @both
-    def read_version(self, rel_path: str, version: int) -> str:
-        """Return the text of a former state of a path.
-
-        Raises:
-            MemoryStoreError: If there was no such state, or its text was not kept.
-        """
-        path = open_to_all(rel_path)
-        return decoded_text(path, self._version(path, version))
-
-    def _version(self, path: str, number: int) -> bytes:
-        self._load_history()
-        with self._store.manifest.looking() as rows:
-            return content_of(rows.content, path, number, rows.version(path, number))
-
-    @both
     def restore(
         self,
         rel_path: str,
@@ -323,27 +214,6 @@ class Beyond:
                 expected_sha=expected_sha,
             )
         )
-
-    @both
-    def diff(self, rel_path: str, old: int, new: int | None = None) -> str:
-        """Return how two states of a path differ, as unified diff; the file itself by default."""
-        path = open_to_all(rel_path)
-        before = decoded_text(path, self._version(path, old))
-        if new is None:
-            data = self._bytes(path)
-            after = "" if data is None else decoded_text(path, data)
-        else:
-            after = decoded_text(path, self._version(path, new))
-        if len(before) + len(after) > _MOST_COMPARED:
-            raise MemoryStoreError("the texts are too long to be compared", path=path)
-        label = "now" if new is None else f"version {new}"
-        lines = difflib.unified_diff(
-            before.splitlines(keepends=True),
-            after.splitlines(keepends=True),
-            f"{path} version {old}",
-            f"{path} {label}",
-        )
-        return "".join(one if one.endswith("\n") else f"{one}\n" for one in lines)
 
     @both
     def promote(
@@ -387,7 +257,7 @@ class Beyond:
         done: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
         refused = [f"{ascii(name)[1:-1]}: this name cannot be a path" for name in odd]
         for path in sorted(paths):
-            if path == "messages.json":
+            if path == TRANSCRIPT:
                 continue
             try:
                 what = self._store.do(TakeIn(said=path, actor=actor, reason=reason, trusted=True))
@@ -396,8 +266,8 @@ class Beyond:
                 continue
             if what is not None:
                 done[what].append(path)
-        return Synced(*(tuple(done[one]) for one in ("created", "changed", "deleted")),
-                      refused=tuple(refused))
+        taken = {name: tuple(paths) for name, paths in done.items()}
+        return Synced(**taken, refused=tuple(refused))
 
     @both
     def change_policy(
@@ -417,66 +287,7 @@ class Beyond:
         )
         self._store.do(NewPolicy(said="", policy=policy, actor=actor, reason=reason))
 
-    @both
-    def verify_audit(self) -> Audited:
-        """Hold the whole audit against its chain, and the log in the folder against it."""
-        return examine(self._store.manifest, self._store.tree)
-
-    @property
-    def repairs(self) -> list[str]:
-        """What had to be put right in the store since it was opened."""
-        return list(self._store.repairs)
-
-    def _paths(self, prefix: str) -> list[str]:
-        """Return the paths of the files in a folder, sorted."""
-        found = self._store.tree.files(prefix)
-        with self._store.manifest.looking() as rows:
-            away = [row.path for row in rows.away(prefix)]
-        return sorted({*found, *away} if away else found)
-
     def _done(self, change: Asked) -> MemoryMeta:
         done: Any = self._store.do(change)  # type: ignore[arg-type]  # those that give this
         assert isinstance(done, MemoryMeta)  # noqa: S101 - of every change that comes here
         return done
-
-
-def _pattern(pattern: str) -> Any:
-    """Return what tells whether a path fits; in time that grows with the path alone."""
-    if not isinstance(pattern, str) or not pattern or len(pattern) > 1_000:  # noqa: PLR2004
-        raise MemoryStoreError("a pattern is a text of at most 1,000 characters")
-    parts = [part for part in pattern.split("/") if part]
-    if parts.count("**") > 4 or any(part.count("*") > 4 for part in parts):  # noqa: PLR2004
-        raise MemoryStoreError("a pattern has at most four stars in a part, and four '**'")
-    each = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
-
-    def fits(path: str) -> bool:
-        names = path.split("/")
-        reached = {0}
-        for name in names:
-            following: set[int] = set()
-            for at in reached:
-                following |= _step(each, at, name)
-            reached = following
-        return len(each) in _skipped(each, reached)
-
-    return fits
-
-
-def _step(each: list[Any], at: int, name: str) -> set[int]:
-    """Return where in a pattern one may be after one more part of a path."""
-    found = set()
-    while at < len(each) and each[at] is None:
-        found.add(at)  # the stars take it
-        at += 1
-    if at < len(each) and each[at].match(name):
-        found.add(at + 1)
-    return found
-
-
-def _skipped(each: list[Any], reached: set[int]) -> set[int]:
-    found = set(reached)
-    for at in reached:
-        while at < len(each) and each[at] is None:
-            at += 1
-            found.add(at)
-    return found

@@ -42,7 +42,9 @@ _threads = _Threads()
 async def awaited(call: Callable[[], R]) -> R:
     """Return what a call returns, made in another thread."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    return await loop.run_in_executor(_threads(), cast("Callable[[], R]", partial(context.run, call)))
+    return await loop.run_in_executor(
+        _threads(), cast("Callable[[], R]", partial(context.run, call))
+    )
 
 
 class Both(Generic[P, R]):

@@ -5,32 +5,25 @@ write happens, against threads, processes and machines; rules are kept in the st
 attempts are in the audit; nothing follows a link; text comes back byte for byte.
 """
 
-import hashlib
 import tempfile
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from satchel.errors import MemoryStoreError, SatchelError
+from satchel.errors import MemoryStoreError
 from satchel.files.beyond import Beyond
-from satchel.files.calling import Both, awaited, both, both_of_class
+from satchel.files.calling import awaited, both, both_of_class
+from satchel.files.existing import Existing
 from satchel.files.keeping import audit as auditing
-from satchel.files.keeping.changes import Write, decoded_text, encoded_json, encoded_text
+from satchel.files.keeping.changes import Write, encoded_json, encoded_text
 from satchel.files.keeping.committing import Committing
-from satchel.files.keeping.meta import MemoryMeta, from_sidecar
+from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.transcript import Flush, decoded_messages
 from satchel.files.namespace import namespace
-from satchel.files.paths import TRANSCRIPT, encoded, open_to_all, prefix_of
+from satchel.files.paths import TRANSCRIPT, open_to_all
 from satchel.files.places import Dir, Place, place_of
-
-
-class _Exists:
-    """Whether a key has a store, asked of the class; whether a file is there, of a store."""
-
-    def __get__(self, instance: "MemoryStore | None", owner: type["MemoryStore"]) -> Both[Any, bool]:
-        return Both(_path_exists if instance is not None else _key_exists, instance or owner)
 
 
 class MemoryStore(Beyond):
@@ -80,6 +73,7 @@ class MemoryStore(Beyond):
         try:
             if self._place is not None and not self._place.is_at(self.root):
                 self._place.load_into(self._store, policy)
+            self._base: bytes | None = None
             self.messages: list[dict[str, Any]] = []
             self._reload()
             if messages:
@@ -182,7 +176,7 @@ class MemoryStore(Beyond):
                     raise
         return cls(key=key, remote_path=place.address, read_only_prefixes=read_only_prefixes)
 
-    exists = _Exists()
+    exists = Existing()
     """``MemoryStore.exists(key, org, project, domain)``: whether a key has a store. On a store:
     ``store.exists(rel_path)``, whether there is such a file."""
 
@@ -222,7 +216,10 @@ class MemoryStore(Beyond):
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.
         """
-        self._base, self.messages[:] = self._store.do(Flush(self._base, self.messages))
+        done: tuple[bytes | None, list[dict[str, Any]]] = self._store.do(
+            Flush(self._base, self.messages)
+        )
+        self._base, self.messages[:] = done
 
     def flush_messages(self) -> Awaitable[None]:
         """As ``flush_messages_sync``, awaited."""
@@ -238,64 +235,6 @@ class MemoryStore(Beyond):
     def audit_tail(self, n: int = 20) -> Awaitable[list[dict[str, Any]]]:
         """As ``audit_tail_sync``, awaited."""
         return awaited(lambda: self.audit_tail_sync(n))
-
-    @both
-    def current_sha(self, rel_path: str) -> str:
-        """Return the SHA-256 of the bytes of a file as they are, empty if it is not there."""
-        data = self._bytes(open_to_all(rel_path))
-        return "" if data is None else hashlib.sha256(data).hexdigest()
-
-    @both
-    def get_meta(self, rel_path: str) -> MemoryMeta | None:
-        """Return what is known of a file; None if it is not there or was put there by others."""
-        path = open_to_all(rel_path)
-        with self._store.manifest.looking() as rows:
-            row = rows.file(path)
-        if row is not None and row.away:
-            return MemoryMeta.of(row)
-        data = self._store.tree.read(path)
-        if data is None:
-            return None
-        sha = hashlib.sha256(data).hexdigest()
-        if row is not None and row.sha == sha:
-            return MemoryMeta.of(row)
-        return from_sidecar(self._store.tree.read(f"meta/{encoded(path)}.json"), path, sha)
-
-    @both
-    def list_paths(self, prefix: str = "") -> list[str]:
-        """Return the paths of the files in a folder and below, sorted; of all by default."""
-        return self._paths(prefix_of(prefix))
-
-    @both
-    def read_text(self, rel_path: str, default: str = "") -> str:
-        """Return the text of a file, ``default`` if it is not there.
-
-        Raises:
-            MemoryStoreError: If the path is none, or what is there is no UTF-8 text.
-            AccessDenied: If the store keeps the name for itself.
-        """
-        path = open_to_all(rel_path)
-        data = self._bytes(path)
-        return default if data is None else decoded_text(path, data)
-
-    @both
-    def read_json(self, rel_path: str, default: Any = None) -> Any:
-        """Return the value that a file holds, ``default`` if it is not there or blank.
-
-        Raises:
-            MemoryStoreError: As ``read_text``, and if it is no JSON.
-        """
-        import json
-
-        path = open_to_all(rel_path)
-        data = self._bytes(path)
-        text = "" if data is None else decoded_text(path, data)
-        if not text.strip():
-            return default
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise MemoryStoreError(f"this is no JSON: {error}", path=path) from error
 
     @both
     def write_text(
@@ -324,7 +263,11 @@ class MemoryStore(Beyond):
             MemoryStoreError: If the path or the text cannot be one.
         """
         return self._write(
-            rel_path, lambda: encoded_text(rel_path, content), actor, reason, expected_sha,
+            rel_path,
+            lambda: encoded_text(rel_path, content),
+            actor,
+            reason,
+            expected_sha,
             expected_version,
         )
 
@@ -340,11 +283,15 @@ class MemoryStore(Beyond):
     ) -> MemoryMeta:
         """Write a value as JSON; as ``write_text``."""
         return self._write(
-            rel_path, lambda: encoded_json(rel_path, obj), actor, reason, expected_sha,
+            rel_path,
+            lambda: encoded_json(rel_path, obj),
+            actor,
+            reason,
+            expected_sha,
             expected_version,
         )
 
-    def _write(  # noqa: PLR0913 - what the page's two methods share
+    def _write(
         self,
         rel_path: str,
         encode: Callable[[], bytes],
@@ -421,29 +368,3 @@ def _close(store: Committing, temporary: tempfile.TemporaryDirectory[str] | None
     store.close()
     if temporary is not None:
         temporary.cleanup()
-
-
-def _key_exists(
-    cls: type[MemoryStore],
-    key: str,
-    org: str | None = None,
-    project: str | None = None,
-    domain: str | None = None,
-    storage_root: str | None = None,
-) -> bool:
-    del cls
-    return place_of(namespace(org, project, domain, storage_root).path(key)).exists()
-
-
-def _path_exists(store: MemoryStore, rel_path: str = "", **named: Any) -> bool:
-    if "key" in named:
-        return _key_exists(type(store), **named)
-    try:
-        path = open_to_all(rel_path)
-        if store._store.tree.kind(path) == "file":  # noqa: SLF001 - its own
-            return True
-        with store._store.manifest.looking() as rows:  # noqa: SLF001 - likewise
-            row = rows.file(path)
-    except SatchelError:
-        return False
-    return row is not None and bool(row.away)

@@ -188,7 +188,7 @@ def _backwards(tree: Tree, end: int) -> Iterator[bytes]:
                 start = max(0, end - _BLOCK)
                 block = os.pread(handle, end - start, start) + rest
                 end = start
-                *lines, = block.split(b"\n")
+                (*lines,) = block.split(b"\n")
                 rest = lines.pop(0)
                 yield from reversed([line for line in lines if line])
                 if len(rest) > _LONGEST_LINE:

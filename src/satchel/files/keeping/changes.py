@@ -9,8 +9,8 @@ from satchel.errors import MemoryStoreError
 from satchel.files.keeping.group import Group, State
 from satchel.files.keeping.manifest import Version
 from satchel.files.keeping.meta import MemoryMeta
-from satchel.files.paths import checked, open_to_all
 from satchel.files.keeping.policy import Policy
+from satchel.files.paths import checked, open_to_all
 
 
 @dataclass(kw_only=True)
@@ -130,8 +130,9 @@ class Restore(Asked):
         path = self.target(group)
         self.found(group, path)
         version = group.rows.version(path, self.version)
-        return group.put(path, content_of(group.rows.content, path, self.version, version), self,
-                         op="restore")
+        return group.put(
+            path, content_of(group.rows.content, path, self.version, version), self, op="restore"
+        )
 
 
 @dataclass(kw_only=True)

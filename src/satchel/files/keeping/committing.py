@@ -18,9 +18,9 @@ from satchel.errors import MemoryStoreError, SatchelError
 from satchel.files.keeping import audit
 from satchel.files.keeping.group import Change, Group, copy_out, copy_version
 from satchel.files.keeping.manifest import FileRow, Manifest, Rows, Version
-from satchel.files.paths import OWN
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.tree import Tree
+from satchel.files.paths import OWN
 
 _MOST_TOGETHER = 256
 _MARK = f"{OWN}/copied"

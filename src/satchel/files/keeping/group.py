@@ -3,18 +3,17 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files.keeping import audit
 from satchel.files.keeping.manifest import FileRow, Rows, Version
 from satchel.files.keeping.meta import MemoryMeta, moment, sidecar, version_name
-from satchel.files.paths import TRANSCRIPT, encoded
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.tree import LARGEST, Tree
+from satchel.files.paths import TRANSCRIPT, encoded
 
 MOST_ACTOR = 1_000
 MOST_REASON = 10_000
@@ -23,12 +22,25 @@ MOST_REASON = 10_000
 class Change(Protocol):
     """What somebody wants to be done to a store."""
 
-    op: str
-    said: object
-    """The path, as somebody said it."""
+    @property
+    def op(self) -> str:
+        """What is to be done, in a word."""
+        ...
 
-    actor: str
-    reason: str
+    @property
+    def said(self) -> object:
+        """The path, as somebody said it."""
+        ...
+
+    @property
+    def actor(self) -> str:
+        """Who wants it."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        ...
 
     def apply(self, group: "Group") -> object:
         """Check that it may be done, do it, and return what came of it.
@@ -147,7 +159,9 @@ class Group:
                 actual_version=state.version,
             )
 
-    def put(self, path: str, data: bytes, change: Change, *, op: str = "", other: str = "") -> MemoryMeta:
+    def put(
+        self, path: str, data: bytes, change: Change, *, op: str = "", other: str = ""
+    ) -> MemoryMeta:
         """Have these bytes at a path from now on."""
         if len(data) > LARGEST:
             raise MemoryStoreError(f"a memory file has at most {LARGEST:,} bytes", path=path)
@@ -160,8 +174,15 @@ class Group:
         named = op or ("update" if state.data is not None else "create")
         version = self._version(path, named, sha, len(data), change, other)
         row = FileRow(
-            path, sha, len(data), version.version, version.revision, version.at,
-            change.actor, change.reason, 0,
+            path,
+            sha,
+            len(data),
+            version.version,
+            version.revision,
+            version.at,
+            change.actor,
+            change.reason,
+            0,
         )
         self.rows.put(row)
         self._dropped(state)
@@ -258,8 +279,16 @@ class Group:
         revision = self.rows.fact("revision", 0) + 1
         self.rows.state("revision", revision)
         version = Version(
-            path, self.rows.last_version(path) + 1, revision, op, sha, size, self._now(),
-            change.actor, change.reason, other,
+            path,
+            self.rows.last_version(path) + 1,
+            revision,
+            op,
+            sha,
+            size,
+            self._now(),
+            change.actor,
+            change.reason,
+            other,
         )
         self.rows.add(version)
         return version

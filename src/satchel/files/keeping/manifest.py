@@ -215,7 +215,9 @@ class Rows:
 
     def files(self, folder: str = "") -> Iterator[FileRow]:
         """Yield the rows of the files in a folder and below, by path; of all by default."""
-        yield from (FileRow(*row) for row in self._in("file", folder))
+        below = (folder + "/", folder + "0") if folder else ("", "\U0010ffff")  # 0 follows /
+        rows = self.all("SELECT * FROM file WHERE path > ? AND path < ? ORDER BY path", *below)
+        yield from (FileRow(*row) for row in rows)
 
     def away(self, folder: str = "") -> Iterator[FileRow]:
         """Yield the rows of files whose content is only in the remote."""
@@ -239,22 +241,13 @@ class Rows:
         now: int = self.one("SELECT version FROM file WHERE path = ?", path) or 0
         return max(last, now)
 
-    def _in(self, table: str, folder: str) -> Iterator[tuple[Any, ...]]:
-        if not folder:
-            return self.all(f"SELECT * FROM {table} ORDER BY path")  # noqa: S608 - our own names
-        return self.all(
-            f"SELECT * FROM {table} WHERE path > ? AND path < ? ORDER BY path",  # noqa: S608
-            folder + "/",
-            folder + "0",  # the sign after the slash
-        )
-
     def put(self, row: FileRow) -> None:
         """Keep the row of a file."""
-        self.do(f"INSERT OR REPLACE INTO file VALUES ({_marks(FileRow)})", *row)
+        self.do("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?,?,?,?,?)", *row)
 
     def add(self, version: Version) -> None:
         """Keep a state that a path has now."""
-        self.do(f"INSERT INTO version VALUES ({_marks(Version)})", *version)
+        self.do("INSERT INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *version)
 
     def content(self, sha: str) -> bytes | None:
         """Return the bytes with a digest, None where they are not kept."""
@@ -271,7 +264,3 @@ class Rows:
             return
         if self.one("SELECT 1 FROM file WHERE sha = ? LIMIT 1", sha) is None:
             self.do("DELETE FROM content WHERE sha = ?", sha)
-
-
-def _marks(kind: Any) -> str:
-    return ",".join("?" * len(kind._fields))

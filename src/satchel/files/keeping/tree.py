@@ -149,7 +149,7 @@ class Tree:
 
     def sweep(self) -> None:
         """Remove what writers that were killed left; who holds the store's lock may do this."""
-        for name in os.listdir(self._drafts):
+        for name in os.listdir(self._drafts):  # noqa: PTH208 - a descriptor
             os.unlink(name, dir_fd=self._drafts)
 
     @contextmanager
@@ -318,7 +318,7 @@ def _refused_folder(path: str, part: str, within: int, error: OSError) -> Memory
         with suppress(OSError):
             mode = os.stat(part, dir_fd=within, follow_symlinks=False).st_mode
             if not stat.S_ISLNK(mode):
-                return MemoryStoreError(f"{ascii(part)} is a file, not a folder", path=path)
+                return MemoryStoreError(f"{part!a} is a file, not a folder", path=path)
         return MemoryStoreError(_OUTSIDE, path=path)
     return _refused(path, error)
 
@@ -331,6 +331,7 @@ def _refused(path: str, error: OSError, **place: str) -> MemoryStoreError:
     if error.errno in {errno.ENXIO, errno.ENODEV}:
         return MemoryStoreError(_ODD, path=path, **place)
     if error.errno == errno.ENOTDIR:
-        return MemoryStoreError("there is a file, or a link, where a folder is needed", path=path,
-                                **place)
+        return MemoryStoreError(
+            "there is a file, or a link, where a folder is needed", path=path, **place
+        )
     return MemoryStoreError(f"the system refuses: {error.strerror or error}", path=path, **place)

@@ -7,7 +7,7 @@ from satchel.errors import ConcurrencyError
 from satchel.files.keeping.group import Group
 from satchel.files.keeping.manifest import FileRow, Rows, Version
 from satchel.files.keeping.policy import Policy
-from satchel.files.keeping.transcript import encoded_messages, decoded_messages
+from satchel.files.keeping.transcript import decoded_messages, encoded_messages
 from satchel.files.paths import TRANSCRIPT, Prefixes
 from satchel.files.remote.packs import Contents, FileEntry, Head, Spot
 
@@ -38,7 +38,9 @@ class Arrive:
         rows = group.rows
         known = rows.fact("remote_revision", -1)
         newest = {one.path: one for one in self.contents.files if one.revision > known}
-        changed = [path for path in newest if path != TRANSCRIPT and self._both(group, newest[path])]
+        changed = [
+            path for path in newest if path != TRANSCRIPT and self._both(group, newest[path])
+        ]
         if changed:
             raise _both_changed(group, newest, changed)
         for sha, spot in self.contents.spots.items():

@@ -1,5 +1,6 @@
 """What a remote place has to be able to do: objects by name, written under a condition."""
 
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -87,7 +88,7 @@ class MemoryObjects:
 
     _places: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - that is the point
     _lock = threading.Lock()
-    _count = 0
+    _numbers = itertools.count()
 
     def __init__(self, address: str) -> None:
         self.shared = "memory"
@@ -109,8 +110,7 @@ class MemoryObjects:
             return self._held[name][0][start : start + length]
 
     def _put(self, name: str, data: bytes) -> None:
-        type(self)._count += 1
-        self._held[name] = (data, self._count)
+        self._held[name] = (data, next(self._numbers))
 
     def create(self, name: str, data: bytes) -> None:
         """See ``Objects``."""

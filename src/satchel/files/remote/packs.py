@@ -58,7 +58,7 @@ class Segment(NamedTuple):
     start: int
     """Where the index begins; the log follows it."""
 
-    index: int
+    known: int
     """Bytes of the index."""
 
     log: int
@@ -106,8 +106,8 @@ class Head:
         """
         try:
             found = json.loads(data)
-            if found.pop("format") != _FORMAT or found.pop("version") != _VERSION:
-                raise ValueError("another format or version")
+            if (found.pop("format"), found.pop("version")) != (_FORMAT, _VERSION):
+                found = {}  # of another product, or a later one
             found["segments"] = tuple(Segment(*one) for one in found["segments"])
             found["read_only"] = tuple(found["read_only"])
             return cls(**found)
@@ -138,8 +138,10 @@ def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segm
 
 def read_index(segment: Segment, data: bytes) -> Contents:
     """Return the index of a pack."""
-    found = _unsqueezed(data[: segment.index], segment)
-    spots = {sha: Spot(pack or segment.name, at, n) for sha, (pack, at, n) in found["spots"].items()}
+    found = _unsqueezed(data[: segment.known], segment)
+    spots = {
+        sha: Spot(pack or segment.name, at, n) for sha, (pack, at, n) in found["spots"].items()
+    }
     return Contents([FileEntry(*one) for one in found["files"]], spots)
 
 
@@ -154,7 +156,7 @@ def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
     files: dict[str, FileEntry] = {}
     whole = Contents()
     for segment, data in parts:
-        index, log = read_index(segment, data), read_log(segment, data[segment.index :])
+        index, log = read_index(segment, data), read_log(segment, data[segment.known :])
         files.update({one.path: one for one in index.files})
         whole.spots.update(index.spots)
         whole.versions += log.versions
@@ -173,8 +175,6 @@ def _unsqueezed(data: bytes, segment: Segment) -> Any:
     try:
         unpacking = zlib.decompressobj()
         found = unpacking.decompress(data, _LARGEST_PART)
-        if unpacking.unconsumed_tail or not unpacking.eof:
-            raise ValueError("cut, or too large")
-        return json.loads(found)
+        return json.loads(found if unpacking.eof else b"")  # else it is cut, or too large
     except (ValueError, zlib.error, RecursionError) as error:
         raise MalformedError(f"a pack is damaged: {error}", file=segment.name) from None

@@ -51,7 +51,7 @@ class RemotePlace:
 
     def __init__(self, address: str, objects: Objects) -> None:
         self.address = address
-        self._objects = objects
+        self.objects = objects
 
     def is_at(self, root: Path) -> bool:
         """Tell whether the place is this folder."""
@@ -61,9 +61,9 @@ class RemotePlace:
     def exists(self) -> bool:
         """Tell whether there is a store, also one that something else made."""
         for name in (HEAD, TRANSCRIPT):
-            if self._objects.get(name) is not None:
+            if self.objects.get(name) is not None:
                 return True
-        return next(iter(self._objects.names()), None) is not None
+        return next(iter(self.objects.names()), None) is not None
 
     def create(self, policy: Policy) -> None:
         """Make an empty store.
@@ -81,19 +81,19 @@ class RemotePlace:
         )
         contents = Contents(files=[entry])
         segment, data = packed(contents, {entry.sha: _EMPTY}, 0)
-        self._objects.put(PACKS + segment.name, data)
+        self.objects.put(PACKS + segment.name, data)
         head = replace(head, revision=1, segments=(segment,))
         if not self._advance(head, None):
             raise self._there()
-        self._objects.put(TRANSCRIPT, _EMPTY)
+        self.objects.put(TRANSCRIPT, _EMPTY)
 
     def _there(self) -> MemoryStoreError:
         return MemoryStoreError("there is a store of this key already", file=self.address)
 
     def _require_conditions(self) -> None:
-        shared = self._objects.shared
+        shared = self.objects.shared
         if shared not in _probed:
-            _probed[shared] = self._objects.probe()
+            _probed[shared] = self.objects.probe()
         if not _probed[shared]:
             raise TargetError(
                 "the service ignores conditions, so one writer would undo another's work",
@@ -110,7 +110,7 @@ class RemotePlace:
         store.fetch = lambda row: self._content(store, row)
         found = self._head()
         if found is None:
-            if not adopt_remote(self._objects, store):
+            if not adopt_remote(self.objects, store):
                 return
             found = None
         if found is not None:
@@ -158,7 +158,7 @@ class RemotePlace:
         after = _chained(head, sent)
         segment, data = packed(sent.contents, sent.data, 0)
         segment = segment._replace(revision=max(after.revision, segment.revision))
-        self._objects.put(PACKS + segment.name, data)
+        self.objects.put(PACKS + segment.name, data)
         after = replace(
             after,
             read_only=tuple(json.loads(chain[0])),
@@ -174,7 +174,7 @@ class RemotePlace:
         }
         store.do(Left(head=after, sent=sent, spots=spots))
         if sent.transcript is not None:
-            self._objects.put(TRANSCRIPT, sent.transcript)
+            self.objects.put(TRANSCRIPT, sent.transcript)
         return True
 
     def _advance(self, head: Head, tag: str | None) -> bool:
@@ -182,9 +182,9 @@ class RemotePlace:
         data = head.encoded()
         try:
             if tag is None:
-                self._objects.create(HEAD, data)
+                self.objects.create(HEAD, data)
             else:
-                self._objects.replace(HEAD, data, tag)
+                self.objects.replace(HEAD, data, tag)
         except NotWritten as error:
             found = self._head()
             if found is not None and found[0].nonce == head.nonce:
@@ -201,9 +201,9 @@ class RemotePlace:
         for level in sorted({one.level for one in segments}):
             same = [one for one in segments if one.level == level]
             if len(same) >= TOGETHER:
-                parts = [(one, self._part(one, one.start, one.index + one.log)) for one in same]
+                parts = [(one, self._part(one, one.start, one.known + one.log)) for one in same]
                 segment, data = merged(parts)
-                self._objects.put(PACKS + segment.name, data)
+                self.objects.put(PACKS + segment.name, data)
                 at = segments.index(same[0])
                 rest = [one for one in segments if one.level != level]
                 return (*rest[:at], segment, *rest[at:])
@@ -221,21 +221,23 @@ class RemotePlace:
         files: dict[str, FileEntry] = {}
         for segment in head.segments:
             if segment.revision > known or discard:
-                one = read_index(segment, self._part(segment, segment.start, segment.index))
+                one = read_index(segment, self._part(segment, segment.start, segment.known))
                 files.update({entry.path: entry for entry in one.files})
                 contents.spots.update(one.spots)
         contents.files = list(files.values())
         change = Arrive(head=head, contents=contents, discard=discard)
         if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
             spot = contents.spots.get(files[TRANSCRIPT].sha)
-            change.theirs = None if spot is None else self._objects.part(PACKS + spot.pack, *spot[1:])
+            change.theirs = (
+                None if spot is None else self.objects.part(PACKS + spot.pack, *spot[1:])
+            )
         store.do(change)
 
     def _part(self, segment: Segment, start: int, length: int) -> bytes:
-        return self._objects.part(PACKS + segment.name, start, length)
+        return self.objects.part(PACKS + segment.name, start, length)
 
     def _head(self) -> tuple[Head, str] | None:
-        found: Taken | None = self._objects.get(HEAD)
+        found: Taken | None = self.objects.get(HEAD)
         return None if found is None else (Head.decoded(found.data, self.address), found.tag)
 
     def _content(self, store: Committing, row: FileRow) -> bytes:
@@ -252,7 +254,7 @@ class RemotePlace:
             spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
         if spot is None:
             raise MemoryStoreError("the content of this file is not there", path=path)
-        data = self._objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
+        data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
         if hashlib.sha256(data).hexdigest() != sha:
             raise MemoryStoreError("the content of this file is damaged there", path=path)
         return data
@@ -263,9 +265,7 @@ class RemotePlace:
         if found is None:
             return
         versions = [
-            version
-            for segment in found[0].segments
-            for version in self._log(segment).versions
+            version for segment in found[0].segments for version in self._log(segment).versions
         ]
         with store.manifest.committing() as rows:
             for one in versions:
@@ -307,7 +307,7 @@ class RemotePlace:
         return seq, problems
 
     def _log(self, segment: Segment) -> Contents:
-        return read_log(segment, self._part(segment, segment.start + segment.index, segment.log))
+        return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))
 
 
 def _first_head(policy: Policy) -> Head:

@@ -64,15 +64,16 @@ class SqliteObjects:
             connection.execute(_SCHEMA)
             connection.pragma("application_id", _APPLICATION)
 
-    def _row(self, connection: apsw.Connection, name: str) -> tuple[Any, ...] | None:
+    def _row(self, connection: apsw.Connection, name: str) -> tuple[Any, str] | None:
         statement = "SELECT data, tag FROM object WHERE name = ?"
-        return next(iter(connection.execute(statement, (self._prefix + name,))), None)
+        found = connection.execute(statement, (self._prefix + name,))
+        return next(((data, str(tag)) for data, tag in found), None)
 
     def get(self, name: str) -> Taken | None:
         """See ``Objects``."""
         with self._open(writes=False) as connection:
             found = self._row(connection, name)
-        return None if found is None else Taken(found[0], str(found[1]))
+        return None if found is None else Taken(*found)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
@@ -86,7 +87,7 @@ class SqliteObjects:
     def _write(self, name: str, data: bytes, *, over: str | None, always: bool = False) -> None:
         with self._open(writes=True) as connection:
             found = self._row(connection, name)
-            there = None if found is None else str(found[1])
+            there = found[1] if found else None
             if not always and there != over:
                 raise NotWritten
             connection.execute("UPDATE counter SET last = last + 1")
@@ -118,8 +119,9 @@ class SqliteObjects:
         with self._open(writes=False) as connection:
             found = connection.execute(
                 "SELECT name FROM object WHERE name > ? AND name < ?", (below, below[:-1] + "0")
-            ).fetchall()
-        yield from (name[len(below) :] for (name,) in found)
+            )
+            names = [str(row[0])[len(below) :] for row in found]
+        yield from names
 
     def probe(self) -> bool:
         """See ``Objects``."""
