@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def _planted(root: str, key: str, data: bytes) -> None:
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def files(
     request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FilesSubject]:
+) -> FilesSubject:
     """Memory files in each place they can be."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
@@ -44,6 +44,4 @@ def files(
             root = f"sqlite://{home}/files.db"
         case _:
             root = str(home / "files")
-    yield FilesSubject(
-        request.param, folder, root, MemoryStore, planted=partial(_planted, root)
-    )
+    return FilesSubject(request.param, folder, root, MemoryStore, planted=partial(_planted, root))

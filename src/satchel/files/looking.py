@@ -59,7 +59,10 @@ class Looking:
             row = rows.file(path)
         if row is None or not row.away:
             return None
-        return self._store.fetch(row)
+        data = self._store.fetch(row.sha, path)
+        if data is None:
+            raise MemoryStoreError("the content of this file is nowhere", path=path)
+        return data
 
     @both
     def current_sha(self, rel_path: str) -> str:
@@ -176,7 +179,14 @@ class Looking:
     def _version(self, path: str, number: int) -> bytes:
         self._load_history()
         with self._store.manifest.looking() as rows:
-            return content_of(rows.content, path, number, rows.version(path, number))
+            version = rows.version(path, number)
+
+        def content(sha: str, path: str) -> bytes | None:
+            with self._store.manifest.looking() as rows:
+                data = rows.content(sha)
+            return self._store.fetch(sha, path) if data is None else data
+
+        return content_of(content, path, number, version)
 
     @both
     def diff(self, rel_path: str, old: int, new: int | None = None) -> str:

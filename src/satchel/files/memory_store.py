@@ -331,7 +331,8 @@ class MemoryStore(Beyond):
         if self._base is None:
             with self._store.manifest.looking() as rows:
                 row = rows.file(TRANSCRIPT)
-            self._base = self._store.fetch(row) if row is not None and row.away else None
+            away = row is not None and row.away
+            self._base = self._store.fetch(row.sha, TRANSCRIPT) if row and away else None
         self.messages[:] = decoded_messages(self._base) or []
 
     @both

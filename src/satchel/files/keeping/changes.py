@@ -131,7 +131,7 @@ class Restore(Asked):
         self.found(group, path)
         version = group.rows.version(path, self.version)
         return group.put(
-            path, content_of(group.rows.content, path, self.version, version), self, op="restore"
+            path, content_of(group.content, path, self.version, version), self, op="restore"
         )
 
 
@@ -205,7 +205,7 @@ class NewPolicy(Asked):
 
 
 def content_of(
-    content: Callable[[str], bytes | None], path: str, number: int, version: Version | None
+    content: Callable[[str, str], bytes | None], path: str, number: int, version: Version | None
 ) -> bytes:
     """Return the bytes of a version.
 
@@ -216,7 +216,7 @@ def content_of(
         raise MemoryStoreError(f"there is no version {number}", path=path)
     if not version.sha:
         raise MemoryStoreError(f"version {number} is the absence of the file", path=path)
-    data = content(version.sha)
+    data = content(version.sha, path)
     if data is None:
         raise MemoryStoreError(
             f"the text of version {number} was not kept",

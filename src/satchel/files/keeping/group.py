@@ -51,6 +51,10 @@ class Change(Protocol):
         ...
 
 
+Fetch = Callable[[str, str], bytes | None]
+"""Gives the content with a digest, of the path it is wanted for; None where it is not known."""
+
+
 class State(NamedTuple):
     """A path as a change finds it."""
 
@@ -86,9 +90,7 @@ class Group:
         fetch: Gives the content with a digest that is only in the remote so far.
     """
 
-    def __init__(
-        self, rows: Rows, tree: Tree, policy: Policy, fetch: Callable[[FileRow], bytes]
-    ) -> None:
+    def __init__(self, rows: Rows, tree: Tree, policy: Policy, fetch: Fetch) -> None:
         self.rows = rows
         self.tree = tree
         self.policy = policy
@@ -131,13 +133,20 @@ class Group:
         elif row is not None and row.away:
             data = self.tree.read(path)
             if data is None:
-                data = self._fetch(row)
+                data = self.content(row.sha, path)
+                if data is None:
+                    raise MemoryStoreError("the content of this file is nowhere", path=path)
                 self.rows.keep(row.sha, data)
                 self.rows.put(row._replace(away=0))
                 row = row._replace(away=0)
         else:
             data = self.tree.read(path)
         return State(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
+
+    def content(self, sha: str, path: str) -> bytes | None:
+        """Return the content with a digest, from the remote where it is only there."""
+        data = self.rows.content(sha)
+        return self._fetch(sha, path) if data is None else data
 
     def demand(
         self, path: str, state: State, expected_sha: str | None, expected_version: int | None

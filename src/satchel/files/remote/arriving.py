@@ -81,7 +81,8 @@ class Arrive:
     def _merge(self, group: Group, entry: FileEntry) -> None:
         """Have the messages that were added here follow those that were added there."""
         rows = group.rows
-        base = rows.content(brought_sha(rows, TRANSCRIPT))
+        known = brought_sha(rows, TRANSCRIPT)
+        base = (group.content(known, TRANSCRIPT) or b"") if known else None
         began, here = decoded_messages(base), decoded_messages(group.state(TRANSCRIPT).data)
         there = decoded_messages(self.theirs)
         if began is None or here is None or there is None or here[: len(began)] != began:

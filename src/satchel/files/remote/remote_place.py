@@ -12,7 +12,6 @@ from typing import Any
 from satchel.disk.kept import locked
 from satchel.errors import MemoryStoreError, StoreBusyError, TargetError
 from satchel.files.keeping.committing import Committing
-from satchel.files.keeping.manifest import FileRow
 from satchel.files.keeping.policy import Policy
 from satchel.files.paths import OWN, TRANSCRIPT
 from satchel.files.remote.adopting import adopt_remote
@@ -107,7 +106,7 @@ class RemotePlace:
         Raises:
             TargetError: If the place does not answer.
         """
-        store.fetch = lambda row: self._content(store, row)
+        store.fetch = lambda sha, path: self.content(store, sha, path)
         found = self._head()
         if found is None:
             if not adopt_remote(self.objects, store):
@@ -240,20 +239,16 @@ class RemotePlace:
         found: Taken | None = self.objects.get(HEAD)
         return None if found is None else (Head.decoded(found.data, self.address), found.tag)
 
-    def _content(self, store: Committing, row: FileRow) -> bytes:
-        """Return the content of a file that is only there, checked."""
-        return self.content(store, row.sha, row.path)
-
-    def content(self, store: Committing, sha: str, path: str) -> bytes:
-        """Return a content by its digest.
+    def content(self, store: Committing, sha: str, path: str) -> bytes | None:
+        """Return a content by its digest; None where it is not known there.
 
         Raises:
-            MemoryStoreError: If it is not there, or not what it has to be.
+            MemoryStoreError: If it is not what it has to be.
         """
         with store.manifest.looking() as rows:
             spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
         if spot is None:
-            raise MemoryStoreError("the content of this file is not there", path=path)
+            return None
         data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
         if hashlib.sha256(data).hexdigest() != sha:
             raise MemoryStoreError("the content of this file is damaged there", path=path)
