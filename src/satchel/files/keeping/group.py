@@ -211,7 +211,7 @@ class Group:
         self._dropped(state)
         self._seen[path] = None
         self.changed[path] = None
-        if op != "renamed":  # which the event of the new path says
+        if op not in {"renamed", "promoted"}:  # which the event of the new path says
             self._event(version, state.sha)
 
     def set_aside(self, sha: str, data: bytes) -> None:
