@@ -14,7 +14,12 @@ from satchel.errors.inputs import (
     UnreadableError,
     ValueRefusedError,
 )
-from satchel.errors.memory_files import AccessDenied, ConcurrencyError, MemoryStoreError
+from satchel.errors.memory_files import (
+    AccessDenied,
+    ConcurrencyError,
+    ManyDeletedError,
+    MemoryStoreError,
+)
 from satchel.errors.refusals import (
     AdoptedError,
     ErasureRefusedError,
@@ -77,6 +82,7 @@ __all__ = [
     "LockedError",
     "LossError",
     "MalformedError",
+    "ManyDeletedError",
     "MemoryStoreError",
     "MissingExtraError",
     "PathRefusedError",

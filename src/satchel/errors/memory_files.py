@@ -80,6 +80,14 @@ class ConcurrencyError(MemoryStoreError):
         return _rebuilt, (facts,)
 
 
+class ManyDeletedError(MemoryStoreError):
+    """A folder lost so many files at once that it is more likely lost itself."""
+
+    code: ClassVar[str] = "files.many_deleted"
+    exit_status: ClassVar[int] = 3
+    http_status: ClassVar[int] = 409
+
+
 def _rebuilt(facts: dict[str, Any]) -> ConcurrencyError:
     return ConcurrencyError(**facts)
 

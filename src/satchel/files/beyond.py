@@ -287,6 +287,14 @@ class Beyond(Looking):
         )
         self._store.do(NewPolicy(said="", policy=policy, actor=actor, reason=reason))
 
+    def change(self, change: Asked) -> MemoryMeta:
+        """Do a change that gives a file its text; for what is built on a store.
+
+        Raises:
+            MemoryStoreError: If it is refused.
+        """
+        return self._done(change)
+
     def _done(self, change: Asked) -> MemoryMeta:
         done: Any = self._store.do(change)  # type: ignore[arg-type]  # those that give this
         assert isinstance(done, MemoryMeta)  # noqa: S101 - of every change that comes here

@@ -113,6 +113,17 @@ class MemoryStore(Beyond):
         return f"MemoryStore(root={str(self.root)!r}, key={self.key!r})"
 
     @property
+    def id(self) -> str:
+        """What tells this store from others, wherever it is opened."""
+        with self._store.manifest.looking() as rows:
+            return str(rows.fact("remote_store") or rows.fact("store"))
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a write is at its place at once, so that ``save`` has nothing to bring."""
+        return self._place is None or self._place.is_at(self.root)
+
+    @property
     def read_only_prefixes(self) -> tuple[str, ...]:
         """What direct writes may not change."""
         return self._store.policy.read_only.paths
@@ -321,7 +332,7 @@ class MemoryStore(Beyond):
         Raises:
             ConcurrencyError: If both changed another one; then nothing is taken in.
         """
-        if self._place is not None and not self._place.is_at(self.root):
+        if self._place is not None and not self.is_in_place:
             self.flush_messages_sync()
             self._place.refresh(self._store, frozenset(map(open_to_all, discard)))
             self._reload()

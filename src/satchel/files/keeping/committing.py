@@ -6,6 +6,7 @@ threads want at once are put on the disk together: whoever gets the turn takes a
 
 import hashlib
 import os
+import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -153,6 +154,7 @@ class Committing:
                 return False
         with self.manifest.committing() as rows:
             policy.write(rows)
+            rows.state("store", secrets.token_hex(16))
             self._repaired(audit.adopt(rows, self.tree))
         return True
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from satchel.actions.filing.opened import opened_files
-from satchel.actions.paths.permission import file_to_read
+from satchel.actions.paths.permission import file_to_read, require_uncontained
 from satchel.errors import LimitError, UsageError
 from satchel.files import MemoryMeta
 from satchel.files.keeping.tree import LARGEST
@@ -188,6 +188,13 @@ def restore_command(
 
 @files.command("sync")
 def sync_command(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A plain folder to keep alike with the store.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Only this folder of the store, for FOLDER.")] = "",
+    delete_many: Annotated[
+        bool, typer.Option("--delete-many", help="Also where most of FOLDER's files are gone.")
+    ] = False,
     actor: Actor = "outside",
     reason: Reason = "",
     key: Key = None,
@@ -196,8 +203,13 @@ def sync_command(
 ) -> int:
     """Take in what was changed in the store's folder by something else; exit status 1 for rest.
 
-    Example: `satchel files sync --root ./memories --actor editor`
+    With a FOLDER, bring its changes and those of the store to each other. What both changed is
+    kept twice: the folder's text beside, as NAME.conflict-SHA.
+
+    Example: `satchel files sync ./notes --prefix user --actor editor`
     """
+    if folder is not None:
+        return _alike(folder, (key, root), prefix, actor, delete_many, as_json)
     with opened_files(state.settings, key, root, create=root is not None) as store:
         done = store.sync(actor=actor, reason=reason)
         store.save()
@@ -211,3 +223,31 @@ def sync_command(
         for problem in done.refused:
             message(f"  left out: {problem}")
     return int(bool(done.refused))
+
+
+def _alike(
+    folder: Path,
+    where: tuple[str | None, Path | None],
+    prefix: str,
+    actor: str,
+    delete_many: bool,
+    as_json: bool,
+) -> int:
+    from satchel.files.exchange.folders import keep_alike
+
+    require_uncontained(state.settings, str(folder))
+    with opened_files(state.settings, *where, create=True) as store:
+        done = keep_alike(store, folder, prefix=prefix, actor=actor, delete_many=delete_many)
+        store.save()
+    if as_json:
+        print_json(vars(done))
+        return int(bool(done.left_out or done.conflicts))
+    line(
+        f"{len(done.to_store):,} to the store, {len(done.to_folder):,} to the folder,"
+        f" {len(done.deleted_in_store) + len(done.deleted_in_folder):,} deleted"
+    )
+    for path in done.conflicts:
+        message(f"  changed on both sides, kept twice: {path}")
+    for problem in done.left_out:
+        message(f"  left out: {problem}")
+    return int(bool(done.left_out or done.conflicts))
