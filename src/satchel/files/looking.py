@@ -188,6 +188,37 @@ class Looking:
 
         return content_of(content, path, number, version)
 
+    def changes_since(self, revision: int, limit: int) -> list[Version]:
+        """Return the states that came after a change, in order; for what follows a store."""
+        with self._store.manifest.looking() as rows:
+            found = rows.all(
+                "SELECT * FROM version WHERE revision > ? ORDER BY revision LIMIT ?",
+                revision,
+                limit,
+            )
+            return [Version(*row) for row in found]
+
+    def text_of_version(self, version: Version) -> str | None:
+        """Return the text of a state; None for an absence, for no text, or where it is gone."""
+        if not version.sha:
+            return None
+        with self._store.manifest.looking() as rows:
+            data = rows.content(version.sha)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def noted(self, name: str, default: int) -> int:
+        """Return a number that ``note`` kept."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact(f"note:{name}", default))
+
+    def note(self, name: str, value: int) -> None:
+        """Keep a number with the store, for what follows it."""
+        with self._store.manifest.committing() as rows:
+            rows.state(f"note:{name}", value)
+
     @both
     def diff(self, rel_path: str, old: int, new: int | None = None) -> str:
         """Return how two states of a path differ, as unified diff; the file itself by default."""

@@ -1,14 +1,16 @@
 """Which store of memory files a person means, opened."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from satchel.actions.config import Settings
+from satchel.actions.filing.following import follow
 from satchel.actions.paths.permission import require_uncontained
-from satchel.errors import MemoryStoreError, UsageError
+from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
 from satchel.files import MemoryStore
-from satchel.files.namespace import Namespace, key_checked, root_checked
+from satchel.files.namespace import Namespace, root_checked
+from satchel.files.paths import key_checked
 
 DEFAULT_KEY = "default"
 
@@ -62,4 +64,8 @@ def opened_files(
             f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
         )
     with MemoryStore.get_or_create(**known) as store:
-        yield store
+        try:
+            yield store
+        finally:
+            with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
+                follow(settings, store, name)
