@@ -109,3 +109,26 @@ def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
         assert store.audit_tail_sync(1)[0]["op"] == "promote"
     by_hand = satchel("files", "promote", "user/stranger.md", "memory/s.md", "--root", root)
     assert by_hand.status == 0
+
+
+def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run, tmp_path: Path) -> None:
+    """Sound, changed outside, not logged yet, and forged."""
+    assert satchel("init", "ada").status == 0
+    assert satchel("files", "write", "a.md", "x", "--key", "ada").status == 0
+
+    def checks() -> dict[str, str]:
+        found = satchel("doctor", "--json").json
+        return {one["name"]: f"{one['state']}: {one['detail']}" for one in found}
+
+    assert checks()["files of ada"].startswith("ok: 1 files")
+    assert checks()["log of ada"] == "ok: says what the files are"
+    (place,) = (tmp_path / "home" / "files").rglob("ada")
+    with MemoryStore(root=place) as store:
+        store.write_text("b.md", "from a program")
+    assert checks()["log of ada"] == "note: not logged: b.md"
+    assert satchel("files", "ls", "--key", "ada").status == 0
+    assert checks()["log of ada"].startswith("ok")
+    log = place / "audit" / "log.jsonl"
+    log.write_text(log.read_text().replace("a.md", "z.md"))
+    assert checks()["files of ada"].startswith("problem")
+    assert satchel("doctor").status == 1

@@ -8,6 +8,7 @@ from satchel.files.calling import both
 from satchel.files.keeping.changes import (
     Asked,
     Delete,
+    Erase,
     NewPolicy,
     Promote,
     Remake,
@@ -162,6 +163,35 @@ class Beyond(Looking):
             recursive=recursive,
         )
         return list(self._store.do(change))
+
+    @both
+    def erase(
+        self,
+        rel_path: str,
+        actor: str = "owner",
+        reason: str = "",
+        expected_sha: str | None = None,
+    ) -> int:
+        """Get rid of a file and of all it ever held: no bytes of its texts stay in the store.
+
+        That it was there, and that it was erased, stays in the audit: path, times, digests. Texts
+        that other paths have, too, stay theirs. Returns how many states the path had.
+
+        Raises:
+            MemoryStoreError: If there never was such a file, or the store is a working copy of a
+                remote one, whose packs never change.
+            ConcurrencyError: If the file is not as expected, where that was said.
+        """
+        if not self._erasable:
+            raise MemoryStoreError(
+                "what was saved in packs elsewhere cannot be erased one by one",
+                path=str(rel_path)[:200],
+                hint="Copy what is to stay into a new store, and remove the old one.",
+            )
+        change = Erase(said=rel_path, actor=actor, reason=reason, expected_sha=expected_sha)
+        return int(self._store.do(change))
+
+    _erasable = True
 
     @both
     def rename(

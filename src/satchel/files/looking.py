@@ -188,6 +188,28 @@ class Looking:
 
         return content_of(content, path, number, version)
 
+    def unmanaged(self) -> tuple[str, ...]:
+        """Return the files that something else wrote, changed or deleted; ``sync`` takes them in.
+
+        Reads every file.
+        """
+        with self._store.manifest.looking() as rows:
+            known = {row.path: row.sha for row in rows.files() if not row.away}
+        known.pop(TRANSCRIPT, None)
+        there = set(self._store.tree.files())
+        return tuple(
+            path
+            for path in sorted(there | known.keys())
+            if path not in there or self._sha(path) != known.get(path)
+        )
+
+    def _sha(self, path: str) -> str:
+        try:
+            data = self._store.tree.read(path)
+        except MemoryStoreError:
+            return ""
+        return "" if data is None else hashlib.sha256(data).hexdigest()
+
     def changes_since(self, revision: int, limit: int) -> list[Version]:
         """Return the states that came after a change, in order; for what follows a store."""
         with self._store.manifest.looking() as rows:

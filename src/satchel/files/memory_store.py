@@ -113,6 +113,10 @@ class MemoryStore(Beyond):
         return f"MemoryStore(root={str(self.root)!r}, key={self.key!r})"
 
     @property
+    def _erasable(self) -> bool:  # type: ignore[override]  # asked of a store with a place
+        return self.is_in_place
+
+    @property
     def id(self) -> str:
         """What tells this store from others, wherever it is opened."""
         with self._store.manifest.looking() as rows:

@@ -183,6 +183,23 @@ class TakeIn(Asked):
 
 
 @dataclass(kw_only=True)
+class Erase(Asked):
+    """No bytes left of anything that a path ever held."""
+
+    op: str = "erase"
+
+    def apply(self, group: Group) -> int:
+        """See ``Change``; gives how many states there were."""
+        path = open_to_all(self.said)
+        self.found(group, path)
+        states = group.rows.last_version(path)
+        if not states and group.state(path).data is None:
+            raise MemoryStoreError("there never was such a file", path=path)
+        group.erase(path, self)
+        return states
+
+
+@dataclass(kw_only=True)
 class NewPolicy(Asked):
     """Other rules for the store."""
 

@@ -21,7 +21,7 @@ from satchel.files.keeping.group import Change, Fetch, Group, copy_out, copy_ver
 from satchel.files.keeping.manifest import FileRow, Manifest, Rows, Version
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.tree import Tree
-from satchel.files.paths import OWN
+from satchel.files.paths import OWN, encoded
 
 _MOST_TOGETHER = 256
 _MARK = f"{OWN}/copied"
@@ -134,6 +134,8 @@ class Committing:
                     ticket.done = True  # from here on, it is on the disk
                 try:
                     self._copy(group)
+                    if group.erased and not self.manifest.empty_log():
+                        self._repaired("erased bytes are in the log until its readers end")
                 except SatchelError as error:
                     self._repaired(f"not copied to the folder yet: {error}")
         except BaseException as error:
@@ -166,6 +168,8 @@ class Committing:
                 whole &= self._attempted(copy_version, rows, version)
             for path in group.changed:
                 whole &= self._attempted(copy_out, rows, path)
+            for path in group.erased:
+                self.tree.remove_folder(f"versions/{encoded(path)}")
             if group.audited:
                 self._repaired(audit.write_out(rows, self.tree))
             if whole and group.changed:

@@ -102,6 +102,9 @@ class Group:
         self.snapshots: list[Version] = []
         """The versions to copy out."""
 
+        self.erased: list[str] = []
+        """Paths of which nothing is to be left."""
+
         self.audited = False
 
     @contextmanager
@@ -218,6 +221,17 @@ class Group:
         """Keep bytes that are about to be replaced and are no state of any file."""
         self.rows.keep(sha, data)
         self.rows.state(f"set_aside:{sha}", TRANSCRIPT)
+
+    def erase(self, path: str, change: Change) -> None:
+        """Have nothing at a path, and no bytes of what was there; that it was stays said."""
+        if self.state(path).data is not None:
+            self.take_away(path, change, op="erase")
+        else:
+            self.note("erase", change, path=path)
+        self.rows.erase(path)
+        self._seen[path] = None
+        self.snapshots = [one for one in self.snapshots if one.path != path]
+        self.erased.append(path)
 
     def refused(self, change: Change, error: MemoryStoreError) -> None:
         """Say in the audit what was refused."""

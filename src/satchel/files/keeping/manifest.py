@@ -117,6 +117,7 @@ class Manifest:
         with self._say(connection):
             connection.pragma("synchronous", 2)  # FULL: what is acknowledged is on the disk
             connection.pragma("wal_autocheckpoint", _LOG_PAGES)
+            connection.pragma("secure_delete", 1)  # what is dropped leaves no bytes in the file
         return connection
 
     def _settle(self) -> None:
@@ -136,6 +137,16 @@ class Manifest:
                 file=str(self.path),
                 hint="Use a newer version of satchel.",
             )
+
+    def empty_log(self) -> bool:
+        """Bring all that was committed into the file itself; tell whether no reader prevented it.
+
+        Afterwards the log holds no bytes of what was dropped.
+        """
+        self._here()
+        with self._writing, self._say(self._writer), transaction():
+            row = next(iter(self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
+        return bool(row[0] == 0)
 
     def close(self) -> None:
         """Close both connections; a second time does nothing."""
@@ -257,6 +268,15 @@ class Rows:
     def keep(self, sha: str, data: bytes) -> None:
         """Keep bytes under their digest."""
         self.do("INSERT OR IGNORE INTO content VALUES (?, ?)", sha, data)
+
+    def erase(self, path: str) -> None:
+        """Drop the bytes of all states of a path that no other path has."""
+        self.do(
+            "DELETE FROM content WHERE sha IN (SELECT sha FROM version WHERE path = ?1)"
+            " AND sha NOT IN (SELECT sha FROM version WHERE path <> ?1)"
+            " AND sha NOT IN (SELECT sha FROM file WHERE path <> ?1)",
+            path,
+        )
 
     def drop_unused(self, sha: str, *, versions: bool) -> None:
         """Drop bytes that no file has, and no version where these are kept."""

@@ -147,6 +147,19 @@ class Tree:
             except OSError:
                 return
 
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder of files, and these; nothing else in it is touched."""
+        with suppress(FileNotFoundError):
+            folder = self._folder(path.split("/"))
+            try:
+                for name in os.listdir(folder):  # noqa: PTH208 - a descriptor
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+        with suppress(OSError), self.within(path) as (above, name):
+            os.rmdir(name, dir_fd=above)
+
     def sweep(self) -> None:
         """Remove what writers that were killed left; who holds the store's lock may do this."""
         for name in os.listdir(self._drafts):  # noqa: PTH208 - a descriptor

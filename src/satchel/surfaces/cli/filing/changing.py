@@ -143,6 +143,9 @@ def rm_command(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="A folder with all in it.")
     ] = False,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Leave no bytes of it, nor of its versions.")
+    ] = False,
     expected_sha: ExpectedSha = None,
     actor: Actor = ME,
     reason: Reason = "",
@@ -154,10 +157,16 @@ def rm_command(
 
     Example: `satchel files rm user/notes.md`
     """
+    if erase and recursive:
+        raise UsageError("--erase is of one file")
     with opened_files(state.settings, key, root) as store:
-        gone = store.delete(
-            path, actor=actor, reason=reason, expected_sha=expected_sha, recursive=recursive
-        )
+        if erase:
+            store.erase(path, actor=actor, reason=reason, expected_sha=expected_sha)
+            gone = [path]
+        else:
+            gone = store.delete(
+                path, actor=actor, reason=reason, expected_sha=expected_sha, recursive=recursive
+            )
         store.save()
     if as_json:
         print_json(gone)
