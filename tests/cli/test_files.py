@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,7 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run, tmp_pa
 
     assert checks()["files of ada"].startswith("ok: 1 files")
     assert checks()["log of ada"] == "ok: says what the files are"
-    (place,) = (tmp_path / "home" / "files").rglob("ada")
+    (place,) = (Path(os.environ["SATCHEL_HOME"]) / "files").rglob("ada")
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")
     assert checks()["log of ada"] == "note: not logged: b.md"

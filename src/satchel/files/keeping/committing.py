@@ -17,7 +17,8 @@ from satchel.disk.forks import in_child
 from satchel.disk.kept import locked
 from satchel.errors import MemoryStoreError, SatchelError
 from satchel.files.keeping import audit
-from satchel.files.keeping.group import Change, Fetch, Group, copy_out, copy_version
+from satchel.files.keeping.copying import copy_out, copy_version
+from satchel.files.keeping.group import Change, Fetch, Group
 from satchel.files.keeping.manifest import FileRow, Manifest, Rows, Version
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.tree import Tree

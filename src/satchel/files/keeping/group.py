@@ -1,7 +1,6 @@
 """One commit in the making: what its changes see of each other, and what to copy out afterwards."""
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,11 +8,12 @@ from typing import NamedTuple, Protocol
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files.keeping import audit
+from satchel.files.keeping.copying import version_file
 from satchel.files.keeping.manifest import FileRow, Rows, Version
-from satchel.files.keeping.meta import MemoryMeta, moment, sidecar, version_name
+from satchel.files.keeping.meta import MemoryMeta, moment
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.tree import LARGEST, Tree
-from satchel.files.paths import TRANSCRIPT, encoded
+from satchel.files.paths import TRANSCRIPT
 
 MOST_ACTOR = 1_000
 MOST_REASON = 10_000
@@ -373,39 +373,3 @@ def _check_words(change: Change, path: str) -> None:
             raise MemoryStoreError(f"{name} is not Unicode", path=path) from None
         if len(text) > most:
             raise MemoryStoreError(f"{name} has at most {most:,} characters", path=path)
-
-
-def version_file(version: Version) -> str:
-    """Return the path of the file that a version is copied to."""
-    return f"versions/{encoded(version.path)}/{version_name(version.at, version.sha)}"
-
-
-def copy_out(rows: Rows, tree: Tree, path: str) -> None:
-    """Have a path in the folder, and its sidecar, as the manifest says."""
-    row = rows.file(path)
-    about = f"meta/{encoded(path)}.json"
-    if row is None:
-        tree.remove(path)
-        if path != TRANSCRIPT:
-            _remove_own(tree, about)
-        return
-    data = rows.content(row.sha)
-    if data is None:
-        if row.away:  # what was there is an older state
-            tree.remove(path)
-        return
-    tree.place(path, data)
-    if path != TRANSCRIPT:
-        tree.place(about, sidecar(MemoryMeta.of(row), tree.read(about)))
-
-
-def copy_version(rows: Rows, tree: Tree, version: Version) -> None:
-    """Have a version in the folder."""
-    data = rows.content(version.sha)
-    if data is not None:
-        tree.place(version_file(version), data)
-
-
-def _remove_own(tree: Tree, path: str) -> None:
-    with suppress(OSError), tree.within(path) as (folder, name):
-        os.unlink(name, dir_fd=folder)
