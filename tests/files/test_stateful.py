@@ -128,12 +128,12 @@ class Files(RuleBasedStateMachine):
         for path, texts in self.versions.items():
             history = self.store.history(path)
             assert [one.sha != "" for one in history] == [text is not None for text in texts]
-            for one, text in zip(history, texts, strict=True):
-                if text is not None:
-                    assert self.store.read_version(path, one.version) == text
+            for one, former in zip(history, texts, strict=True):
+                if former is not None:
+                    assert self.store.read_version(path, one.version) == former
         assert self.store.verify_audit().ok
         assert self.store.repairs == []
 
 
 TestFiles = Files.TestCase
-TestFiles.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
+TestFiles.settings = settings(max_examples=4, stateful_step_count=12, deadline=None)

@@ -181,7 +181,8 @@ class Group:
         if state.data is None:
             self._refuse_folder(path)
         sha = hashlib.sha256(data).hexdigest()
-        self._keep_outside(path, state)
+        if op != "sync":  # which takes in just that
+            self._keep_outside(path, state)
         self.rows.keep(sha, data)
         named = op or ("update" if state.data is not None else "create")
         version = self._version(path, named, sha, len(data), change, other)
