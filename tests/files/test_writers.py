@@ -515,3 +515,76 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
             kept = [row[0] for row in rows.all("SELECT data FROM content")]
 
     assert b"[{oops" in kept
+
+
+def test_a_remote_store_that_flyte_wrote_opens_and_goes_on(folder: Folder) -> None:
+    """One object for each file: taken in by the first save, with audit and transcript."""
+    root = f"memory://{folder()}"
+    place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
+    assert isinstance(place, remote_place.RemotePlace)
+    for name, data in {
+        "messages.json": b'[{"role": "user", "content": "hi"}]',
+        "user/a.md": b"from before",
+        "audit/log.jsonl": b'{"op": "create", "path": "user/a.md"}\n',
+        "odd\nname": b"x",
+    }.items():
+        place.objects.put(name, data)
+    with pytest.raises(MemoryStoreError):
+        MemoryStore.create(key="old", storage_root=root)
+    with MemoryStore.get_or_create(key="old", storage_root=root) as store:
+        assert store.messages == [{"role": "user", "content": "hi"}]
+        assert store.read_text("user/a.md") == "from before"
+        assert [one for one in store.repairs if "odd" in one]
+        store.write_text("user/b.md", "new")
+        store.save()
+    with MemoryStore.get_or_create(key="old", storage_root=root) as again:
+        assert again.list_paths() == ["user/a.md", "user/b.md"]
+        assert again.read_text("user/a.md") == "from before"
+        assert again.messages == [{"role": "user", "content": "hi"}]
+
+
+def test_a_store_without_key_or_folder_is_gone_with_it_unless_it_was_saved(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saving gives it a place that nobody has."""
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", str(folder()))
+    store = MemoryStore(messages=[{"role": "user", "content": "hi"}], keep_versions=True)
+    store.write_text("a.md", "x", actor="me")
+    root, saved = store.root, store.save()
+    assert root.is_dir()
+    store.close()
+    assert not root.exists()
+    with MemoryStore(root=saved.path) as again:
+        assert again.messages == [{"role": "user", "content": "hi"}]
+        meta = again.get_meta("a.md")
+        assert meta is not None
+        assert meta.updated_by == "me"
+        assert again.keep_versions
+
+
+@pytest.mark.parametrize(
+    "named", [{"org": ""}, {"org": "../.."}, {"project": "a/b"}, {"domain": " "}, {"org": "a\0"}]
+)
+def test_an_org_project_or_domain_that_reshapes_the_place_is_refused(
+    folder: Folder, named: dict[str, str]
+) -> None:
+    """Tenants do not collide, and nothing leads out of the root."""
+    with pytest.raises(MemoryStoreError):
+        MemoryStore.remote_path_for_key("k", storage_root=str(folder()), **named)
+
+
+def test_where_keys_are_comes_from_arguments_environment_or_file(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order; what is not said anywhere is in the home."""
+    home = folder()
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    tail = "agents/memory-store/v0"
+    assert MemoryStore.remote_path_for_key("k") == f"{home}/files/{tail}/default/default/default/k"
+    config = home / "satchel.toml"
+    config.write_text('[files]\nstorage_root = "/from/file"\norg = "acme"\n')
+    monkeypatch.setenv("SATCHEL_CONFIG", str(config))
+    assert MemoryStore.remote_path_for_key("k") == f"/from/file/{tail}/acme/default/default/k"
+    monkeypatch.setenv("SATCHEL_FILES_ORG", "other")
+    assert f"/{tail}/other/" in MemoryStore.remote_path_for_key("k")
+    assert f"/{tail}/mine/" in MemoryStore.remote_path_for_key("k", org="mine")

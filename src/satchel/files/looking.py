@@ -210,6 +210,12 @@ class Looking:
             return ""
         return "" if data is None else hashlib.sha256(data).hexdigest()
 
+    @property
+    def revision(self) -> int:
+        """How many changes the store has seen."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact("revision", 0))
+
     def changes_since(self, revision: int, limit: int) -> list[Version]:
         """Return the states that came after a change, in order; for what follows a store."""
         with self._store.manifest.looking() as rows:

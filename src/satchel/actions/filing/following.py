@@ -27,6 +27,7 @@ from satchel.seal.sealing import seal
 from satchel.transfer.screening import Screening
 
 _TOGETHER = 500
+_TOLD = "logged"
 _ACTIONS = {"create": "created", "delete": "deleted", "rename": "renamed", "promote": "created"}
 _FILES = Filter(types=frozenset({"file_version"}))
 
@@ -60,12 +61,17 @@ def follow(settings: Settings, store: MemoryStore, name: str) -> int | None:
     """
     if not has_store(settings):
         return None
+    reached = store.revision
+    if store.noted(_TOLD, -1) == reached:  # most often; opening a bank takes longer than a read
+        return 0
     with opened_store(settings) as banks:
         try:
             find_bank(banks, name)
         except (UnknownBankError, UsageError):
             return None
-        return follow_into(open_bank_in(settings, banks, name, writes=True), store)
+        written = follow_into(open_bank_in(settings, banks, name, writes=True), store)
+    store.note(_TOLD, reached)
+    return written
 
 
 def follow_into(bank: OpenBank, store: MemoryStore) -> int:

@@ -80,7 +80,7 @@ class FilesSubject:
         try:
             yield store
         finally:
-            store.close()
+            getattr(store, "close", bool)()  # where there is something to close
 
     def at(self, root: Path, **more: Any) -> Any:
         """Open a store in a folder."""

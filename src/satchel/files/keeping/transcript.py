@@ -67,6 +67,8 @@ class Flush:
             group.set_aside(state.sha, state.data)  # damaged; not to be lost when it is replaced
         messages = self._merged(state.data, state.sha)
         if messages is None:
+            if state.data is not None and state.row is None:  # one that something else wrote
+                group.put(TRANSCRIPT, state.data, self, op="sync")
             return state.data, self._messages
         data = encoded_messages(messages)
         if data != state.data:
