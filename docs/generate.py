@@ -94,6 +94,14 @@ COMMANDS = (
     ("banks", "config", "export"),
     ("banks", "config", "import"),
     ("recall",),
+    ("files",),
+    *(
+        ("files", verb)
+        for verb in (
+            *("ls", "read", "write", "edit", "mv", "rm", "history", "diff", "restore", "audit"),
+            *("sync", "promote"),
+        )
+    ),
     ("formats",),
     ("doctor",),
     ("config",),

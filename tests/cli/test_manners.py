@@ -162,6 +162,16 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
             *("--accept-loss", "all"),
         ],
         "memory import": ["--agent", "agent", "--input", AGENT],
+        "files ls": ["user"],
+        "files read": ["user/a.md"],
+        "files write": ["user/b.md", "text"],
+        "files edit": ["user/a.md", "one", "two"],
+        "files mv": ["user/a.md", "user/c.md"],
+        "files rm": ["user/a.md"],
+        "files history": ["user/a.md"],
+        "files diff": ["user/a.md", "2"],
+        "files restore": ["user/a.md", "1"],
+        "files promote": ["user/a.md", "memory/a.md"],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
         "banks config export": ["here", sealed.with_name("here.json")],
@@ -217,6 +227,10 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     if words[0] == "hook":
         said = b'{"session_id": "s"}'
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
+    if words[0] == "files":
+        for text in ("none", "one"):
+            write = ("files", "write", "user/a.md", text, "--keep-versions")
+            assert satchel(*write).status == 0
     if words[0] == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
     if words[0] == "receipt":

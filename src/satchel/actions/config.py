@@ -97,6 +97,23 @@ class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     In the environment: joined by ``:``."""
 
 
+class FilesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[files]``."""
+
+    storage_root: str = ""
+    """Where memory files are kept: a folder, ``sqlite://FILE`` or ``s3://BUCKET/PREFIX``; empty
+    for ``files`` in the home."""
+
+    org: str = "default"
+    """Part of the path of each key's files."""
+
+    project: str = "default"
+    """Likewise."""
+
+    domain: str = "default"
+    """Likewise."""
+
+
 class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[inference]``."""
 
@@ -130,6 +147,7 @@ class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: StoreSettings = StoreSettings()
     portability: PortabilitySettings = PortabilitySettings()
     inference: InferenceSettings = InferenceSettings()
+    files: FilesSettings = FilesSettings()
     limits: Limits = Limits()
 
 

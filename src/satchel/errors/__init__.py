@@ -14,6 +14,12 @@ from satchel.errors.inputs import (
     UnreadableError,
     ValueRefusedError,
 )
+from satchel.errors.memory_files import (
+    AccessDenied,
+    ConcurrencyError,
+    ManyDeletedError,
+    MemoryStoreError,
+)
 from satchel.errors.refusals import (
     AdoptedError,
     ErasureRefusedError,
@@ -65,9 +71,11 @@ from satchel.errors.usage import (
 )
 
 __all__ = [
+    "AccessDenied",
     "AdoptedError",
     "ChangedError",
     "ClosedError",
+    "ConcurrencyError",
     "ConfigError",
     "ConflictError",
     "ContainmentError",
@@ -80,6 +88,8 @@ __all__ = [
     "LockedError",
     "LossError",
     "MalformedError",
+    "ManyDeletedError",
+    "MemoryStoreError",
     "MissingExtraError",
     "PathRefusedError",
     "PermissionRefusedError",

@@ -32,6 +32,7 @@ MODULES = {
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),
+    "filing.group": ("files",),
     "keys": ("keys",),
     "sharing.tokens": ("token",),
     "sharing.disclosing": ("disclose",),

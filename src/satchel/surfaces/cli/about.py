@@ -99,12 +99,14 @@ def doctor_command(
     Example: `satchel doctor --deep`
     """
     from satchel.actions.bank_health import check_banks, repair_banks
+    from satchel.actions.filing.checking import check_files
 
     checks = diagnose(state.settings)
     with progress("looking", deep or fix, records=True) as tell:
         if fix:
             checks += repair_banks(state.settings, progress=tell)
         checks += check_banks(state.settings, deep=deep, progress=tell)
+        checks += check_files(state.settings)
     if as_json:
         print_json(checks)
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from satchel.actions.amplihack.keeping import hierarchical
 from satchel.actions.config import Settings, StoreSettings
 from satchel.actions.opened import named_banks
 from satchel.actions.selecting import layout
@@ -39,20 +40,26 @@ class Kept(StrEnum):
     """A graph of amplihack's, which is only read."""
 
 
-def keeps_graph(settings: Settings, folder: Path, agent: str) -> bool:
-    """Tell whether an agent's memory under a folder is a graph of ours: chosen, or all there is.
+def graph_at(
+    settings: Settings, folder: Path, agent: str, *, writes: bool = False
+) -> Settings | None:
+    """Return surroundings in which the store is an agent's graph of ours under a folder.
+
+    None where neither a graph was chosen nor one is all there is.
 
     Raises:
         PathRefusedError: If there is a link on the way.
     """
     selection = settings.selection
     chosen = selection.of(()) if selection.said.backend else None
-    if chosen is not None and chosen.backend is BackendChoice.GRAPH_DB:
-        return True
-    graph = layout.agent_graph(folder, agent)
-    if layout.refuse_link(layout.agent_sqlite(folder, agent)) or not layout.refuse_link(graph):
-        return False
-    return layout.refuse_link(graph / layout.GRAPH_FILE)
+    if chosen is None or chosen.backend is not BackendChoice.GRAPH_DB:
+        graph = layout.agent_graph(folder, agent)
+        if layout.refuse_link(layout.agent_sqlite(folder, agent)):
+            return None
+        if not (layout.refuse_link(graph) and layout.refuse_link(graph / layout.GRAPH_FILE)):
+            return None
+    meant = structs.replace(settings, selection=selection.with_backend(BackendChoice.GRAPH_DB))
+    return hierarchical(meant, agent, storage_path=folder, writes=writes)
 
 
 def file_of(folder: Path, agent: str) -> Path:

@@ -11,13 +11,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from satchel.actions.amplihack.keeping import hierarchical
 from satchel.actions.amplihack.transfer.places import (
     Kept,
     bank_of,
     file_of,
+    graph_at,
     graph_error,
-    keeps_graph,
     kept_at,
     store_at,
 )
@@ -181,8 +180,8 @@ def _imported(
     if how.storage_path is None:
         return import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
     require_uncontained(settings, str(how.storage_path), how.permission)
-    if keeps_graph(settings, how.storage_path, agent):
-        there = hierarchical(settings, agent, storage_path=how.storage_path, writes=True)
+    there = graph_at(settings, how.storage_path, agent, writes=True)
+    if there is not None:
         return import_file(there, file, bank_of(there, agent) or agent, owner, options)
     path = file_of(how.storage_path, agent)
     kept = kept_at(path)
@@ -264,8 +263,9 @@ def _agents_store(
     there = settings
     if asked.storage_path is not None:
         require_uncontained(settings, str(asked.storage_path), asked.permission)
-        if keeps_graph(settings, asked.storage_path, agent):
-            there = hierarchical(settings, agent, storage_path=asked.storage_path)
+        graph = graph_at(settings, asked.storage_path, agent)
+        if graph is not None:
+            there = graph
         else:
             path = file_of(asked.storage_path, agent)
             kept = kept_at(path)

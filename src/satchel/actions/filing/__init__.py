@@ -1,0 +1,1 @@
+"""Memory files, as a person asks for them."""

@@ -1,0 +1,1 @@
+"""What a store keeps and how it changes: manifest, folder, audit, commits."""

@@ -1,0 +1,191 @@
+"""What a path of a memory file may be, and what it is called in the store's own folders.
+
+The rules are those of the page (``flyte.ai.agents.memory``), and these: Unicode in its composed
+form (NFC), so that two spellings are one file; no control, bidirectional or invisible characters;
+reserved names in whatever case and as whole names; lengths that do not depend on an encoding.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote, unquote
+
+from satchel.errors import AccessDenied, MemoryStoreError
+
+LONGEST_PART = 255
+"""Bytes of UTF-8 in one part of a path; file systems take no more."""
+
+LONGEST_PATH = 1_024
+"""Bytes of UTF-8 in a path."""
+
+MOST_PARTS = 64
+
+TRANSCRIPT = "messages.json"
+
+OWN = "meta/.satchel"
+"""Where the manifest, the lock and what is being written are."""
+
+_FOLDERS = frozenset({"audit", "meta", "versions"})
+_RESERVED = _FOLDERS | {TRANSCRIPT}
+_ODD = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_LONGEST_SIDECAR = 250  # and ".json": together what a file system takes
+_SHOWN = 200
+
+
+def checked(said: Any) -> str:
+    """Return a path as it is kept: parts joined by one ``/``, in composed form.
+
+    Raises:
+        MemoryStoreError: If it is empty, absolute, has a part ``..``, is too long, or holds what no
+            path may.
+    """
+    if isinstance(said, PurePosixPath):
+        said = str(said)
+    if not isinstance(said, str):
+        raise MemoryStoreError(f"a path is text, not {type(said).__name__}")
+    if said.startswith("/"):
+        raise MemoryStoreError("a path must be relative", path=_shown(said))
+    parts = [part for part in said.split("/") if part not in {"", "."}]
+    if not parts:
+        raise MemoryStoreError("Empty path", path=_shown(said))
+    if ".." in parts:
+        raise MemoryStoreError("path traversal: a part is '..'", path=_shown(said))
+    for part in parts:
+        _check_part(part, said)
+    path = unicodedata.normalize("NFC", "/".join(parts))
+    parts = path.split("/")
+    if len(path.encode()) > LONGEST_PATH:
+        raise MemoryStoreError(f"a path has at most {LONGEST_PATH:,} bytes", path=_shown(said))
+    if max(len(part.encode()) for part in parts) > LONGEST_PART:
+        raise MemoryStoreError(
+            f"a part of a path has at most {LONGEST_PART} bytes", path=_shown(said)
+        )
+    if len(parts) > MOST_PARTS:
+        raise MemoryStoreError(f"a path has at most {MOST_PARTS} parts", path=_shown(said))
+    return path
+
+
+def open_to_all(said: Any) -> str:
+    """Return a path as it is kept, which is not one of the store's own.
+
+    Raises:
+        MemoryStoreError: As ``checked``.
+        AccessDenied: If it is the transcript or in a folder that the store keeps for itself.
+    """
+    path = checked(said)
+    if is_reserved(path):
+        raise AccessDenied("the store keeps this name for itself", path=path)
+    return path
+
+
+def is_reserved(path: str) -> bool:
+    """Tell whether the first part of a path is a name that the store keeps for itself."""
+    return _folded(path.split("/", 1)[0]) in _RESERVED
+
+
+def prefix_of(said: Any) -> str:
+    """Return a folder's path, empty for the store itself.
+
+    Raises:
+        MemoryStoreError: As ``checked``.
+    """
+    if isinstance(said, str) and said in {"", "."}:
+        return ""
+    return checked(said)
+
+
+class Prefixes:
+    """Folders, and files, that direct writes may not be in.
+
+    Compared part by part and without case, so that neither ``Memory/x`` nor ``memory`` is a way
+    around ``memory/``, and ``memory2`` is not hit by it.
+
+    Args:
+        said: The prefixes; a single text is one prefix.
+
+    Raises:
+        MemoryStoreError: If one is absolute, empty, or no path.
+    """
+
+    def __init__(self, said: Iterable[str] | str) -> None:
+        one = (said,) if isinstance(said, str) else tuple(said)
+        self.paths = tuple(dict.fromkeys(checked(prefix) for prefix in one))
+        self._parts = [tuple(map(_folded, path.split("/"))) for path in self.paths]
+
+    def refuse(self, path: str) -> None:
+        """Refuse a path that is in one of them.
+
+        Raises:
+            AccessDenied: Which names the prefix.
+        """
+        parts = tuple(map(_folded, path.split("/")))
+        for prefix, shown in zip(self._parts, self.paths, strict=True):
+            if parts[: len(prefix)] == prefix:
+                raise AccessDenied(
+                    f"what is in {shown}/ is read-only",
+                    path=path,
+                    hint="Propose it elsewhere; satchel files promote brings it here.",
+                )
+
+    def holds_some(self, folder: str) -> bool:
+        """Tell whether a folder has one of them in it, or is in one."""
+        parts = tuple(map(_folded, folder.split("/")))
+        return any(
+            parts[: len(prefix)] == prefix[: len(parts)] or parts == prefix[: len(parts)]
+            for prefix in self._parts
+        )
+
+
+def encoded(path: str) -> str:
+    """Return the name of a path in ``meta/`` and ``versions/``, without an ending.
+
+    As the page has it, the whole path in one name; where that is longer than a name can be, the
+    digest of the path after a sign that no such name begins with.
+    """
+    name = quote(path, safe="")
+    if len(name) > _LONGEST_SIDECAR:
+        return "%" + hashlib.sha256(path.encode()).hexdigest()
+    return name
+
+
+def decoded(name: str) -> str | None:
+    """Return the path of a name that ``encoded`` gave; None where it is only a digest."""
+    return None if len(name) == 65 and name[0] == "%" else unquote(name)  # noqa: PLR2004
+
+
+def key_checked(said: Any, what: str = "key") -> str:
+    """Return one part of a store's place, as it was said.
+
+    Raises:
+        MemoryStoreError: If it is no single plain name.
+    """
+    if not isinstance(said, str):
+        raise MemoryStoreError(f"a {what} is text, not {type(said).__name__}", path=what)
+    if said in {"", ".", ".."} or "/" in said or "\\" in said:
+        raise MemoryStoreError(
+            f"a {what} is not empty, '.' or '..', and holds no slash: {said[:_SHOWN]!r}", path=what
+        )
+    if said.strip() != said:
+        raise MemoryStoreError(f"a {what} has no space at its ends: {said[:_SHOWN]!r}", path=what)
+    _check_part(said, said)
+    if len(said.encode()) > LONGEST_PART:
+        raise MemoryStoreError(f"a {what} has at most {LONGEST_PART} bytes", path=what)
+    return unicodedata.normalize("NFC", said)
+
+
+def _check_part(part: str, said: str) -> None:
+    for sign in part:
+        if sign == "\\" or (not sign.isalnum() and unicodedata.category(sign) in _ODD):
+            raise MemoryStoreError(
+                f"a path cannot hold the character U+{ord(sign):04X}", path=_shown(said)
+            )
+
+
+def _folded(part: str) -> str:
+    return unicodedata.normalize("NFC", part.casefold())
+
+
+def _shown(said: str) -> str:
+    return ascii(said[:_SHOWN])[1:-1]

@@ -1,0 +1,104 @@
+"""Where a store can be: a folder of this machine, or a remote place."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from satchel.errors import MemoryStoreError
+from satchel.files.keeping.committing import Committing
+from satchel.files.keeping.local_place import LocalPlace
+from satchel.files.keeping.policy import Policy
+from satchel.files.namespace import folder_of
+from satchel.files.remote.objects import MemoryObjects, Objects
+from satchel.files.remote.remote_place import RemotePlace
+
+
+@dataclass(frozen=True)
+class Dir:
+    """Where a store was saved; the equal of Flyte's ``Dir``."""
+
+    path: str
+    name: str = ""
+    format: str = ""
+    hash: str | None = None
+
+    @classmethod
+    def of(cls, place: str) -> "Dir":
+        """Return what names a place."""
+        return cls(place, place.rstrip("/").rsplit("/", 1)[-1])
+
+
+class Place(Protocol):
+    """Where a store is."""
+
+    address: str
+    folder: Path | None
+
+    def is_at(self, root: Path) -> bool:
+        """Tell whether the place is this folder, so that nothing has to be brought there."""
+        ...
+
+    def exists(self) -> bool:
+        """Tell whether there is a store, also one that something else made."""
+        ...
+
+    def create(self, policy: Policy) -> None:
+        """Make an empty store.
+
+        Raises:
+            MemoryStoreError: If there is one.
+        """
+        ...
+
+    def load_into(self, store: Committing, policy: Policy) -> None:
+        """Have a working copy know what is there."""
+        ...
+
+    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+        """Take in what others saved."""
+        ...
+
+    def bring(self, store: Committing) -> None:
+        """Save what changed here.
+
+        Raises:
+            ConcurrencyError: If somebody else changed a file that was changed here.
+        """
+        ...
+
+    def load_history(self, store: Committing) -> None:
+        """Have a working copy know the versions that were saved."""
+        ...
+
+    def tail(self, store: Committing, number: int) -> list[dict[str, Any]] | None:
+        """Return the last events; None where the working copy has them all."""
+        ...
+
+
+def place_of(address: str) -> Place:
+    """Return the place that a name means.
+
+    Raises:
+        MemoryStoreError: If it means none.
+    """
+    folder = folder_of(address)
+    if folder is not None:
+        return LocalPlace(str(folder), folder)
+    return RemotePlace(address, _objects(address))
+
+
+def _objects(address: str) -> Objects:
+    scheme, _, rest = address.partition("://")
+    if scheme == "memory":
+        return MemoryObjects(address)
+    if scheme == "sqlite":
+        file, found, prefix = unquote(rest).partition(".db/")
+        if not found:
+            raise MemoryStoreError("sqlite:// names a file that ends with .db", path="storage_root")
+        from satchel.files.remote.sqlite_objects import SqliteObjects
+
+        return SqliteObjects(Path(file + ".db").expanduser().absolute(), prefix)
+    from satchel.files.remote.obstore_objects import ObstoreObjects
+
+    return ObstoreObjects(address)

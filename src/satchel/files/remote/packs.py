@@ -1,0 +1,180 @@
+"""What is written to a remote place: packs, which never change, and the head, which names them.
+
+A pack is the contents that one save brings, one after the other, then an index of the files that
+changed, then a log of versions and audit events. Whoever opens a store reads the indexes; contents
+and logs only when they are asked for. A few packs' indexes and logs are put into one from time to
+time, so that there are few to read.
+"""
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from satchel.errors import MalformedError
+
+HEAD = "meta/.satchel/head"
+PACKS = "meta/.satchel/packs/"
+
+TOGETHER = 4
+"""How many packs of one level become one of the next."""
+
+_FORMAT = "satchel-files"
+_VERSION = 1
+_LARGEST_PART = 1 << 30
+
+
+class Spot(NamedTuple):
+    """Where a content is."""
+
+    pack: str
+    start: int
+    length: int
+
+
+class FileEntry(NamedTuple):
+    """A file in an index; one that is gone has an empty sha."""
+
+    path: str
+    sha: str
+    bytes: int
+    version: int
+    revision: int
+    at: str
+    actor: str
+    reason: str
+
+
+class Segment(NamedTuple):
+    """A pack, as the head names it."""
+
+    name: str
+    level: int
+    revision: int
+    """Of the newest change in it."""
+
+    events: int
+    start: int
+    """Where the index begins; the log follows it."""
+
+    known: int
+    """Bytes of the index."""
+
+    log: int
+    """Bytes of the log."""
+
+
+@dataclass
+class Contents:
+    """What is in a pack besides contents."""
+
+    files: list[FileEntry] = field(default_factory=list)
+    spots: dict[str, Spot] = field(default_factory=dict)
+    versions: list[list[Any]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The one object that changes."""
+
+    store: str
+    nonce: str
+    """Tells whether what was written is one's own, after an answer that was lost."""
+
+    revision: int
+    clock: int
+    audit_seq: int
+    audit_head: str
+    read_only: tuple[str, ...]
+    audit: bool
+    keep_versions: bool
+    segments: tuple[Segment, ...] = ()
+
+    def encoded(self) -> bytes:
+        """Return it as it is written."""
+        said = {**self.__dict__, "segments": [list(one) for one in self.segments]}
+        return json.dumps({"format": _FORMAT, "version": _VERSION, **said}).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes, place: str) -> "Head":
+        """Return what was written.
+
+        Raises:
+            MalformedError: If it is no head, or of a version that is not known.
+        """
+        try:
+            found = json.loads(data)
+            if (found.pop("format"), found.pop("version")) != (_FORMAT, _VERSION):
+                found = {}  # of another product, or a later one
+            found["segments"] = tuple(Segment(*one) for one in found["segments"])
+            found["read_only"] = tuple(found["read_only"])
+            return cls(**found)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
+
+
+def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segment, bytes]:
+    """Return a pack, named by the digest of its bytes.
+
+    Args:
+        contents: What to say in it; gets the places of the new contents.
+        data: The contents it brings, by their digests.
+        level: Of how many packs it was made, and these of how many.
+    """
+    at, body = 0, []
+    for sha, one in data.items():
+        contents.spots[sha] = Spot("", at, len(one))  # in this pack
+        body.append(one)
+        at += len(one)
+    index = _squeezed({"files": contents.files, "spots": contents.spots})
+    log = _squeezed({"versions": contents.versions, "events": contents.events})
+    whole = b"".join((*body, index, log))
+    name = hashlib.sha256(whole).hexdigest()
+    revision = max((one.revision for one in contents.files), default=0)
+    return Segment(name, level, revision, len(contents.events), at, len(index), len(log)), whole
+
+
+def read_index(segment: Segment, data: bytes) -> Contents:
+    """Return the index of a pack."""
+    found = _unsqueezed(data[: segment.known], segment)
+    spots = {
+        sha: Spot(pack or segment.name, at, n) for sha, (pack, at, n) in found["spots"].items()
+    }
+    return Contents([FileEntry(*one) for one in found["files"]], spots)
+
+
+def read_log(segment: Segment, data: bytes) -> Contents:
+    """Return the log of a pack."""
+    found = _unsqueezed(data, segment)
+    return Contents(versions=found["versions"], events=found["events"])
+
+
+def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
+    """Return one pack that says what several say, the oldest first."""
+    files: dict[str, FileEntry] = {}
+    whole = Contents()
+    for segment, data in parts:
+        index, log = read_index(segment, data), read_log(segment, data[segment.known :])
+        files.update({one.path: one for one in index.files})
+        whole.spots.update(index.spots)
+        whole.versions += log.versions
+        whole.events += log.events
+    whole.files = list(files.values())
+    segment, data = packed(whole, {}, parts[0][0].level + 1)
+    newest = max(one.revision for one, _ in parts)
+    return segment._replace(revision=newest), data
+
+
+def _squeezed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode(), 3)
+
+
+def _unsqueezed(data: bytes, segment: Segment) -> Any:
+    try:
+        unpacking = zlib.decompressobj()
+        found = unpacking.decompress(data, _LARGEST_PART)
+        return json.loads(found if unpacking.eof else b"")  # else it is cut, or too large
+    except (ValueError, zlib.error, RecursionError) as error:
+        raise MalformedError(f"a pack is damaged: {error}", file=segment.name) from None

@@ -1,0 +1,339 @@
+"""A store in a remote place, and how a working copy follows it and brings its changes."""
+
+import hashlib
+import json
+import random
+import secrets
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from satchel.disk.kept import locked
+from satchel.errors import MemoryStoreError, StoreBusyError, TargetError
+from satchel.files.keeping.committing import Committing
+from satchel.files.keeping.policy import Policy
+from satchel.files.paths import OWN, TRANSCRIPT
+from satchel.files.remote.adopting import adopt_remote
+from satchel.files.remote.arriving import Arrive, Leaving, Left, leaving
+from satchel.files.remote.objects import NotWritten, Objects, Taken
+from satchel.files.remote.packs import (
+    HEAD,
+    PACKS,
+    TOGETHER,
+    Contents,
+    FileEntry,
+    Head,
+    Segment,
+    merged,
+    packed,
+    read_index,
+    read_log,
+)
+
+_MOST_TRIES = 60
+_LONGEST_PAUSE = 0.2
+_EMPTY = b"[]"
+
+_probed: dict[str, bool] = {}
+
+
+class RemotePlace:
+    """A store in a remote place.
+
+    Args:
+        address: Its name.
+        objects: What is there.
+    """
+
+    folder: Path | None = None
+
+    def __init__(self, address: str, objects: Objects) -> None:
+        self.address = address
+        self.objects = objects
+
+    def is_at(self, root: Path) -> bool:
+        """Tell whether the place is this folder."""
+        del root
+        return False
+
+    def exists(self) -> bool:
+        """Tell whether there is a store, also one that something else made."""
+        for name in (HEAD, TRANSCRIPT):
+            if self.objects.get(name) is not None:
+                return True
+        return next(iter(self.objects.names()), None) is not None
+
+    def create(self, policy: Policy) -> None:
+        """Make an empty store.
+
+        Raises:
+            MemoryStoreError: If there is one.
+            TargetError: If the place ignores conditions, so that writers would lose writes.
+        """
+        if self.exists():
+            raise self._there()
+        self._require_conditions()
+        head = _first_head(policy)
+        entry = FileEntry(
+            TRANSCRIPT, hashlib.sha256(_EMPTY).hexdigest(), len(_EMPTY), 1, 1, "", "", ""
+        )
+        contents = Contents(files=[entry])
+        segment, data = packed(contents, {entry.sha: _EMPTY}, 0)
+        self.objects.put(PACKS + segment.name, data)
+        head = replace(head, revision=1, segments=(segment,))
+        if not self._advance(head, None):
+            raise self._there()
+        self.objects.put(TRANSCRIPT, _EMPTY)
+
+    def _there(self) -> MemoryStoreError:
+        return MemoryStoreError("there is a store of this key already", file=self.address)
+
+    def _require_conditions(self) -> None:
+        shared = self.objects.shared
+        if shared not in _probed:
+            _probed[shared] = self.objects.probe()
+        if not _probed[shared]:
+            raise TargetError(
+                "the service ignores conditions, so one writer would undo another's work",
+                file=self.address,
+                hint="Use a service that keeps If-Match and If-None-Match.",
+            )
+
+    def load_into(self, store: Committing, policy: Policy) -> None:
+        """Have a working copy know what is there; contents come when they are read.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        store.fetch = lambda sha, path: self.content(store, sha, path)
+        found = self._head()
+        if found is None:
+            if not adopt_remote(self.objects, store):
+                return
+            found = None
+        if found is not None:
+            self._follow(store, found[0], frozenset())
+        del policy
+
+    def refresh(self, store: Committing, discard: frozenset[str]) -> None:
+        """Take in what others saved.
+
+        Raises:
+            ConcurrencyError: If both changed a file whose changes here are not to be given up.
+        """
+        found = self._head()
+        if found is not None:
+            self._follow(store, found[0], discard)
+
+    def bring(self, store: Committing) -> None:
+        """Save what changed here.
+
+        Raises:
+            ConcurrencyError: If somebody else changed a file that was changed here.
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        self._require_conditions()
+        with locked(store.tree.root / OWN / "bring.lock"):
+            for number in range(_MOST_TRIES):
+                if self._brought(store):
+                    return
+                # Others were first; not all of them are to come again at the same moment.
+                pause = random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**number))  # noqa: S311
+                time.sleep(pause)
+        raise StoreBusyError("others saved again and again", file=self.address, hint="Try again.")
+
+    def _brought(self, store: Committing) -> bool:
+        found = self._head()
+        head, tag = found if found is not None else (_first_head(store.policy), None)
+        self._follow(store, head, frozenset())
+        policy = store.policy
+        with store.manifest.looking() as rows:
+            sent = leaving(rows, head, versions=policy.keep_versions)
+            chain = (rows.fact("policy_read_only", "[]"), policy.audit, policy.keep_versions)
+        if not sent.contents.files and not sent.contents.events and found is not None:
+            return True
+        after = _chained(head, sent)
+        segment, data = packed(sent.contents, sent.data, 0)
+        segment = segment._replace(revision=max(after.revision, segment.revision))
+        self.objects.put(PACKS + segment.name, data)
+        after = replace(
+            after,
+            read_only=tuple(json.loads(chain[0])),
+            audit=chain[1],
+            keep_versions=chain[2],
+            segments=self._tidied((*head.segments, segment)),
+        )
+        if not self._advance(after, tag):
+            return False
+        spots = {
+            sha: spot if spot.pack else spot._replace(pack=segment.name)
+            for sha, spot in sent.contents.spots.items()
+        }
+        store.do(Left(head=after, sent=sent, spots=spots))
+        if sent.transcript is not None:
+            self.objects.put(TRANSCRIPT, sent.transcript)
+        return True
+
+    def _advance(self, head: Head, tag: str | None) -> bool:
+        """Make a head the one that counts; tell whether it is."""
+        data = head.encoded()
+        try:
+            if tag is None:
+                self.objects.create(HEAD, data)
+            else:
+                self.objects.replace(HEAD, data, tag)
+        except NotWritten as error:
+            found = self._head()
+            if found is not None and found[0].nonce == head.nonce:
+                return True  # only the answer was lost
+            if (None if found is None else found[1]) == tag:
+                raise TargetError(
+                    f"the head was not written: {error}", file=self.address, hint="Try again."
+                ) from error
+            return False
+        return True
+
+    def _tidied(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        """Return the packs to name, several of one level put into one where there are enough."""
+        for level in sorted({one.level for one in segments}):
+            same = [one for one in segments if one.level == level]
+            if len(same) >= TOGETHER:
+                parts = [(one, self._part(one, one.start, one.known + one.log)) for one in same]
+                segment, data = merged(parts)
+                self.objects.put(PACKS + segment.name, data)
+                at = segments.index(same[0])
+                rest = [one for one in segments if one.level != level]
+                return (*rest[:at], segment, *rest[at:])
+        return segments
+
+    def _follow(self, store: Committing, head: Head, discard: frozenset[str]) -> None:
+        """Take in what a head has that the working copy does not know."""
+        with store.manifest.looking() as rows:
+            known, of = rows.fact("remote_revision", -1), rows.fact("remote_store")
+        if of is not None and of != head.store and head.segments:
+            raise MemoryStoreError("this is a working copy of another store", file=self.address)
+        if known >= head.revision and not discard:
+            return
+        contents = Contents()
+        files: dict[str, FileEntry] = {}
+        for segment in head.segments:
+            if segment.revision > known or discard:
+                one = read_index(segment, self._part(segment, segment.start, segment.known))
+                files.update({entry.path: entry for entry in one.files})
+                contents.spots.update(one.spots)
+        contents.files = list(files.values())
+        change = Arrive(head=head, contents=contents, discard=discard)
+        if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
+            spot = contents.spots.get(files[TRANSCRIPT].sha)
+            change.theirs = (
+                None if spot is None else self.objects.part(PACKS + spot.pack, *spot[1:])
+            )
+        store.do(change)
+
+    def _part(self, segment: Segment, start: int, length: int) -> bytes:
+        return self.objects.part(PACKS + segment.name, start, length)
+
+    def _head(self) -> tuple[Head, str] | None:
+        found: Taken | None = self.objects.get(HEAD)
+        return None if found is None else (Head.decoded(found.data, self.address), found.tag)
+
+    def content(self, store: Committing, sha: str, path: str) -> bytes | None:
+        """Return a content by its digest; None where it is not known there.
+
+        Raises:
+            MemoryStoreError: If it is not what it has to be.
+        """
+        with store.manifest.looking() as rows:
+            spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
+        if spot is None:
+            return None
+        data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
+        if hashlib.sha256(data).hexdigest() != sha:
+            raise MemoryStoreError("the content of this file is damaged there", path=path)
+        return data
+
+    def load_history(self, store: Committing) -> None:
+        """Have a working copy know the versions that were saved."""
+        found = self._head()
+        if found is None:
+            return
+        versions = [
+            version for segment in found[0].segments for version in self._log(segment).versions
+        ]
+        with store.manifest.committing() as rows:
+            for one in versions:
+                one[2] = -one[2]  # numbered there
+                rows.do("INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *one)
+
+    def tail(self, store: Committing, number: int) -> list[dict[str, Any]]:
+        """Return the last events: those saved, and those since that are only here."""
+        with store.manifest.looking() as rows:
+            sent = rows.fact("sent_event", 0)
+            lines = [
+                line
+                for (line,) in rows.all(
+                    "SELECT line FROM event WHERE seq > ? ORDER BY seq DESC LIMIT ?", sent, number
+                )
+            ]
+        found = self._head()
+        for segment in reversed(found[0].segments if found is not None else ()):
+            if len(lines) >= number:
+                break
+            if segment.events:
+                lines += reversed(self._log(segment).events[len(lines) - number :])
+        return [json.loads(line) for line in reversed(lines[:number])]
+
+    def examine(self) -> tuple[int, list[str]]:
+        """Return how many events there are, and what is wrong with their chain."""
+        found = self._head()
+        problems: list[str] = []
+        prev, seq = "", 0
+        for segment in found[0].segments if found is not None else ():
+            for line in self._log(segment).events:
+                said = json.loads(line)
+                seq += 1
+                if said.get("prev") != prev or said.get("seq") != seq:
+                    problems.append(f"event {seq} does not follow the one before it")
+                prev = hashlib.sha256(line.encode()).hexdigest()
+        if found is not None and found[0].audit_head != prev:
+            problems.append("the last event is not the one that was written last")
+        return seq, problems
+
+    def _log(self, segment: Segment) -> Contents:
+        return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))
+
+
+def _first_head(policy: Policy) -> Head:
+    return Head(
+        store=secrets.token_hex(16),
+        nonce=secrets.token_hex(16),
+        revision=0,
+        clock=0,
+        audit_seq=0,
+        audit_head="",
+        read_only=policy.read_only.paths,
+        audit=policy.audit,
+        keep_versions=policy.keep_versions,
+    )
+
+
+def _chained(head: Head, sent: Leaving) -> Head:
+    """Return the head after what is sent, whose events are chained to those before them."""
+    seq, prev = head.audit_seq, head.audit_head
+    lines = []
+    for line in sent.contents.events:
+        seq += 1
+        said = {**json.loads(line), "seq": seq, "prev": prev}
+        lines.append(json.dumps(said, sort_keys=True))
+        prev = hashlib.sha256(lines[-1].encode()).hexdigest()
+    sent.contents.events = lines
+    return replace(
+        head,
+        nonce=secrets.token_hex(16),
+        revision=max(head.revision + 1, head.revision + len(sent.contents.versions)),
+        clock=max(head.clock, time.time_ns() // 1_000),
+        audit_seq=seq,
+        audit_head=prev,
+    )

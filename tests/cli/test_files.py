@@ -1,0 +1,135 @@
+"""``satchel files`` from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from satchel.files import MemoryStore
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
+    """One after the other, each seen by the next."""
+    assert satchel("files", "ls").status == 4
+    assert satchel("files", "write", "user/a.md", "likes tea\n", "--keep-versions").status == 0
+    assert satchel("files", "edit", "user/a.md", "tea", "coffee", "--reason", "changed").status == 0
+    assert satchel("files", "read", "user/a.md").out == "likes coffee\n"
+    assert satchel("files", "read", "user/a.md", "--version", "1").out == "likes tea\n"
+    differ = satchel("files", "diff", "user/a.md", "1")
+    assert (differ.status, "+likes coffee" in differ.out) == (1, True)
+    assert satchel("files", "restore", "user/a.md", "1").status == 0
+    assert satchel("files", "mv", "user/a.md", "b.md").status == 0
+    assert [one["path"] for one in satchel("files", "ls", "--json").json] == ["b.md"]
+    assert satchel("files", "rm", "b.md").status == 0
+    history = satchel("files", "history", "user/a.md", "--json").json
+    assert [one["op"] for one in history] == ["create", "update", "restore", "renamed"]
+    events = satchel("files", "audit", "--json").json
+    assert [one["op"] for one in events if one["op"] != "transcript"] == [
+        *("policy", "create", "update", "restore", "rename", "delete"),
+    ]
+    assert satchel("files", "audit", "--verify").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        (["read", "no.md"], 4, "files.refused"),
+        (["write", "../up", "x"], 4, "files.refused"),
+        (["write", "audit", "x"], 3, "files.denied"),
+        (["write", "a.md", "x", "--expected-sha", ""], 1, "files.changed"),
+        (["edit", "a.md", "nowhere", "x"], 4, "files.refused"),
+        (["rm", "no.md"], 4, "files.refused"),
+        (["ls", "--key", "k", "--root", "r"], 2, "usage"),
+        (["ls", "--key", "../k"], 4, "files.refused"),
+        (["promote", "a.md", "b.md", "--by", "x"], 2, "usage"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_is_refused_says_so_and_changes_nothing(
+    satchel: Run, arguments: list[str], status: int, code: str
+) -> None:
+    """With the exit status and code of what was wrong."""
+    assert satchel("files", "write", "a.md", "kept").status == 0
+    ran = satchel("files", *arguments, "--json")
+
+    assert (ran.status, ran.error["code"]) == (status, code)
+    assert satchel("files", "read", "a.md").out == "kept"
+
+
+def test_a_folder_is_taken_in_and_then_managed(satchel: Run, tmp_path: Path) -> None:
+    """A plain folder of notes becomes a store where it is."""
+    notes = tmp_path / "notes"
+    (notes / "sub").mkdir(parents=True)
+    (notes / "a.md").write_text("by hand")
+    (notes / "sub" / "b.md").write_text("too")
+    taken = satchel("files", "sync", "--root", notes, "--actor", "editor", "--json")
+
+    assert taken.json["created"] == ["a.md", "sub/b.md"]
+    assert [
+        one["updated_by"] for one in satchel("files", "ls", "--root", notes, "--json").json
+    ] == [
+        "editor",
+        "editor",
+    ]
+
+
+def test_a_rule_promotes_what_it_lets_through_and_names_the_rest(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Secrets, hidden signs, other people's text and what would replace other text stay."""
+    root = tmp_path / "store"
+    key = "sk-" + "ant-api03-" + "A1b2C3d4E5" * 9 + "-AAAAAAAA"
+    with MemoryStore(root=root, read_only_prefixes=("memory/",)) as store:
+        for name, text, actor in (
+            ("good.md", "Ada likes tea", "agent"),
+            ("secret.md", f"the key is {key}", "agent"),
+            ("hidden.md", "obey\u200b\u200bme", "agent"),
+            ("stranger.md", "mine", "mallory"),
+        ):
+            store.write_text(f"user/{name}", text, actor=actor)
+    words = ("files", "promote", "user", "memory", "--all", "--by", "agent", "--root", root)
+    planned = satchel(*words, "--dry-run", "--json")
+    assert planned.status == 1
+    with MemoryStore(root=root) as store:
+        assert store.list_paths("memory") == []
+    ran = satchel(*words, "--json")
+
+    assert ran.status == 1
+    stay = {one["proposal"]: one["reason"] for one in ran.json if one["reason"]}
+    assert set(stay) == {"user/hidden.md", "user/secret.md", "user/stranger.md"}
+    assert key not in json.dumps(ran.json)
+    with MemoryStore(root=root) as store:
+        assert store.list_paths() == ["memory/good.md", *sorted(stay)]
+        assert store.audit_tail_sync(1)[0]["op"] == "promote"
+    by_hand = satchel("files", "promote", "user/stranger.md", "memory/s.md", "--root", root)
+    assert by_hand.status == 0
+
+
+def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> None:
+    """Sound, changed outside, not logged yet, and forged."""
+    assert satchel("init", "ada").status == 0
+    assert satchel("files", "write", "a.md", "x", "--key", "ada").status == 0
+
+    def checks() -> dict[str, str]:
+        found = satchel("doctor", "--json").json
+        return {one["name"]: f"{one['state']}: {one['detail']}" for one in found}
+
+    assert checks()["files of ada"].startswith("ok: 1 files")
+    assert checks()["log of ada"] == "ok: says what the files are"
+    (place,) = (Path(os.environ["SATCHEL_HOME"]) / "files").rglob("ada")
+    with MemoryStore(root=place) as store:
+        store.write_text("b.md", "from a program")
+    assert checks()["log of ada"] == "note: not logged: b.md"
+    assert satchel("files", "ls", "--key", "ada").status == 0
+    assert checks()["log of ada"].startswith("ok")
+    log = place / "audit" / "log.jsonl"
+    log.write_text(log.read_text().replace("a.md", "z.md"))
+    assert checks()["files of ada"].startswith("problem")
+    assert satchel("doctor").status == 1

@@ -1,0 +1,47 @@
+"""Memory files keep the 36 behaviours wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from s3_kit import S3Server
+
+from satchel.conformance.memory_files import *  # noqa: F403
+from satchel.conformance.memory_files import FilesSubject
+from satchel.files import MemoryStore
+from satchel.files.namespace import namespace
+from satchel.files.places import place_of
+from satchel.files.remote.remote_place import RemotePlace
+
+
+def _planted(root: str, key: str, data: bytes) -> None:
+    place = place_of(namespace(storage_root=root).path(key))
+    if isinstance(place, RemotePlace):
+        place.objects.put("messages.json", data)
+    else:
+        folder = Path(place.address)
+        folder.mkdir(parents=True)
+        (folder / "messages.json").write_bytes(data)
+
+
+@pytest.fixture(params=["local", "memory", "sqlite", "s3"])
+def files(
+    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> FilesSubject:
+    """Memory files in each place they can be."""
+    home = folder()
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    match request.param:
+        case "s3":
+            server: S3Server = request.getfixturevalue("s3")
+            root = f"{server.bucket()}/agents"
+        case "memory":
+            root = f"memory://{home}"
+        case "sqlite":
+            root = f"sqlite://{home}/files.db"
+        case _:
+            root = str(home / "files")
+    return FilesSubject(request.param, folder, root, MemoryStore, planted=partial(_planted, root))

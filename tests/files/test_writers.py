@@ -1,0 +1,590 @@
+"""Many writers: what was acknowledged is there, what was not was refused, nothing is torn."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from s3_kit import S3Server
+
+from satchel.errors import TargetError
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files.remote import remote_place
+from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
+from satchel.files.remote.packs import Head
+
+Folder = Callable[[], Path]
+
+
+@pytest.fixture(params=["local", "memory", "sqlite", "s3"])
+def root(
+    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Where keys are."""
+    home = folder()
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    match request.param:
+        case "s3":
+            server: S3Server = request.getfixturevalue("s3")
+            yield server.bucket()
+        case "memory":
+            yield f"memory://{home}"
+        case "sqlite":
+            yield f"sqlite://{home}/files.db"
+        case _:
+            yield str(home / "files")
+
+
+def _together(jobs: list[Callable[[], object]]) -> list[object]:
+    """Return what each job returned, or the error it raised."""
+
+    def outcome(job: Callable[[], object]) -> object:
+        try:
+            return job()
+        except MemoryStoreError as error:
+            return error
+
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        return list(threads.map(outcome, jobs))
+
+
+def test_of_twenty_writers_each_is_kept_or_refused(root: str) -> None:
+    """Read, add, write with the sha that was read, save."""
+    MemoryStore.create(key="k", storage_root=root).close()
+
+    def note(number: int) -> str:
+        with MemoryStore.get_or_create(key="k", storage_root=root) as store:
+            sha = store.current_sha("notes.json")
+            notes = store.read_json("notes.json", default=[])
+            store.write_json("notes.json", [*notes, number], actor=str(number), expected_sha=sha)
+            store.save()
+        return "kept"
+
+    done = _together([lambda n=n: note(n) for n in range(20)])  # type: ignore[misc]
+    with MemoryStore.get_or_create(key="k", storage_root=root) as store:
+        kept = [number for number, one in enumerate(done) if one == "kept"]
+        refused = [one for one in done if isinstance(one, ConcurrencyError)]
+
+        assert len(kept) + len(refused) == 20
+        assert kept
+        assert sorted(store.read_json("notes.json")) == kept
+        writes = [one for one in store.audit_tail_sync(100) if one.get("path") == "notes.json"]
+        assert len([one for one in writes if one["op"] != "refused"]) == len(kept)
+
+
+def test_of_eight_creators_one_wins(root: str) -> None:
+    """Create means new, also at the same moment."""
+
+    def create() -> str:
+        MemoryStore.create(key="new", storage_root=root).close()
+        return "created"
+
+    done = _together([create] * 8)
+
+    assert done.count("created") == 1
+    assert sum(isinstance(one, MemoryStoreError) for one in done) == 7
+
+
+def test_a_stale_saver_reverts_nobodys_files(root: str) -> None:
+    """Whoever saves brings its own changes, not its whole old copy."""
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        store.write_text("f.txt", "v1")
+        store.append({"role": "user", "content": "0"})
+        store.save()
+    one = MemoryStore.get_or_create(key="k", storage_root=root)
+    two = MemoryStore.get_or_create(key="k", storage_root=root)
+    one.write_text("f.txt", "v2", actor="one")
+    one.append({"role": "user", "content": "one"})
+    one.save()
+    two.write_text("g.txt", "mine", actor="two")
+    two.append({"role": "user", "content": "two"})
+    two.save()
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert after.read_text("f.txt") == "v2"
+        assert after.read_text("g.txt") == "mine"
+        assert [message["content"] for message in after.messages] == ["0", "one", "two"]
+        actors = [event["actor"] for event in after.audit_tail_sync(20) if "path" in event]
+        assert {"one", "two"} <= set(actors)
+    assert two.read_text("f.txt") == "v2"
+
+
+def test_both_changed_one_file_nothing_is_lost(root: str) -> None:
+    """The second is refused, keeps its text, and can take the first one's."""
+    if "://" not in root:
+        pytest.skip("a folder is written in place: the second write itself is the later one")
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        store.write_text("f.txt", "v1")
+        store.save()
+    one = MemoryStore.get_or_create(key="k", storage_root=root)
+    two = MemoryStore.get_or_create(key="k", storage_root=root)
+    one.write_text("f.txt", "one")
+    one.save()
+    two.write_text("f.txt", "two")
+    two.write_text("other.txt", "too")
+    for _ in range(2):  # not forgotten by trying again
+        with pytest.raises(ConcurrencyError, match=r"f\.txt"):
+            two.save()
+    assert two.read_text("f.txt") == "two"
+    two.refresh(discard=["f.txt"])
+    assert two.read_text("f.txt") == "one"
+    two.save()
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert (after.read_text("f.txt"), after.read_text("other.txt")) == ("one", "too")
+
+
+def test_what_was_saved_has_its_history_elsewhere(root: str) -> None:
+    """Versions, deletions, renames and rules are there for the next who opens the key."""
+    with MemoryStore.create(
+        key="k", storage_root=root, keep_versions=True, read_only_prefixes=("memory/",)
+    ) as store:
+        for text in ("1", "2", "3"):
+            store.write_text("a.txt", text)
+            store.save()
+        store.write_text("b.txt", "b")
+        store.delete("a.txt")
+        store.rename("b.txt", "c.txt")
+        store.save()
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert after.list_paths() == ["c.txt"]
+        ops = [one.op for one in after.history("a.txt")]
+        assert ops == ["create", "update", "update", "delete"]
+        assert after.read_version("a.txt", 2) == "2"
+        after.restore("a.txt", 2)
+        assert after.write_text("a.txt", "5", expected_version=5).version == 6
+        with pytest.raises(MemoryStoreError):
+            after.write_text("memory/x", "x")
+        after.save()
+
+
+def test_many_saves_stay_few_objects_to_open(root: str) -> None:
+    """And lose nothing on the way; the chain of the audit holds."""
+    if "://" not in root:
+        pytest.skip("a folder has no packs")
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        for number in range(23):
+            store.write_text(f"n/{number % 5}.txt", str(number))
+            store.save()
+    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    assert isinstance(place, remote_place.RemotePlace)
+    found = place.objects.get("meta/.satchel/head")
+    assert found is not None
+    head = Head.decoded(found.data, "")
+
+    assert len(head.segments) <= 8
+    assert place.examine() == (24, [])
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert [after.read_text(f"n/{number}.txt") for number in range(5)] == [
+            "20",
+            "21",
+            "22",
+            "18",
+            "19",
+        ]
+
+
+@pytest.mark.parametrize("files", [60, pytest.param(1_000, marks=pytest.mark.prove)])
+def test_a_save_after_one_change_costs_few_requests_and_opening_reads_only_the_index(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, s3: S3Server, files: int
+) -> None:
+    """However many files there are: counted at the server."""
+    monkeypatch.setenv("SATCHEL_HOME", str(folder()))
+    root = s3.bucket()
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        store.write_many([(f"d{n % 10}/{n}.txt", f"text {n}") for n in range(files)])
+        s3.requests.clear()
+        store.save()
+        assert s3.requests.total() <= 10
+        worst = 0
+        for number in range(6):
+            store.write_text("d1/1.txt", str(number))
+            s3.requests.clear()
+            store.save()
+            worst = max(worst, s3.requests.total())
+        assert worst <= 10
+    s3.requests.clear()
+    with MemoryStore.get_or_create(key="k", storage_root=root) as store:
+        assert len(store.list_paths()) == files
+        assert store.get_meta("d2/2.txt") is not None
+        assert s3.requests.total() <= 10
+        assert store.read_text("d2/2.txt") == "text 2"
+        assert s3.requests.total() <= 11
+
+
+class _Lossy(MemoryObjects):
+    """Objects whose answers to conditional writes are lost: applied, not acknowledged."""
+
+    def create(self, name: str, data: bytes) -> None:
+        super().create(name, data)
+        raise NotWritten("the connection was dropped")
+
+    def replace(self, name: str, data: bytes, tag: str) -> None:
+        super().replace(name, data, tag)
+        raise NotWritten("the connection was dropped")
+
+
+class _Careless(MemoryObjects):
+    """Objects of a service that ignores conditions."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.shared = address
+
+    def probe(self) -> bool:
+        return False
+
+
+def test_ones_own_write_is_not_taken_for_a_conflict(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was lost, the write was not: it is read again and recognised."""
+    monkeypatch.setattr(places, "MemoryObjects", _Lossy)
+    root = f"memory://{folder()}"
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        for number in range(3):
+            store.write_text("a.txt", str(number))
+            store.save()
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert after.read_text("a.txt") == "2"
+        assert len(after.audit_tail_sync(10)) == 4
+
+
+def test_a_service_that_ignores_conditions_is_refused(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is written to it."""
+    monkeypatch.setattr(places, "MemoryObjects", _Careless)
+    root = f"memory://{folder()}"
+    with pytest.raises(TargetError, match="ignores conditions"):
+        MemoryStore.create(key="k", storage_root=root)
+    assert not MemoryStore.exists(key="k", storage_root=root)
+
+
+def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
+    """A head or pack that was changed is named, not believed."""
+    root = f"memory://{folder()}"
+    with MemoryStore.create(key="k", storage_root=root) as store:
+        store.write_text("a.txt", "true text")
+        store.save()
+    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    assert isinstance(place, remote_place.RemotePlace)
+    for name in list(place.objects.names()):
+        if name.startswith("meta/.satchel/packs/"):
+            taken: Taken | None = place.objects.get(name)
+            assert taken is not None
+            place.objects.put(name, taken.data.replace(b"true", b"fals"))
+    again = MemoryStore.get_or_create(key="k", storage_root=root)
+    with pytest.raises(MemoryStoreError, match="damaged"):
+        again.read_text("a.txt")
+    place.objects.put("meta/.satchel/head", b"{}")
+    with pytest.raises(Exception, match="damaged"):
+        MemoryStore.get_or_create(key="k", storage_root=root)
+
+
+_COUNTER = """
+import sys
+from satchel.files import ConcurrencyError, MemoryStore
+store = MemoryStore(root=sys.argv[1])
+done = 0
+while done < int(sys.argv[2]):
+    sha = store.current_sha("counter")
+    value = int(store.read_text("counter", "0"))
+    try:
+        store.write_text("counter", str(value + 1), expected_sha=sha)
+        done += 1
+    except ConcurrencyError:
+        pass
+print(done)
+"""
+
+_LEASES = """
+import sys
+from satchel.files import ConcurrencyError, MemoryStore
+store = MemoryStore(root=sys.argv[1])
+for number in range(int(sys.argv[2])):
+    try:
+        store.write_text(f"lease/{number}", sys.argv[3], expected_sha="")
+        print(number)
+    except ConcurrencyError:
+        pass
+"""
+
+_APPEND = """
+import sys
+from satchel.files import MemoryStore
+store = MemoryStore(root=sys.argv[1])
+for number in range(int(sys.argv[2])):
+    store.append_text("log.txt", f"{sys.argv[3]} {number}\\n")
+"""
+
+
+def _run(program: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def _outputs(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
+    found = [(one.communicate(timeout=100)[0].split(), one.returncode) for one in processes]
+    assert [status for _, status in found] == [0] * len(processes)
+    return [lines for lines, _ in found]
+
+
+def test_two_processes_that_count_lose_no_step(folder: Folder) -> None:
+    """Read, add one, write with the sha: what was accepted is in the sum."""
+    root = folder()
+    _outputs([_run(_COUNTER, root, 25) for _ in range(2)])
+
+    with MemoryStore(root=root) as store:
+        assert store.read_text("counter") == "50"
+        assert store.verify_audit().ok
+
+
+def test_a_lease_is_created_by_one_of_two_processes(folder: Folder) -> None:
+    """Never by both, never by none."""
+    root = folder()
+    one, two = _outputs([_run(_LEASES, root, 40, name) for name in ("one", "two")])
+
+    assert sorted(map(int, one + two)) == list(range(40))
+
+
+def test_two_processes_that_append_lose_no_line(folder: Folder) -> None:
+    """Appending reads and writes in one step."""
+    root = folder()
+    _outputs([_run(_APPEND, root, 25, name) for name in ("one", "two")])
+    lines = MemoryStore(root=root).read_text("log.txt").splitlines()
+
+    assert sorted(lines) == sorted(f"{name} {n}" for name in ("one", "two") for n in range(25))
+
+
+_FOREVER = """
+import sys
+from satchel.files import MemoryStore
+store = MemoryStore(root=sys.argv[1], keep_versions=True)
+number = 0
+while True:
+    store.write_text("big.txt", str(number % 10) * 300_000)
+    store.write_text(f"small/{number}.txt", str(number))
+    store.delete(f"small/{number - 1}.txt") if number else None
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def _killed_soon(root: Path, after: int) -> int:
+    """Kill a writer in the middle of something; return the last number it acknowledged."""
+    process = _run(_FOREVER, root)
+    assert process.stdout is not None
+    last = -1
+    for line in process.stdout:
+        last = int(line)
+        if last >= after:
+            break
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read().split()
+    process.wait()
+    process.stdout.close()
+    return int(rest[-1]) if rest else last
+
+
+def _is_whole(root: Path, last: int) -> None:
+    with MemoryStore(root=root) as store:
+        text = store.read_text("big.txt")
+        assert len(text) == 300_000
+        assert len(set(text)) == 1
+        assert int(text[0]) in {last % 10, (last + 1) % 10}
+        assert store.exists(f"small/{last}.txt") or store.exists(f"small/{last + 1}.txt")
+        assert len(store.list_paths("small")) <= 2
+        assert store.sync() == ((), (), (), ())
+        assert store.verify_audit().ok
+        for path in store.list_paths():
+            meta = store.get_meta(path)
+            assert meta is not None
+            assert meta.sha256 == store.current_sha(path)
+        assert not list((root / "meta" / ".satchel" / "drafts").iterdir())
+
+
+def test_a_killed_writer_leaves_nothing_torn(folder: Folder) -> None:
+    """What it acknowledged is there, whole, with its sidecar and its event."""
+    root = folder()
+    _is_whole(root, _killed_soon(root, 3))
+
+
+@pytest.mark.prove
+def test_forty_killed_writers_leave_nothing_torn(folder: Folder) -> None:
+    """One after the other, in the same store."""
+    root = folder()
+    for number in range(40):
+        last = _killed_soon(root, 1 + number % 4)
+        _is_whole(root, last)
+        with MemoryStore(root=root) as store:
+            store.delete("small", recursive=True)
+
+
+def test_what_was_committed_and_not_copied_is_copied_by_the_next(folder: Folder) -> None:
+    """As after a kill between the commit and the folder, and as after a power loss."""
+    root = folder()
+    with MemoryStore(root=root, keep_versions=True) as store:
+        store.write_text("a.txt", "1")
+        mark = (root / "meta" / ".satchel" / "copied").read_bytes()
+        old = (root / "a.txt").read_bytes()
+        store.write_text("a.txt", "2")
+        store.write_text("b.txt", "b")
+        store.write_text("c.txt", "c")
+    (root / "meta" / ".satchel" / "copied").write_bytes(mark)
+    (root / "a.txt").write_bytes(old)
+    (root / "b.txt").unlink()
+    with MemoryStore(root=root) as store:
+        assert (store.read_text("a.txt"), store.read_text("b.txt")) == ("2", "b")
+    (root / "meta" / ".satchel" / "copied").write_bytes(b"another-boot 99\n")
+    (root / "b.txt").write_bytes(b"")
+    (root / "c.txt").write_text("edited by hand")
+    with MemoryStore(root=root) as store:
+        assert store.read_text("b.txt") == "b"
+        assert store.read_text("c.txt") == "edited by hand"
+        assert [one for one in store.repairs if "b.txt" in one]
+
+
+def _child(store: MemoryStore) -> None:
+    store.write_text("child.txt", "from the child")
+    os._exit(0 if store.read_text("child.txt") == "from the child" else 1)
+
+
+def test_a_fork_after_use_goes_on_in_both(store: MemoryStore) -> None:
+    """The child does not hang, and what it writes the parent sees."""
+    store.write_text("parent.txt", "before")
+    child = multiprocessing.get_context("fork").Process(target=_child, args=(store,))
+    child.start()
+    child.join(60)
+
+    assert child.exitcode == 0
+    store.write_text("parent.txt", "after")
+    assert store.read_text("child.txt") == "from the child"
+    assert store.verify_audit().ok
+
+
+def test_threads_that_write_at_once_share_commits(store: MemoryStore) -> None:
+    """Thirty-two that wait are put on the disk together, and each has its own answer."""
+
+    def write(number: int) -> object:
+        return store.write_text(f"n/{number}.txt", str(number), expected_sha="")
+
+    done = _together([lambda n=n: write(n) for n in range(32)])  # type: ignore[misc]
+
+    assert [one.path for one in done] == [f"n/{number}.txt" for number in range(32)]  # type: ignore[attr-defined]
+    assert len(store.list_paths()) == 32
+    assert len(store.audit_tail_sync(50)) == 32
+
+
+def test_two_transcripts_that_contradict_are_refused_not_chosen_from(folder: Folder) -> None:
+    """Who replaces what others added to is told; who only adds is not."""
+    root = folder()
+    one, two = MemoryStore(root=root), MemoryStore(root=root)
+    one.append({"role": "user", "content": "one"})
+    one.flush_messages_sync()
+    two.append({"role": "user", "content": "two"})
+    two.flush_messages_sync()
+    assert [m["content"] for m in two.messages] == ["one", "two"]
+    two.messages[0] = {"role": "user", "content": "rewritten"}
+    one.append({"role": "user", "content": "three"})
+    one.flush_messages_sync()
+    with pytest.raises(ConcurrencyError):
+        two.flush_messages_sync()
+    assert [m["content"] for m in json.loads((root / "messages.json").read_text())] == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
+def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) -> None:
+    """It is kept aside in the store."""
+    root = folder()
+    (root / "messages.json").write_text("[{oops")
+    with MemoryStore(root=root) as store:
+        store.append({"role": "user", "content": "new"})
+        store.flush_messages_sync()
+        with store._store.manifest.looking() as rows:
+            kept = [row[0] for row in rows.all("SELECT data FROM content")]
+
+    assert b"[{oops" in kept
+
+
+def test_a_remote_store_that_flyte_wrote_opens_and_goes_on(folder: Folder) -> None:
+    """One object for each file: taken in by the first save, with audit and transcript."""
+    root = f"memory://{folder()}"
+    place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
+    assert isinstance(place, remote_place.RemotePlace)
+    for name, data in {
+        "messages.json": b'[{"role": "user", "content": "hi"}]',
+        "user/a.md": b"from before",
+        "audit/log.jsonl": b'{"op": "create", "path": "user/a.md"}\n',
+        "odd\nname": b"x",
+    }.items():
+        place.objects.put(name, data)
+    with pytest.raises(MemoryStoreError):
+        MemoryStore.create(key="old", storage_root=root)
+    with MemoryStore.get_or_create(key="old", storage_root=root) as store:
+        assert store.messages == [{"role": "user", "content": "hi"}]
+        assert store.read_text("user/a.md") == "from before"
+        assert [one for one in store.repairs if "odd" in one]
+        store.write_text("user/b.md", "new")
+        store.save()
+    with MemoryStore.get_or_create(key="old", storage_root=root) as again:
+        assert again.list_paths() == ["user/a.md", "user/b.md"]
+        assert again.read_text("user/a.md") == "from before"
+        assert again.messages == [{"role": "user", "content": "hi"}]
+
+
+def test_a_store_without_key_or_folder_is_gone_with_it_unless_it_was_saved(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saving gives it a place that nobody has."""
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", str(folder()))
+    store = MemoryStore(messages=[{"role": "user", "content": "hi"}], keep_versions=True)
+    store.write_text("a.md", "x", actor="me")
+    root, saved = store.root, store.save()
+    assert root.is_dir()
+    store.close()
+    assert not root.exists()
+    with MemoryStore(root=saved.path) as again:
+        assert again.messages == [{"role": "user", "content": "hi"}]
+        meta = again.get_meta("a.md")
+        assert meta is not None
+        assert meta.updated_by == "me"
+        assert again.keep_versions
+
+
+@pytest.mark.parametrize(
+    "named", [{"org": ""}, {"org": "../.."}, {"project": "a/b"}, {"domain": " "}, {"org": "a\0"}]
+)
+def test_an_org_project_or_domain_that_reshapes_the_place_is_refused(
+    folder: Folder, named: dict[str, str]
+) -> None:
+    """Tenants do not collide, and nothing leads out of the root."""
+    with pytest.raises(MemoryStoreError):
+        MemoryStore.remote_path_for_key("k", storage_root=str(folder()), **named)
+
+
+def test_where_keys_are_comes_from_arguments_environment_or_file(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order; what is not said anywhere is in the home."""
+    home = folder()
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    tail = "agents/memory-store/v0"
+    assert MemoryStore.remote_path_for_key("k") == f"{home}/files/{tail}/default/default/default/k"
+    config = home / "satchel.toml"
+    config.write_text('[files]\nstorage_root = "/from/file"\norg = "acme"\n')
+    monkeypatch.setenv("SATCHEL_CONFIG", str(config))
+    assert MemoryStore.remote_path_for_key("k") == f"/from/file/{tail}/acme/default/default/k"
+    monkeypatch.setenv("SATCHEL_FILES_ORG", "other")
+    assert f"/{tail}/other/" in MemoryStore.remote_path_for_key("k")
+    assert f"/{tail}/mine/" in MemoryStore.remote_path_for_key("k", org="mine")
