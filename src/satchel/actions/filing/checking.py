@@ -8,6 +8,7 @@ from satchel.actions.diagnosing import Check
 from satchel.actions.filing.following import compare
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank, open_bank_in
+from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import SatchelError, UnknownBankError, UsageError
 from satchel.files import MemoryStore
@@ -22,6 +23,7 @@ def check_files(settings: Settings) -> Iterator[Check]:
 
     What a program that was killed had committed and not copied out is copied out by this, too.
     """
+    require_owner(settings, "doctor")
     try:
         folder = folder_of(namespace_of(settings).path("x"))
     except SatchelError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from satchel.actions.config import Settings
 from satchel.actions.filing.following import follow
 from satchel.actions.paths.permission import require_uncontained
+from satchel.actions.permitted.owning import require_owner
 from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
 from satchel.files import MemoryStore
 from satchel.files.namespace import Namespace, root_checked
@@ -47,6 +48,7 @@ def opened_files(
         MemoryStoreError: If there is none.
         ContainmentError: If folders are set that paths may be in.
     """
+    require_owner(settings, "files")
     if root is not None:
         if key is not None:
             raise UsageError("--key and --root name two different stores")

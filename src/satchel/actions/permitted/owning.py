@@ -18,6 +18,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "files",
         "evaluate",
         "provider",
         "sink",
