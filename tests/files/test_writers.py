@@ -181,6 +181,12 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
 
     assert len(head.segments) <= 8
     assert place.examine() == (24, [])
+    with MemoryStore.get_or_create(key="k", storage_root=root) as checked:
+        assert (checked.verify_audit().events, checked.verify_audit().ok) == (24, True)
+    forged = replace(head, audit_head="0" * 64)
+    place.objects.put("meta/.satchel/head", forged.encoded())
+    with MemoryStore.get_or_create(key="k", storage_root=root) as checked:
+        assert not checked.verify_audit().ok
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:
         assert [after.read_text(f"n/{number}.txt") for number in range(5)] == [
             "20",
