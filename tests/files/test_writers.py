@@ -10,16 +10,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from s3_kit import S3Server
 
-from satchel.errors import TargetError
+from satchel.errors import SatchelError, TargetError
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
 from satchel.files.remote import remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
-from satchel.files.remote.packs import Head
+from satchel.files.remote.packs import Contents, FileEntry, Head, packed
 
 Folder = Callable[[], Path]
 
@@ -180,6 +181,12 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
 
     assert len(head.segments) <= 8
     assert place.examine() == (24, [])
+    with MemoryStore.get_or_create(key="k", storage_root=root) as checked:
+        assert (checked.verify_audit().events, checked.verify_audit().ok) == (24, True)
+    forged = replace(head, audit_head="0" * 64)
+    place.objects.put("meta/.satchel/head", forged.encoded())
+    with MemoryStore.get_or_create(key="k", storage_root=root) as checked:
+        assert not checked.verify_audit().ok
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:
         assert [after.read_text(f"n/{number}.txt") for number in range(5)] == [
             "20",
@@ -286,6 +293,53 @@ def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
     place.objects.put("meta/.satchel/head", b"{}")
     with pytest.raises(Exception, match="damaged"):
         MemoryStore.get_or_create(key="k", storage_root=root)
+
+
+@pytest.mark.parametrize(
+    ("path", "sha"),
+    [
+        ("../out.txt", "0" * 64),
+        ("/etc/x", "0" * 64),
+        ("audit/log.jsonl", "0" * 64),
+        ("a/../../out.txt", "0" * 64),
+        ("a.txt", "../secret"),
+        (7, "0" * 64),
+    ],
+)
+def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -> None:
+    """Whoever can write the remote cannot write beside the working copy."""
+    home = folder()
+    root = f"memory://{home}"
+    MemoryStore.create(key="k", storage_root=root).close()
+    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    assert isinstance(place, remote_place.RemotePlace)
+    found = place.objects.get("meta/.satchel/head")
+    assert found is not None
+    head = Head.decoded(found.data, "")
+    entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # on purpose
+    segment, data = packed(Contents(files=[entry]), {}, 0)
+    place.objects.put(f"meta/.satchel/packs/{segment.name}", data)
+    head = replace(head, revision=2, segments=(*head.segments, segment))
+    place.objects.put("meta/.satchel/head", head.encoded())
+    with pytest.raises(SatchelError):
+        MemoryStore(key="k", remote_path=place.address, root=home / "in" / "copy")
+    assert not list(home.rglob("out.txt"))
+
+
+def test_a_hostile_manifest_leads_nowhere(folder: Folder) -> None:
+    """A folder from somebody else can hold any row; nothing is written out of it."""
+    home = folder()
+    root = home / "in" / "store"
+    with MemoryStore(root=root) as store:
+        store.write_text("a.txt", "x")
+        with store._store.manifest.committing() as rows:
+            rows.do("UPDATE file SET path = '../../out.txt'")
+            rows.do("UPDATE version SET path = '../../out.txt'")
+    (root / "meta" / ".satchel" / "copied").unlink()
+    with MemoryStore(root=root) as store:
+        assert store.list_paths() == ["a.txt"]
+        store.write_text("b.txt", "still works")
+    assert not list(home.glob("**/out.txt"))
 
 
 _COUNTER = """

@@ -86,6 +86,9 @@ class MemoryStore(Beyond):
         if self._place is not None:
             self._place.load_history(self._store)
 
+    def _examined_elsewhere(self) -> tuple[int, list[str]] | None:
+        return None if self._place is None else self._place.examine()
+
     def _settled(self, root: Path | str | None) -> Path:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if root is not None:

@@ -71,6 +71,10 @@ class Place(Protocol):
         """Have a working copy know the versions that were saved."""
         ...
 
+    def examine(self) -> tuple[int, list[str]] | None:
+        """Return how many events there are, and what is wrong; None where it is a folder."""
+        ...
+
     def tail(self, store: Committing, number: int) -> list[dict[str, Any]] | None:
         """Return the last events; None where the working copy has them all."""
         ...

@@ -92,6 +92,9 @@ class LocalPlace:
     def load_history(self, store: Committing) -> None:
         """See ``Place``; a folder has it."""
 
+    def examine(self) -> tuple[int, list[str]] | None:
+        """See ``Place``; the working copy is the place."""
+
     def tail(self, store: Committing, number: int) -> list[dict[str, Any]] | None:
         """See ``Place``; a folder has them."""
 

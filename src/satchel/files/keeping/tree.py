@@ -69,7 +69,7 @@ class Tree:
             MemoryStoreError: If there is a link on the way or at the end, a folder, or anything
                 but a file of one name; or if it is larger than a memory file can be.
         """
-        *above, name = path.split("/")
+        *above, name = _parts(path)
         try:
             folder = self._folder(above)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class Tree:
         Raises:
             MemoryStoreError: If there is a link on the way, or at the end something else.
         """
-        *above, name = path.split("/")
+        *above, name = _parts(path)
         try:
             folder = self._folder(above)
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class Tree:
 
     def place(self, path: str, data: bytes) -> None:
         """Have these bytes at a path, whole; who holds the store's lock may do this."""
-        *above, name = path.split("/")
+        *above, name = _parts(path)
         draft = f"{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(4)}"
         handle = os.open(draft, _NEW, PRIVATE_FILE, dir_fd=self._drafts)
         try:
@@ -130,8 +130,8 @@ class Tree:
 
     def remove(self, path: str) -> None:
         """Remove what is at a path, and folders above that are empty then."""
-        parts = path.split("/")
-        with suppress(FileNotFoundError, OSError):
+        parts = _parts(path)
+        with suppress(OSError):
             folder = self._folder(parts[:-1])
             try:
                 os.unlink(parts[-1], dir_fd=folder)
@@ -150,7 +150,7 @@ class Tree:
     def remove_folder(self, path: str) -> None:
         """Remove a folder of files, and these; nothing else in it is touched."""
         with suppress(FileNotFoundError):
-            folder = self._folder(path.split("/"))
+            folder = self._folder(_parts(path))
             try:
                 for name in os.listdir(folder):  # noqa: PTH208 - a descriptor
                     with suppress(OSError):
@@ -173,7 +173,7 @@ class Tree:
             MemoryStoreError: If there is a link on the way.
             FileNotFoundError: If there is no such folder.
         """
-        *above, name = path.split("/")
+        *above, name = _parts(path)
         folder = self._folder(above)
         try:
             yield folder, name
@@ -217,7 +217,7 @@ class Tree:
         if prefix and is_reserved(prefix):
             return found
         try:
-            start = self._folder(prefix.split("/") if prefix else [])
+            start = self._folder(_parts(prefix) if prefix else [])
         except FileNotFoundError:
             return found
         except MemoryStoreError:
@@ -256,6 +256,18 @@ class Tree:
 
 _OUTSIDE = "there is a link on the way, which could lead outside the memory root; it is refused"
 _ODD = "this is no regular file"
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path, none of which leads up: also not in a manifest of somebody's.
+
+    Raises:
+        MemoryStoreError: If one does.
+    """
+    parts = path.split("/")
+    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in path:
+        raise MemoryStoreError("this path would lead out of the memory root", path=ascii(path))
+    return parts
 
 
 def _content(name: str, folder: int, path: str) -> bytes:

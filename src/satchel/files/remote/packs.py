@@ -8,11 +8,13 @@ time, so that there are few to read.
 
 import hashlib
 import json
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from satchel.errors import MalformedError
+from satchel.errors import MalformedError, MemoryStoreError
+from satchel.files.paths import TRANSCRIPT, open_to_all
 
 HEAD = "meta/.satchel/head"
 PACKS = "meta/.satchel/packs/"
@@ -22,7 +24,8 @@ TOGETHER = 4
 
 _FORMAT = "satchel-files"
 _VERSION = 1
-_LARGEST_PART = 1 << 30
+_LARGEST_PART = 256 << 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Spot(NamedTuple):
@@ -108,11 +111,16 @@ class Head:
             found = json.loads(data)
             if (found.pop("format"), found.pop("version")) != (_FORMAT, _VERSION):
                 found = {}  # of another product, or a later one
-            found["segments"] = tuple(Segment(*one) for one in found["segments"])
+            found["segments"] = tuple(_segment(one) for one in found["segments"])
             found["read_only"] = tuple(found["read_only"])
             return cls(**found)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
+
+
+def _segment(said: list[Any]) -> Segment:
+    name, *numbers = said
+    return Segment(_sha(name), *map(_count, numbers))
 
 
 def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segment, bytes]:
@@ -139,16 +147,24 @@ def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segm
 def read_index(segment: Segment, data: bytes) -> Contents:
     """Return the index of a pack."""
     found = _unsqueezed(data[: segment.known], segment)
-    spots = {
-        sha: Spot(pack or segment.name, at, n) for sha, (pack, at, n) in found["spots"].items()
-    }
-    return Contents([FileEntry(*one) for one in found["files"]], spots)
+    try:
+        spots = {
+            _sha(sha): Spot(_sha(pack or segment.name), _count(at), _count(length))
+            for sha, (pack, at, length) in found["spots"].items()
+        }
+        return Contents([_entry(one) for one in found["files"]], spots)
+    except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
+        raise _damaged(segment, error) from None
 
 
 def read_log(segment: Segment, data: bytes) -> Contents:
     """Return the log of a pack."""
     found = _unsqueezed(data, segment)
-    return Contents(versions=found["versions"], events=found["events"])
+    try:
+        versions = [_version(one) for one in found["versions"]]
+        return Contents(versions=versions, events=[_text(one) for one in found["events"]])
+    except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
+        raise _damaged(segment, error) from None
 
 
 def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
@@ -177,4 +193,48 @@ def _unsqueezed(data: bytes, segment: Segment) -> Any:
         found = unpacking.decompress(data, _LARGEST_PART)
         return json.loads(found if unpacking.eof else b"")  # else it is cut, or too large
     except (ValueError, zlib.error, RecursionError) as error:
-        raise MalformedError(f"a pack is damaged: {error}", file=segment.name) from None
+        raise _damaged(segment, error) from None
+
+
+def _damaged(segment: Segment, error: Exception) -> MalformedError:
+    return MalformedError(f"a pack is damaged: {error}", file=segment.name)
+
+
+def _entry(said: list[Any]) -> FileEntry:
+    """Return a file of an index, whose path is one that may be written here."""
+    path, sha, size, version, revision, at, actor, reason = said
+    words = _text(at), _text(actor), _text(reason)
+    numbers = _count(size), _count(version), _count(revision)
+    return FileEntry(_path(path), _sha(sha) if sha else "", *numbers, *words)
+
+
+def _version(said: list[Any]) -> list[Any]:
+    path, version, revision, op, sha, size, at, actor, reason, other = said
+    known = [_path(path), _count(version), _count(revision), _text(op), _sha(sha) if sha else ""]
+    return [*known, _count(size), *map(_text, (at, actor, reason, other))]
+
+
+def _path(said: Any) -> str:
+    if said == TRANSCRIPT:
+        return TRANSCRIPT
+    if open_to_all(said) != said:
+        raise ValueError("a path is not as paths are kept")
+    return str(said)
+
+
+def _sha(said: Any) -> str:
+    if not isinstance(said, str) or not _DIGEST.fullmatch(said):
+        raise ValueError("a digest is none")
+    return said
+
+
+def _count(said: Any) -> int:
+    if not isinstance(said, int) or not 0 <= said < 1 << 62:
+        raise ValueError("a number is none")
+    return said
+
+
+def _text(said: Any) -> str:
+    if not isinstance(said, str):
+        raise TypeError("a text is none")
+    return said

@@ -285,7 +285,7 @@ class RemotePlace:
                 lines += reversed(self._log(segment).events[len(lines) - number :])
         return [json.loads(line) for line in reversed(lines[:number])]
 
-    def examine(self) -> tuple[int, list[str]]:
+    def examine(self) -> tuple[int, list[str]] | None:
         """Return how many events there are, and what is wrong with their chain."""
         found = self._head()
         problems: list[str] = []
