@@ -220,26 +220,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     sealed.with_name("questions.json").write_text(QUESTIONS)
-    if words[0] in ("banks", "recall", "prune", "everything", "sink"):
-        has_banks(satchel)
-    if words[0] in ("export", "pull", "push", "migrate", "store", "memory"):
-        has_memory(satchel, sealed.with_name("other.db"))
-    if words[0] == "hook":
-        said = b'{"session_id": "s"}'
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
-    if words[0] == "files":
-        for text in ("none", "one"):
-            write = ("files", "write", "user/a.md", text, "--keep-versions")
-            assert satchel(*write).status == 0
-    if words[0] == "undo":
-        assert satchel("import", mem0, "--bank", "here").status == 0
-    if words[0] == "receipt":
-        receipt = sealed.with_name("a.receipt.json")
-        assert satchel("import", mem0, "--bank", "here", "--receipt", receipt).status == 0
-    if words[0] == "code":
-        written(sealed.with_name("code"), {"a.py": "def run(): ...\n"})
-        assert satchel("init").status == 0
-        assert satchel("code", "index", sealed.with_name("code")).status == 0
+    said = b'{"session_id": "s"}'  # what a host says to a hook
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
+    prepare(satchel, words[0], sealed, mem0)
     there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")
@@ -251,6 +234,27 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     assert ran.status == 0
     assert isinstance(ran.json, dict | list | None)
     assert ran.err == ""
+
+
+def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
+    """Make what a verb works on."""
+    if verb in ("banks", "recall", "prune", "everything", "sink"):
+        has_banks(satchel)
+    if verb in ("export", "pull", "push", "migrate", "store", "memory"):
+        has_memory(satchel, sealed.with_name("other.db"))
+    if verb == "files":
+        for text in ("none", "one"):
+            write = ("files", "write", "user/a.md", text, "--keep-versions")
+            assert satchel(*write).status == 0
+    if verb == "undo":
+        assert satchel("import", mem0, "--bank", "here").status == 0
+    if verb == "receipt":
+        receipt = sealed.with_name("a.receipt.json")
+        assert satchel("import", mem0, "--bank", "here", "--receipt", receipt).status == 0
+    if verb == "code":
+        written(sealed.with_name("code"), {"a.py": "def run(): ...\n"})
+        assert satchel("init").status == 0
+        assert satchel("code", "index", sealed.with_name("code")).status == 0
 
 
 @pytest.mark.usefixtures("sealed")
