@@ -47,7 +47,10 @@ def test_a_holder_proves_to_be_the_audience() -> None:
         ({"at": later(seconds=-61)}, TokenTimeError),
         ({"at": later(seconds=61)}, TokenTimeError),
     ],
-    ids=str,
+    ids=[
+        *("a stranger's", "the owner's", "another verifier", "another action", "other arguments"),
+        *("another token", "another bank's", "too early", "too late"),
+    ],
 )
 def test_a_proof_made_for_something_else_does_not_count(
     change: dict[str, Any], error: type[Exception]
