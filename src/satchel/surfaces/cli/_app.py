@@ -73,7 +73,8 @@ def options(
     store: Annotated[
         str | None,
         typer.Option(
-            help="Where banks are: a path, or postgresql://USER@HOST/DB; also SATCHEL_STORE."
+            help="Where banks are: a path, ladybug:///FOLDER or postgresql://USER@HOST/DB; also"
+            " SATCHEL_STORE."
         ),
     ] = None,
     backend: Annotated[
