@@ -35,8 +35,8 @@ if moment.isdigit():
 elif moment == "fsync":
     os.fsync = die
 elif moment == "fsync of the folder":
-    sync, calls = os.fsync, []
-    os.fsync = lambda handle: die() if calls else calls.append(sync(handle))
+    sync, whose = os.fsync, os.stat(folder)
+    os.fsync = lambda handle: die() if os.path.samestat(os.fstat(handle), whose) else sync(handle)
 else:
     sys.addaudithook(hook)
 

@@ -31,6 +31,7 @@ from satchel.errors.refusals import (
     TokenError,
     TokenRevokedError,
     TokenTimeError,
+    UnfinishedCopyError,
     VerificationError,
     WitnessError,
 )
@@ -52,7 +53,6 @@ from satchel.errors.targets import (
     StoreVersionError,
     TargetError,
     TargetExistsError,
-    UnfinishedCopyError,
 )
 from satchel.errors.usage import (
     ClosedError,

@@ -19,6 +19,13 @@ class VerificationError(RefusedError):
     code: ClassVar[str] = "verify.refused"
 
 
+class UnfinishedCopyError(VerificationError):
+    """A bank is here without a signed head: it was brought in part only, or the head was taken."""
+
+    code: ClassVar[str] = "store.unfinished_copy"
+    http_status: ClassVar[int] = 409
+
+
 class WitnessError(RefusedError):
     """What was witnessed of a bank is damaged, or a head contradicts it."""
 

@@ -65,13 +65,6 @@ class StoreFullError(StoreError):
     http_status: ClassVar[int] = 507
 
 
-class UnfinishedCopyError(StoreError):
-    """A bank was brought to this store in part only; the copy has to be gone on with first."""
-
-    code: ClassVar[str] = "store.unfinished_copy"
-    http_status: ClassVar[int] = 409
-
-
 class StoreVersionError(StoreError):
     """The store was made by a newer version, by an older one and is only read, or is not ours."""
 

@@ -104,8 +104,8 @@ def believed_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
     if not stored.signed:
         raise UnfinishedCopyError(
             f"a copy of the bank {bank} to this store is not complete",
-            hint="Go on with it: satchel store copy, with the same two stores. To drop what came:"
-            f" satchel banks delete {bank}",
+            hint="Go on with it: satchel store copy, with the same two stores. Where nobody copied"
+            " it here, somebody took its signed head away: keep the files, see satchel doctor.",
         )
     head = _parsed(stored, bank)
     peaks = [stored.peaks[start : start + _HASH] for start in range(0, len(stored.peaks), _HASH)]
