@@ -19,8 +19,8 @@ MOST_ACTOR = 1_000
 MOST_REASON = 10_000
 
 
-class Change(Protocol):
-    """What somebody wants to be done to a store."""
+class Wish(Protocol):
+    """Who does something to a store, and why."""
 
     @property
     def op(self) -> str:
@@ -41,6 +41,10 @@ class Change(Protocol):
     def reason(self) -> str:
         """Why."""
         ...
+
+
+class Change(Wish, Protocol):
+    """What somebody wants to be done to a store."""
 
     def apply(self, group: "Group") -> object:
         """Check that it may be done, do it, and return what came of it.
@@ -297,7 +301,7 @@ class Group:
             self.snapshots.append(version)
 
     def _version(
-        self, path: str, op: str, sha: str, size: int, change: Change, other: str
+        self, path: str, op: str, sha: str, size: int, change: Wish, other: str
     ) -> Version:
         _check_words(change, path)
         revision = self.rows.fact("revision", 0) + 1
@@ -354,14 +358,11 @@ class _Outside:
     actor = "outside"
     reason = "found in the folder, written by something else"
 
-    def apply(self, group: Group) -> object:
-        raise NotImplementedError
-
 
 _OUTSIDE = _Outside()
 
 
-def _check_words(change: Change, path: str) -> None:
+def _check_words(change: Wish, path: str) -> None:
     for name, text, most in (
         ("actor", change.actor, MOST_ACTOR),
         ("reason", change.reason, MOST_REASON),
