@@ -74,14 +74,15 @@ def tip_of(view: View, start: Logged) -> Tip:
         view: The bank.
         start: The session or the fork.
     """
-    session, last = key_of(start), start
+    session, last, place = key_of(start), start, start.seq
     known = Filter(types=EVENTS, session=session)
     for logged in view.newest(known):
-        if not logged.row.batch and event_of(logged.model) in ELEMENTS:
-            last = logged
+        found = None if logged.row.batch else _anchor(view, logged, session)
+        if found is not None:
+            last, place = found, logged.seq
             break
     is_ours = session == start.record.id
-    for logged in view.scan(known, after=last.seq):
+    for logged in view.scan(known, after=place):
         event, parent = event_of(logged.model), parent_of(logged.model)
         if event not in ELEMENTS:
             continue
@@ -91,6 +92,18 @@ def tip_of(view: View, start: Logged) -> Tip:
         number = sum(1 for _ in back(view, last))
         return Tip(session, last.record.id, number, number)
     return tip_after(last, session, state_at(view, last))
+
+
+def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
+    """Return the tip of then, where a record of this machine tells it."""
+    event = event_of(logged.model)
+    if event in ELEMENTS:
+        return logged
+    named = pointer_in(logged.model, "tip") if event == "about" else None
+    found = view.get([named]).get(named) if named is not None else None
+    if found is None or event_of(found.model) not in ELEMENTS or session_of(found) != session:
+        return None
+    return found if is_current(view, found) else None
 
 
 def _is_loose(logged: Logged) -> bool:

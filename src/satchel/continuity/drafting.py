@@ -279,7 +279,12 @@ class Recorder:
 
 
 def about(
-    session: str, start: str, *, name: str | None = None, archived: bool | None = None
+    session: str,
+    start: str,
+    *,
+    name: str | None = None,
+    archived: bool | None = None,
+    tip: str | None = None,
 ) -> Sealed:
     """Return the record that gives a session another name, archives it, or takes it back out.
 
@@ -288,14 +293,16 @@ def about(
         start: Id of its record.
         name: The name from now on; None for the one that it has.
         archived: Whether it is put away; None for as it is.
+        tip: Id of its last element, to be found at once when many came with an import.
     """
+    said = {"archived": archived, "tip": tip}
     return seal(
         SessionEvent(
             event="session",
             session=session,
             parent=start,
             name=name,
-            state=None if archived is None else {"archived": archived},
+            state={name: one for name, one in said.items() if one is not None} or None,
             created_at=now(),
         )
     )

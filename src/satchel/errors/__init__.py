@@ -66,8 +66,8 @@ from satchel.errors.usage import (
     UnknownImportError,
     UnknownJobError,
     UnknownMemoryError,
-    UnknownSessionError,
     UnknownReceiptError,
+    UnknownSessionError,
     UsageError,
 )
 
@@ -120,8 +120,8 @@ __all__ = [
     "UnknownImportError",
     "UnknownJobError",
     "UnknownMemoryError",
-    "UnknownSessionError",
     "UnknownReceiptError",
+    "UnknownSessionError",
     "UnreadableError",
     "UsageError",
     "ValueRefusedError",

@@ -18,6 +18,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",
