@@ -41,26 +41,34 @@ def back(view: View, element: Logged) -> Iterator[Logged]:
     return _Back(view).walk(element)
 
 
-def places(view: View, element: Logged) -> "array[int]":
-    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each."""
-    found = array("q", (each.seq for each in back(view, element)))
-    found.reverse()
-    return found
-
-
-def forward(view: View, element: Logged, *, after: int = 0) -> Iterator[Logged]:
-    """Yield the elements of a conversation up to one, in their order.
+def places(view: View, element: Logged, *, since: int = 0) -> "array[int]":
+    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each.
 
     Args:
         view: The bank.
         element: As ``back`` takes it.
-        after: Leave out the first elements, so many.
+        since: Only those after so many messages.
     """
-    found = places(view, element)
-    for start in range(after, len(found), _TOGETHER):
+    found = array("q")
+    for each in back(view, element):
+        if since and 0 <= count_in(each.model, "number") <= since:
+            break
+        found.append(each.seq)
+    found.reverse()
+    return found
+
+
+def forward(view: View, element: Logged) -> Iterator[Logged]:
+    """Yield the elements of a conversation up to one, in their order; see ``places``."""
+    return at_places(view, places(view, element))
+
+
+def at_places(view: View, found: "array[int]") -> Iterator[Logged]:
+    """Yield the elements at places of the log, in the order of the places."""
+    for start in range(0, len(found), _TOGETHER):
         some = found[start : start + _TOGETHER].tolist()
         there = {each.seq: each for each in view.at(some)}
-        yield from (there[seq] for seq in some)
+        yield from (there[seq] for seq in some if seq in there)
 
 
 def tip_of(view: View, start: Logged) -> Tip:

@@ -8,7 +8,7 @@ import msgspec
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.continuity import finding
-from satchel.continuity.chains import forward
+from satchel.continuity.chains import at_places, places
 from satchel.continuity.comparing import Parting
 from satchel.continuity.elements import count_in, event_of
 from satchel.continuity.points import point_at
@@ -20,6 +20,7 @@ from satchel.memory.parts import Component
 from satchel.ports.rows import Filter
 
 _ENTRIES = frozenset(map(str, Component))
+_TOGETHER = 256
 MOST_SHOWN = 20
 """Messages that are shown when nothing is said."""
 
@@ -130,10 +131,13 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
     """
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        point = point_at(view, finding.find(view, session), at)
-        number = 0
-        for logged in forward(view, point.element):
-            if event_of(logged.model) == "message":
+        found = places(view, point_at(view, finding.find(view, session), at).element)
+    number = 0
+    for start in range(0, len(found), _TOGETHER):
+        with bank.ledger.reading() as view:  # a new one: whoever asks may take their time
+            some = list(at_places(view, found[start : start + _TOGETHER]))
+        for logged in some:
+            if _is_message(logged):
                 counted = count_in(logged.model, "number")
                 number = counted if counted > 0 else number + 1
                 yield finding.message(logged, number)
