@@ -257,12 +257,11 @@ def checkpoint(logged: Logged) -> CheckpointShown:
 def size_there(pointer: Logged) -> int:
     """Return how many records the bank's log had at a checkpoint, or where a fork begins.
 
-    At a checkpoint that is its own place. A fork says it, unless it came from another bank and so
-    counts that one's records: there it is when it arrived.
+    One that came from another bank counts that one's records, so there it is when it arrived; and
+    what was made of a distillation comes right after its memories.
     """
-    said = members(pointer.model).get("log")
-    found = said.get("size") if isinstance(said, dict) else None
-    if event_of(pointer.model) == "fork" and type(found) is int and not pointer.row.batch:
+    found = members(pointer.model).get("as_of")
+    if type(found) is int and not pointer.row.batch:
         return max(0, min(found, pointer.seq))
     return pointer.seq
 

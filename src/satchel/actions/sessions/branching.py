@@ -65,7 +65,9 @@ def create_checkpoint(
     with bank.ledger.reading() as view:
         start = finding.find(view, session)
         point = point_at(view, start, at)
-        made = Recorder(point.tip).checkpoint(_head(view), name=name)
+        made = Recorder(point.tip).checkpoint(
+            _head(view), name=name, as_of=None if at is None else point.log
+        )
     bank.ledger.append([made])
     with bank.ledger.reading() as view:
         return finding.checkpoint(view.get([made.id])[made.id])
@@ -102,10 +104,14 @@ def fork(
     with bank.ledger.reading() as view:
         start = finding.find(view, session)
         point = point_at(view, start, at)
-        root = LogHead(size=point.log, root=view.head.root)
         checkpoint = None if point.checkpoint is None else point.checkpoint.record.id
         made = Recorder(point.tip).fork(
-            root, source=key_of(start), name=name, checkpoint=checkpoint, as_of=as_of
+            _head(view),
+            source=key_of(start),
+            as_of=point.log,
+            name=name,
+            checkpoint=checkpoint,
+            hides=as_of,
         )
         messages, element = point.tip.number, point.tip.element
         later = memories_since(view, point.log)
