@@ -91,10 +91,11 @@ def tip_of(view: View, start: Logged) -> Tip:
             break
     is_ours = session == start.record.id
     for logged in view.scan(known, after=place):
-        event, parent = event_of(logged.model), parent_of(logged.model)
-        if event not in ELEMENTS:
+        if event_of(logged.model) not in ELEMENTS:
             continue
-        if parent == last.record.id or (not is_ours and parent is None and _is_loose(last)):
+        parent = parent_of(logged.model)
+        loose = not is_ours and parent is None and _is_loose(last)
+        if loose or (parent == last.record.id and _follows(view, last, logged)):
             last = logged
     if last is not start and count_in(last.model, "step") == FOREIGN:
         number = sum(1 for _ in back(view, last))
@@ -112,6 +113,17 @@ def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
     if found is None or event_of(found.model) not in ELEMENTS or session_of(found) != session:
         return None
     return found if is_current(view, found) else None
+
+
+def _follows(view: View, last: Logged, logged: Logged) -> bool:
+    """Tell whether an element counts itself as the next one after another."""
+    step, number = count_in(last.model, "step"), count_in(last.model, "number")
+    if event_of(last.model) == "session":
+        step = number = 0
+    elif step == FOREIGN:
+        step = number = sum(1 for _ in back(view, last))
+    number += event_of(logged.model) == "message"
+    return (count_in(logged.model, "step"), count_in(logged.model, "number")) == (step + 1, number)
 
 
 def _is_loose(logged: Logged) -> bool:

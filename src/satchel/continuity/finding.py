@@ -6,7 +6,6 @@ import msgspec
 
 from satchel.continuity.chains import (
     back,
-    element_of,
     is_current,
     session_of,
     state_at,
@@ -154,17 +153,11 @@ def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
     found, at, step = list[tuple[Logged, int]](), start, -1
     while True:
         found.append((at, step))
-        if event_of(at.model) != "fork":
-            return found
-        element = element_of(view, at)
-        if element is None:
-            return found
-        step = count_in(at.model, "step")
-        key = element.record.id if event_of(element.model) in STARTS else session_of(element)
-        above = _start_of(view, key)
+        above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
         if above is None:
             return found
-        at = above
+        begins = max(count_in(at.model, "step"), 0)
+        at, step = above, begins if step < 0 else min(step, begins)
 
 
 def messages(view: View, element: Logged, *, last: int | None = None) -> Iterator[MessageShown]:
