@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from ledger_kit import created
@@ -43,8 +43,21 @@ class Talk:
     elements: list[tuple[str, str]] = field(default_factory=list)
     """What each is, and what it says."""
 
-    points: dict[str, int] = field(default_factory=dict)
-    """How many elements are before each checkpoint, by its id."""
+    source: "Talk | None" = None
+    """What it was forked from."""
+
+    begins: int = 0
+    """Elements that it has from there."""
+
+    own_points: dict[str, int] = field(default_factory=dict)
+    """How many elements are before each checkpoint that was made in it, by its id."""
+
+    @property
+    def points(self) -> dict[str, int]:
+        """Its checkpoints, and those of what it was forked from up to there."""
+        above = self.source.points if self.source is not None else {}
+        inherited = {name: place for name, place in above.items() if place <= self.begins}
+        return {**inherited, **self.own_points}
 
     def texts(self) -> list[str]:
         """Return what its messages say."""
@@ -122,7 +135,7 @@ class Conversations(RuleBasedStateMachine):
                 point = point_at(view, finding.find(view, talk.id), None)
                 made = Recorder(point.tip).checkpoint(_head(view))
             self._append([made])
-            talk.points[made.id] = len(talk.elements)
+            talk.own_points[made.id] = len(talk.elements)
 
     @rule(data=st.data())
     def fork(self, data: st.DataObject) -> None:
@@ -137,8 +150,7 @@ class Conversations(RuleBasedStateMachine):
             made = Recorder(point.tip).fork(_head(view), source=talk.id, as_of=point.log)
         self._append([made])
         count = talk.up_to(at)
-        points = {name: place for name, place in talk.points.items() if place <= count}
-        self.talks.append(Talk(made.id, talk.elements[:count], points))
+        self.talks.append(Talk(made.id, talk.elements[:count], talk, count))
 
     @rule(data=st.data())
     def delete_and_restore(self, data: st.DataObject) -> None:
@@ -239,5 +251,6 @@ def test_conversations_read_like_plain_lists(machine: type[Conversations], examp
             max_examples=examples,
             stateful_step_count=25,
             suppress_health_check=list(HealthCheck),
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),
         ),
     )

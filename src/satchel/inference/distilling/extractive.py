@@ -98,7 +98,18 @@ class ExtractiveDistiller:
                 key = finding.text.casefold()
                 room[finding.kind] -= key not in found
                 found.setdefault(key, finding)
-        return Distillate(_summary(best), list(found.values()))
+        return Distillate(_summary(best) or _first(turns), list(found.values()))
+
+
+def _first(turns: Iterable[Turn]) -> str:
+    """Return the first words that somebody said, where nothing is a sentence."""
+    count = 0
+    for turn in turns:
+        count += 1
+        words = " ".join(turn.text[:_LONGEST].split())
+        if words and turn.role.casefold() in _SPEAKERS:
+            return words
+    return f"{count:,} messages without words"
 
 
 def _summary(best: list[tuple[float, int, str]]) -> str:
