@@ -12,9 +12,7 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.importing import jobs
 from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, named_banks, open_bank_in
 from satchel.actions.operating.following import (
@@ -26,8 +24,6 @@ from satchel.actions.operating.following import (
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.receipts import finding
-from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
@@ -37,13 +33,13 @@ from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArgum
 from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
+from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
-from satchel.jobs.job import Job
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
 
-class Satchel:
+class Satchel(Working):
     """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
 
     May be used from any thread, and after a fork, where it opens itself again.
@@ -109,6 +105,18 @@ class Satchel:
         )
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
+        return cls.opened(settings, bank=bank, passphrase=passphrase, read_only=read_only)
+
+    @classmethod
+    def opened(
+        cls,
+        settings: Settings,
+        *,
+        bank: str | None = None,
+        passphrase: str | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open the store of settings that are known already; otherwise as ``open``."""
         if read_only and not has_store(settings):
             raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
         stack = ExitStack()
@@ -142,6 +150,40 @@ class Satchel:
             else:
                 opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
             return Bank(opened, self._lifetime, self._owner)
+
+    def existing_bank(self, name: str) -> Bank:
+        """Open a bank that is there; none is made.
+
+        Args:
+            name: As ``bank`` takes it.
+
+        Raises:
+            UnknownBankError: If it is not.
+            TokenError: If a token is presented, and it is for another one.
+        """
+        with self._lifetime.use():
+            writes = not self._read_only
+            opened = open_bank_in(self._settings, self._store, _named(name), writes=writes)
+            return Bank(opened, self._lifetime, self._owner)
+
+    def held(self, token: str, *, proven: bool) -> "Satchel":
+        """Return the same open store as the holder of a capability token may use it.
+
+        It is open as long as this one.
+
+        Args:
+            token: Its JSON.
+            proven: Whether whoever asks has proved to be its audience.
+        """
+        settings = structs.replace(self._settings, token=token, proven=proven)
+        return type(self)(
+            settings,
+            self._store,
+            self._lifetime,
+            bank=None,
+            passphrase=None,
+            read_only=self._read_only,
+        )
 
     def create_bank(self, name: str) -> Bank:
         """Start a bank that the owner's key speaks for, which is made on first use.
@@ -223,56 +265,6 @@ class Satchel:
             self._require_writable(options)
             into = _named(bank_id), self._owner
             return import_as_asked(self._settings, source, into, options)
-
-    def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
-        """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.
-
-        Raises:
-            UnknownBankError: If there is no such bank.
-        """
-        with self._lifetime.use():
-            return finding.list_receipts(self._settings, bank, limit=limit)
-
-    def receipt(self, wanted: str) -> Receipt:
-        """Return a receipt, and whether its signature holds.
-
-        Args:
-            wanted: Its id, or six of the first digits or more.
-
-        Raises:
-            UnknownReceiptError: If there is none.
-        """
-        with self._lifetime.use():
-            return finding.find_receipt(self._settings, wanted)
-
-    def jobs(self) -> list[Job]:
-        """Return the imports that are under way or were cut short; see ``satchel jobs``."""
-        with self._lifetime.use():
-            return jobs.list_jobs(self._settings)
-
-    def resume_job(self, job: str) -> Imported:
-        """Go on with an import that was cut short.
-
-        Args:
-            job: Its id, or six of the first digits or more.
-
-        Raises:
-            UnknownJobError: If there is none.
-            UsageError: If its input is not known, or is another one now.
-            SatchelError: As ``Bank.import_``.
-        """
-        with self._lifetime.use():
-            return jobs.resume_job(self._settings, job, self._owner)
-
-    def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
-        """Take back what an import logged that was cut short; nobody had seen any of it.
-
-        Raises:
-            UnknownJobError: If there is none.
-            LockedError: If an import is running.
-        """
-        with self._lifetime.use():
-            return jobs.cancel_job(self._settings, job, reason=reason)
 
     def export_bank_config(
         self,

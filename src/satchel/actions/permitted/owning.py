@@ -28,6 +28,7 @@ OWNERS = frozenset(
         "keys",
         "tokens",
         "doctor",
+        "serve",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""
