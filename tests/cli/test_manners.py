@@ -57,6 +57,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "doctor",
         "config show",
         "migrate",
+        "serve",
         "sink run",
         "store copy",
         "links",
@@ -104,6 +105,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
     more: dict[str, list[str | Path]] = {
         "convert": [mem0, sealed.with_name("other.pam")],
         "inspect": [mem0],
+        "serve": ["--openapi"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],
         "token attenuate": [TOKEN, "--audience", "default", "--component", "working"],
