@@ -109,6 +109,7 @@ ASKED_BY_ANOTHER = {
     "export_public",
     "list_keys",
     "signing_key",
+    "writer_key",
     "attenuate_token",
     "inspect_token",
     # they open what then asks; without having asked, a bank gives nothing (tested below)
