@@ -7,6 +7,7 @@ from satchel.api.aio import (
     Satchel,
     copy_store,
     migrate,
+    pipeline,
 )
 
 open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
@@ -20,4 +21,5 @@ __all__ = [
     "copy_store",
     "migrate",
     "open",
+    "pipeline",
 ]
