@@ -20,6 +20,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",

@@ -21,6 +21,8 @@ MODULES = {
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "sessions.talks": ("sessions",),
+    "sessions.points": ("checkpoint", "fork", "distill"),
     "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
