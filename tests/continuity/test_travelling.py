@@ -60,7 +60,13 @@ def everything(bank: OpenBank) -> list[Shown]:
     return sorted(found, key=lambda each: str(each["session"]))
 
 
-@pytest.fixture(params=["sqlite", "ladybug", "postgresql"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("ladybug", marks=pytest.mark.prove),
+        pytest.param("postgresql", marks=pytest.mark.prove),
+    ]
+)
 def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:

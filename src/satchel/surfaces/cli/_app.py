@@ -22,7 +22,7 @@ MODULES = {
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
     "sessions.talks": ("sessions",),
-    "sessions.points": ("checkpoint", "fork", "distill"),
+    "sessions.points": ("fork", "distill", "checkpoint"),
     "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
