@@ -1,4 +1,4 @@
-"""``Satchel`` and ``Bank`` for programs that await, and whole stores; see ``satchel.api.awaited.stores``."""
+"""``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.awaited.stores``."""
 
 from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
 from satchel.api.awaited.stores import Bank, Satchel, copy_store, migrate, pipeline
