@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from satchel.actions.config import load_settings
 from satchel.actions.wiring import writer_key
 from satchel.api.satchel import Satchel
+from satchel.api.satchel import opened as open_settings
 from satchel.memory.times import now
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.chain import opened
@@ -71,7 +72,7 @@ class Proving:
 def serving(admin: str | None = None, bounds: Bounds | None = None) -> Iterator[Served]:
     """Give a gateway over the usual store."""
     settings = load_settings()
-    satchel = Satchel.opened(settings)
+    satchel = open_settings(Satchel, settings)
     gateway = Gateway(satchel, settings, writer_key(settings).did, admin)
     app = application(gateway, bounds=bounds)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from msgspec import structs
 
@@ -105,31 +105,7 @@ class Satchel(Working):
         )
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
-        return cls.opened(settings, bank=bank, passphrase=passphrase, read_only=read_only)
-
-    @classmethod
-    def opened(
-        cls,
-        settings: Settings,
-        *,
-        bank: str | None = None,
-        passphrase: str | None = None,
-        read_only: bool = False,
-    ) -> Self:
-        """Open the store of settings that are known already; otherwise as ``open``."""
-        if read_only and not has_store(settings):
-            raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
-        stack = ExitStack()
-        stack.callback(settings.hooks.finish)
-        opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
-        return cls(
-            settings,
-            opened,
-            Lifetime(stack.close),
-            bank=bank,
-            passphrase=passphrase,
-            read_only=read_only,
-        )
+        return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
     def bank(self, name: str | None = None) -> Bank:
         """Open a bank; the first of a store that has none is made.
@@ -150,40 +126,6 @@ class Satchel(Working):
             else:
                 opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
             return Bank(opened, self._lifetime, self._owner)
-
-    def existing_bank(self, name: str) -> Bank:
-        """Open a bank that is there; none is made.
-
-        Args:
-            name: As ``bank`` takes it.
-
-        Raises:
-            UnknownBankError: If it is not.
-            TokenError: If a token is presented, and it is for another one.
-        """
-        with self._lifetime.use():
-            writes = not self._read_only
-            opened = open_bank_in(self._settings, self._store, _named(name), writes=writes)
-            return Bank(opened, self._lifetime, self._owner)
-
-    def held(self, token: str, *, proven: bool) -> "Satchel":
-        """Return the same open store as the holder of a capability token may use it.
-
-        It is open as long as this one.
-
-        Args:
-            token: Its JSON.
-            proven: Whether whoever asks has proved to be its audience.
-        """
-        settings = structs.replace(self._settings, token=token, proven=proven)
-        return type(self)(
-            settings,
-            self._store,
-            self._lifetime,
-            bank=None,
-            passphrase=None,
-            read_only=self._read_only,
-        )
 
     def create_bank(self, name: str) -> Bank:
         """Start a bank that the owner's key speaks for, which is made on first use.
@@ -365,3 +307,67 @@ def _named(bank_id: str) -> str:
     if not bank_id.strip():
         raise UsageError("say which bank", field="bank_id")
     return bank_id
+
+
+_Kind = TypeVar("_Kind", bound=Satchel)
+
+
+def opened(
+    kind: type[_Kind],
+    settings: Settings,
+    *,
+    bank: str | None = None,
+    passphrase: str | None = None,
+    read_only: bool = False,
+) -> _Kind:
+    """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    if read_only and not has_store(settings):
+        raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
+    stack = ExitStack()
+    stack.callback(settings.hooks.finish)
+    opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
+    return kind(
+        settings,
+        opened,
+        Lifetime(stack.close),
+        bank=bank,
+        passphrase=passphrase,
+        read_only=read_only,
+    )
+
+
+def existing_bank(satchel: Satchel, name: str) -> Bank:
+    """Open a bank that is there; none is made.
+
+    Args:
+        satchel: The store.
+        name: As ``Satchel.bank`` takes it.
+
+    Raises:
+        UnknownBankError: If it is not.
+        TokenError: If a token is presented, and it is for another one.
+    """
+    with satchel._lifetime.use():
+        writes = not satchel._read_only
+        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        return Bank(found, satchel._lifetime, satchel._owner)
+
+
+def held(satchel: Satchel, token: str, *, proven: bool) -> Satchel:
+    """Return the same open store as the holder of a capability token may use it.
+
+    It is open as long as the other.
+
+    Args:
+        satchel: The store.
+        token: The token's JSON.
+        proven: Whether whoever asks has proved to be its audience.
+    """
+    return Satchel(
+        structs.replace(satchel._settings, token=token, proven=proven),
+        satchel._store,
+        satchel._lifetime,
+        bank=None,
+        passphrase=None,
+        read_only=satchel._read_only,
+    )

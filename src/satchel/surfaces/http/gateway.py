@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from satchel.actions.config import Settings
 from satchel.api.bank import Bank
-from satchel.api.satchel import Satchel
+from satchel.api.satchel import Satchel, existing_bank, held
 from satchel.disk.databases.claims import Claims
 from satchel.errors import MalformedError, TokenError
 from satchel.memory.times import now
@@ -54,7 +54,7 @@ class Caller:
         with self._lock:
             found = self._banks.pop(name, None)
         if found is None:
-            found = self.satchel.existing_bank(name)
+            found = existing_bank(self.satchel, name)
         with self._lock:
             self._banks[name] = found
             if len(self._banks) > _KEPT:
@@ -121,8 +121,8 @@ class Gateway:
         with self._lock:
             found = self._holders.pop(name, None)
             if found is None:
-                held = self.owner.satchel.held(data.decode(), proven=chain.audience is not None)
-                found = Caller(held, owner=False)
+                satchel = held(self.owner.satchel, data.decode(), proven=chain.audience is not None)
+                found = Caller(satchel, owner=False)
             self._holders[name] = found
             if len(self._holders) > _KEPT:
                 self._holders.popitem(last=False)

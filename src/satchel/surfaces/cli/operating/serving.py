@@ -48,7 +48,7 @@ def serve_command(
 
     require_owner(state.settings, "serve")
     require_extra()
-    from satchel.api.satchel import Satchel
+    from satchel.api.satchel import Satchel, opened
     from satchel.surfaces.http.serving import Serving, serve, served
 
     asked = Serving(
@@ -61,7 +61,7 @@ def serve_command(
         at_once=at_once,
         log=log,
     )
-    satchel = Satchel.opened(state.settings)
+    satchel = opened(Satchel, state.settings)
     if openapi:
         from satchel.surfaces.http.app import application
 
