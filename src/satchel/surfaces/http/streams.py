@@ -3,7 +3,7 @@
 from anyio import open_file
 from fastapi import Request
 
-from satchel.disk.temporary import Private
+from satchel.disk.spool import Private
 from satchel.errors import EmptyInputError
 
 

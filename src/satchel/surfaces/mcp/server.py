@@ -24,7 +24,7 @@ from satchel.api.bank import Bank
 from satchel.api.satchel import Satchel
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.disk.temporary import Private
+from satchel.disk.spool import Private
 from satchel.errors import MalformedError, SatchelError
 from satchel.files.exchange.memory_tool import MemoryTool
 from satchel.rehydrate.rehydrated import Rehydrated

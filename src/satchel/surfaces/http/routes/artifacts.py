@@ -16,7 +16,7 @@ from satchel.actions.verifying import VerifyOptions
 from satchel.disk.outlet import Outlet
 from satchel.disk.private import private_folder
 from satchel.disk.reading import OpenFile
-from satchel.disk.temporary import Private
+from satchel.disk.spool import Private
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UnreadableError
 from satchel.memory.times import now

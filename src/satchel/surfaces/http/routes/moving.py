@@ -8,7 +8,7 @@ from starlette.background import BackgroundTask
 
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.disk.temporary import Private
+from satchel.disk.spool import Private
 from satchel.errors import ContainmentError
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
