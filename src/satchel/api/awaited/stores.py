@@ -6,7 +6,14 @@ or give a memory a ``key``, under which doing it twice is the same as once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
@@ -16,46 +23,11 @@ from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
-from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
-from satchel.api.amplihack import memory as plain_amplihack
-from satchel.api.sharing import tokens as plain_tokens
-from satchel.api.telling import AWAITING
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_Plain = TypeVar("_Plain")
-
-_UNSURE = "The call may have begun, and goes on then: what it writes is written."
-
-
-async def _away(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread; what it tells on the way is told in this loop."""
-    loop = asyncio.get_running_loop()
-
-    def there() -> _R:
-        AWAITING.set(loop)  # in the thread's own context
-        return call()
-
-    try:
-        return await asyncio.to_thread(there)
-    except asyncio.CancelledError as error:
-        error.add_note(_UNSURE)
-        raise
-
-
-def _awaited(
-    method: Callable[Concatenate[_Plain, _P], _R],
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method that awaits one of the same arguments."""
-
-    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await _away(partial(method, self._plain, *args, **kwargs))
-
-    update_wrapper(call, method)
-    return call
+from satchel.api.awaited.away import awaited, away
+from satchel.api.awaited.parts import Code, Quarantine, Sessions, Tokens
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -63,7 +35,7 @@ async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
 
     ``told`` is called in the threads that the work is done in.
     """
-    return await _away(partial(operating.migrate, **said))
+    return await away(partial(operating.migrate, **said))
 
 
 async def copy_store(
@@ -73,7 +45,7 @@ async def copy_store(
 
     ``progress`` is called in the thread that the work is done in.
     """
-    return await _away(partial(operating.copy_store, source, target, **said))
+    return await away(partial(operating.copy_store, source, target, **said))
 
 
 async def pipeline(
@@ -81,32 +53,7 @@ async def pipeline(
 ) -> plain_waking.Rehydrated:
     """Put the memory of a bank or a file in front of a model; see ``satchel.pipeline``."""
     plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-    return await _away(partial(plain_waking.pipeline, plain, task, **wanted))
-
-
-class Tokens:
-    """As ``satchel.Bank.tokens``, awaited."""
-
-    def __init__(self, plain: plain_tokens.Tokens) -> None:
-        self._plain = plain
-
-    issue = _awaited(plain_tokens.Tokens.issue)
-    list = _awaited(plain_tokens.Tokens.list)
-    revoke = _awaited(plain_tokens.Tokens.revoke)
-    verify = _awaited(plain_tokens.Tokens.verify)
-    write_revocations = _awaited(plain_tokens.Tokens.write_revocations)
-
-
-class Quarantine:
-    """As ``satchel.Bank.quarantine``, awaited."""
-
-    def __init__(self, plain: plain_waking.Quarantine) -> None:
-        self._plain = plain
-
-    list = _awaited(plain_waking.Quarantine.list)
-    show = _awaited(plain_waking.Quarantine.show)
-    release = _awaited(plain_waking.Quarantine.release)
-    reject = _awaited(plain_waking.Quarantine.reject)
+    return await away(partial(plain_waking.pipeline, plain, task, **wanted))
 
 
 class Bank:
@@ -140,40 +87,32 @@ class Bank:
         """The code that its memories speak of; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
-    remember = _awaited(plain_bank.Bank.remember)
-    recall = _awaited(plain_bank.Bank.recall)
-    rehydrate = _awaited(plain_bank.Bank.rehydrate)
-    promote = _awaited(plain_bank.Bank.promote)
-    disclose = _awaited(plain_bank.Bank.disclose)
-    export = _awaited(plain_bank.Bank.export)
-    import_ = _awaited(plain_bank.Bank.import_)
-    undo = _awaited(plain_bank.Bank.undo)
-    update = _awaited(plain_bank.Bank.update)
-    correct = _awaited(plain_bank.Bank.correct)
-    forget = _awaited(plain_bank.Bank.forget)
-    restore = _awaited(plain_bank.Bank.restore)
-    show = _awaited(plain_bank.Bank.show)
-    raw = _awaited(plain_bank.Bank.raw)
-    history = _awaited(plain_bank.Bank.history)
-    stats = _awaited(plain_bank.Bank.stats)
-    embed = _awaited(plain_bank.Bank.embed)
-    duplicates = _awaited(plain_bank.Bank.duplicates)
-    links = _awaited(plain_bank.Bank.links)
-    path = _awaited(plain_bank.Bank.path)
-    list = _awaited(plain_bank.Bank.list)
+    @property
+    def sessions(self) -> "Sessions":
+        """As ``satchel.Bank.sessions``."""
+        return Sessions(self._plain.sessions)
 
-
-class Code:
-    """As ``satchel.Bank.code``, awaited."""
-
-    def __init__(self, plain: plain_code.Code) -> None:
-        self._plain = plain
-
-    index = _awaited(plain_code.Code.index)
-    query = _awaited(plain_code.Code.query)
-    show = _awaited(plain_code.Code.show)
-    trees = _awaited(plain_code.Code.trees)
-    drop = _awaited(plain_code.Code.drop)
+    remember = awaited(plain_bank.Bank.remember)
+    recall = awaited(plain_bank.Bank.recall)
+    rehydrate = awaited(plain_bank.Bank.rehydrate)
+    promote = awaited(plain_bank.Bank.promote)
+    disclose = awaited(plain_bank.Bank.disclose)
+    export = awaited(plain_bank.Bank.export)
+    import_ = awaited(plain_bank.Bank.import_)
+    undo = awaited(plain_bank.Bank.undo)
+    update = awaited(plain_bank.Bank.update)
+    correct = awaited(plain_bank.Bank.correct)
+    forget = awaited(plain_bank.Bank.forget)
+    restore = awaited(plain_bank.Bank.restore)
+    show = awaited(plain_bank.Bank.show)
+    raw = awaited(plain_bank.Bank.raw)
+    history = awaited(plain_bank.Bank.history)
+    stats = awaited(plain_bank.Bank.stats)
+    embed = awaited(plain_bank.Bank.embed)
+    duplicates = awaited(plain_bank.Bank.duplicates)
+    links = awaited(plain_bank.Bank.links)
+    path = awaited(plain_bank.Bank.path)
+    list = awaited(plain_bank.Bank.list)
 
 
 class Satchel:
@@ -215,31 +154,31 @@ class Satchel:
 
     async def bank(self, name: str | None = None) -> Bank:
         """Open a bank; see ``satchel.Satchel.bank``."""
-        return Bank(await _away(partial(self._plain.bank, name)))
+        return Bank(await away(partial(self._plain.bank, name)))
 
     async def create_bank(self, name: str) -> Bank:
         """Start a bank; see ``satchel.Satchel.create_bank``."""
-        return Bank(await _away(partial(self._plain.create_bank, name)))
+        return Bank(await away(partial(self._plain.create_bank, name)))
 
-    banks = _awaited(plain_satchel.Satchel.banks)
-    list_banks = _awaited(plain_satchel.Satchel.list_banks)
-    export_bank = _awaited(plain_satchel.Satchel.export_bank)
-    import_bank = _awaited(plain_satchel.Satchel.import_bank)
-    export_bank_config = _awaited(plain_satchel.Satchel.export_bank_config)
-    import_bank_config = _awaited(plain_satchel.Satchel.import_bank_config)
-    sink = _awaited(plain_satchel.Satchel.sink)
-    receipts = _awaited(plain_satchel.Satchel.receipts)
-    receipt = _awaited(plain_satchel.Satchel.receipt)
-    jobs = _awaited(plain_satchel.Satchel.jobs)
-    resume_job = _awaited(plain_satchel.Satchel.resume_job)
-    cancel_job = _awaited(plain_satchel.Satchel.cancel_job)
+    banks = awaited(plain_satchel.Satchel.banks)
+    list_banks = awaited(plain_satchel.Satchel.list_banks)
+    export_bank = awaited(plain_satchel.Satchel.export_bank)
+    import_bank = awaited(plain_satchel.Satchel.import_bank)
+    export_bank_config = awaited(plain_satchel.Satchel.export_bank_config)
+    import_bank_config = awaited(plain_satchel.Satchel.import_bank_config)
+    sink = awaited(plain_satchel.Satchel.sink)
+    receipts = awaited(plain_satchel.Satchel.receipts)
+    receipt = awaited(plain_satchel.Satchel.receipt)
+    jobs = awaited(plain_satchel.Satchel.jobs)
+    resume_job = awaited(plain_satchel.Satchel.resume_job)
+    cancel_job = awaited(plain_satchel.Satchel.cancel_job)
 
     @property
     def hook_counts(self) -> HookCounts:
         """As ``satchel.Satchel.hook_counts``."""
         return self._plain.hook_counts
 
-    close = _awaited(plain_satchel.Satchel.close)
+    close = awaited(plain_satchel.Satchel.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -251,6 +190,10 @@ class Satchel:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def _opened(
@@ -319,54 +262,3 @@ def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
     """Close what was opened for somebody who did not wait for it."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
-
-
-class HierarchicalMemory:
-    """As ``satchel.amplihack.HierarchicalMemory``, awaited: ``await HierarchicalMemory.open()``."""
-
-    def __init__(self, plain: plain_amplihack.HierarchicalMemory) -> None:
-        self._plain = plain
-
-    @classmethod
-    async def open(
-        cls,
-        agent: str,
-        *,
-        storage_path: str | Path | None = None,
-        backend: str | None = None,
-        home: str | Path | None = None,
-        passphrase: str | None = None,
-    ) -> Self:
-        """Open the hierarchical memory of an agent.
-
-        Args and Raises: as ``satchel.amplihack.HierarchicalMemory``.
-        """
-        return cls(
-            await _away(
-                partial(
-                    plain_amplihack.HierarchicalMemory,
-                    agent,
-                    storage_path=storage_path,
-                    backend=backend,
-                    home=home,
-                    passphrase=passphrase,
-                )
-            )
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    close = _awaited(plain_amplihack.HierarchicalMemory.close)
-    store_episode = _awaited(plain_amplihack.HierarchicalMemory.store_episode)
-    store_knowledge = _awaited(plain_amplihack.HierarchicalMemory.store_knowledge)
-    store_many = _awaited(plain_amplihack.HierarchicalMemory.store_many)
-    links = _awaited(plain_amplihack.HierarchicalMemory.links)
