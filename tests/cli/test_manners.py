@@ -44,7 +44,8 @@ COMMANDS = list(commands(typer.main.get_command(app_of())))
 
 def test_the_commands_are_those_that_were_promised() -> None:
     """A command that disappears takes its tests with it; not unnoticed."""
-    keys = {f"keys {verb}" for verb in ("create", "list", "export", "rotate", "trust", "revoke")}
+    verbs = ("create", "list", "export", "rotate", "hand-over", "trust", "retire", "revoke")
+    keys = {f"keys {verb}" for verb in verbs}
     others = {
         "export",
         "diff",
@@ -115,7 +116,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
         "keys create": ["second"],
         "keys trust": [did, "--name", "ada"],
-        "keys revoke": ["default"],
+        "keys revoke": ["spare"],
+        "keys retire": ["spare"],
+        "keys hand-over": ["spare"],
         "banks create": ["assistant"],
         "banks rename": ["here", "elsewhere"],
         "banks copy": ["here", "copied"],
@@ -242,6 +245,9 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    if verb == "keys":
+        assert satchel("keys", "create", "spare").status == 0
+        assert satchel("keys", "rotate", "spare").status == 0
     if verb == "files":
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")

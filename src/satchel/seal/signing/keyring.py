@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, U
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.sealing import random_nonce
-from satchel.seal.signing.envelope import PayloadType, sign
+from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
 from satchel.seal.signing.trust import Role
 
@@ -95,6 +96,7 @@ class KeyRing:
         role: Role = "owner",
         passphrase: str | None = None,
         key: SigningKey | None = None,
+        replace: bool = False,
     ) -> SigningKey:
         """Make a key and its file.
 
@@ -103,6 +105,7 @@ class KeyRing:
             role: What it is for.
             passphrase: Wraps the secret when given.
             key: An existing key to keep; a new one by default.
+            replace: Whether it takes the name of a key that was set aside.
 
         Raises:
             TargetExistsError: If there is a key of that name.
@@ -124,7 +127,7 @@ class KeyRing:
         path = self._path(name)
         private_folder(self.folder)
         try:
-            with writing(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+            with writing(path, overwrite=replace, mode=PRIVATE_FILE) as stream:
                 stream.write(canonical(content) + b"\n")
         except TargetExistsError:
             raise TargetExistsError(
@@ -174,11 +177,12 @@ class KeyRing:
             )
         return key
 
-    def retire(self, name: str) -> str:
-        """Give a key's file another name, so that a new key can take this one; return that name."""
+    def set_aside(self, name: str) -> str:
+        """Keep a key under another name as well, so that a new one can take this; return it."""
         held = self.read(name)
         retired = f"{name[:40]}.retired-{held.key[-8:]}"
-        self._path(name).rename(self._path(retired))
+        with suppress(FileExistsError):  # set aside before, and cut short then
+            os.link(self._path(name), self._path(retired))
         return retired
 
     def _path(self, name: str) -> Path:
@@ -213,6 +217,27 @@ def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
     }
     signatures = sign(PayloadType.CONFIG, payload, [old, new])
     return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
+
+
+def read_succession(value: Any) -> tuple[str, str] | None:
+    """Return the old and the new key of a statement of succession; None where it is none.
+
+    Raises:
+        MalformedError: If it is damaged, or not signed by both keys.
+    """
+    if not isinstance(value, dict) or value.keys() != {"signed", "signatures"}:
+        return None
+    signed = value["signed"]
+    if not isinstance(signed, dict) or signed.get("action") != "key_succession":
+        return None
+    payload = signed.get("payload")
+    old, new = (payload.get(name) if isinstance(payload, dict) else None for name in ("old", "new"))
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise MalformedError("a succession names an old and a new key", field="payload")
+    checks = check(PayloadType.CONFIG, signed, parse_signatures(value["signatures"], 2))
+    if {found.key for found in checks if found.valid} != {old, new} or old == new:
+        raise MalformedError("the succession is not signed by both its keys", field="signatures")
+    return old, new
 
 
 def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> dict[str, Any]:
