@@ -114,6 +114,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "disclose": ["--entry", THERE, "--bank", "here", "--output", sealed.with_name("d.pam")],
         "token list": ["--bank", "here"],
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
+        "encrypt": [mem0, sealed.with_name("other.age"), "--to", RECIPIENT],
+        "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
         "keys create": ["second"],
         "keys trust": [did, "--name", "ada"],
         "keys revoke": ["spare"],
@@ -189,6 +191,8 @@ QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],
 "questions": [{"question": "tea", "evidence": [1]}]}]}"""
 """A set of questions to measure recall by."""
 
+RECIPIENT = "age1u4fwpehjwp6z296m64jdyf0zr0jk8xscdsrtt427rhvgu4vr09mqrgkjzh"
+
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
 
@@ -245,6 +249,10 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    if verb == "decrypt":
+        assert satchel("keys", "identity", "here").status == 0
+        encrypted = sealed.with_name("sealed.age")
+        assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
     if verb == "keys":
         assert satchel("keys", "create", "spare").status == 0
         assert satchel("keys", "rotate", "spare").status == 0

@@ -12,7 +12,7 @@ from nacl import bindings, pwhash
 
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, TargetExistsError
 from satchel.seal.encoding.jcs import canonical
-from satchel.seal.signing import keyring
+from satchel.seal.signing import wrapping
 from satchel.seal.signing.did import check_point, did_of, public_key
 from satchel.seal.signing.envelope import PayloadType, Signature, check, pae, parse_signatures, sign
 from satchel.seal.signing.key import SigningKey
@@ -25,8 +25,8 @@ SECRET = base64.b64encode(SEED).decode()
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeyRing:
     """Return an empty key ring with a quick key derivation."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 8192)
+    monkeypatch.setattr(wrapping, "_OPS", 1)
+    monkeypatch.setattr(wrapping, "_MEMORY", 8192)
     return KeyRing(tmp_path / "keys")
 
 

@@ -134,7 +134,8 @@ def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
                 name=bank,
                 state="problem",
                 detail="this machine saw this bank, and it is gone from the store",
-                hint=f"Restore it from a backup. Where there is none: satchel banks accept-gone {bank}",
+                hint="Restore it from a backup. Where there is none: satchel banks accept-gone"
+                f" {bank}",
             )
 
 

@@ -29,6 +29,7 @@ from satchel.actions.configured.values import (
 )
 from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Said, Selection
 from satchel.errors import ConfigError, UnreadableError
+from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.limits import Limits
 
 if TYPE_CHECKING:  # what a command does not need, it does not import
@@ -176,6 +177,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     """Which store is meant."""
 
+    unlocking: Unlocking = Unlocking()
+    """What encrypted files are decrypted with."""
+
     @property
     def store(self) -> str:
         """The address of the store; raises as ``chosen``."""
@@ -296,6 +300,7 @@ def load_settings(
         hooks=Hooks.of(options.hooks),
         token=presented,
         selection=Selection(found_home, _said(plain)),
+        unlocking=Unlocking(folder=found_home / "identities"),
     )
 
 

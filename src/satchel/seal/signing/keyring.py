@@ -11,12 +11,9 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta
-from nacl import bindings, pwhash
-from nacl.exceptions import CryptoError
 
 from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
@@ -28,6 +25,7 @@ from satchel.seal.sealing import random_nonce
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
 from satchel.seal.signing.trust import Role
+from satchel.seal.signing.wrapping import Wrapped, unwrap, wrap
 
 FORMAT = "satchel-key/1"
 SUFFIX = ".key"
@@ -35,20 +33,6 @@ DEFAULT_NAME = "default"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _MAX_FILE = 16_384
-# argon2id at libsodium's "moderate" level: about a second and 256 MiB.
-_OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
-
-
-class _Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A seed under a passphrase: Argon2id, XChaCha20-Poly1305."""
-
-    kdf: Literal["argon2id"]
-    # A hostile key file may not ask for more work than this.
-    ops: Annotated[int, Meta(ge=1, le=16)]
-    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30)]
-    salt: str
-    nonce: str
-    box: str
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +46,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     created_at: str
     seed: str | None = None
-    wrapped: _Wrapped | None = None
+    wrapped: Wrapped | None = None
 
     def __repr__(self) -> str:
         return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
@@ -114,7 +98,7 @@ class KeyRing:
         secret: dict[str, Any] = (
             {"seed": base64.b64encode(made.seed).decode()}
             if passphrase is None
-            else {"wrapped": _wrap(made, passphrase)}
+            else {"wrapped": wrap(made.seed, made.did.encode(), passphrase)}
         )
         content = {
             "format": FORMAT,
@@ -269,23 +253,6 @@ def _refuse_open_mode(path: Path, mode: int) -> None:
         )
 
 
-def _wrap(key: SigningKey, passphrase: str) -> dict[str, Any]:
-    salt = bindings.randombytes(pwhash.argon2id.SALTBYTES)
-    nonce = bindings.randombytes(bindings.crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
-    under = pwhash.argon2id.kdf(32, passphrase.encode(), salt, _OPS, _MEMORY)
-    box = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
-        key.seed, key.did.encode(), nonce, under
-    )
-    return {
-        "kdf": "argon2id",
-        "ops": _OPS,
-        "memory_bytes": _MEMORY,
-        "salt": base64.b64encode(salt).decode(),
-        "nonce": base64.b64encode(nonce).decode(),
-        "box": base64.b64encode(box).decode(),
-    }
-
-
 def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
     wrapped = held.wrapped
     if wrapped is None or passphrase is None:
@@ -293,15 +260,10 @@ def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
             f"the key {held.name!r} is protected by a passphrase",
             hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
         )
-    try:
-        under = pwhash.argon2id.kdf(
-            32, passphrase.encode(), _base64(wrapped.salt), wrapped.ops, wrapped.memory_bytes
-        )
-        return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(
-            _base64(wrapped.box), held.key.encode(), _base64(wrapped.nonce), under
-        )
-    except (CryptoError, TypeError, ValueError):
-        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong") from None
+    seed = unwrap(wrapped, held.key.encode(), passphrase)
+    if seed is None:
+        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong")
+    return seed
 
 
 def _base64(text: str) -> bytes:

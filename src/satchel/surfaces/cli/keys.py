@@ -7,6 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from satchel.actions import signing
+from satchel.actions.encrypting import identities
 from satchel.actions.keys import ending, rotating
 from satchel.actions.keys.told import BankTold
 from satchel.seal.signing.key import SigningKey
@@ -276,3 +277,36 @@ def revoke_command(
     if done.statement is not None:
         print_json(done.statement)
     return _tell_banks(done.banks, "On this machine it is revoked; in these banks it is not.")
+
+
+@keys.command("identity")
+def identity_command(
+    name: Annotated[str | None, typer.Argument(help="Makes one of this name.")] = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Protect it; it is then used where it is named.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make an identity that files can be encrypted to, or list those that are here.
+
+    What is printed is the recipient, which others need: `satchel export --encrypt-to age1...`
+
+    Example: `satchel keys identity laptop`
+    """
+    if name is None:
+        found = identities.list_identities(state.settings)
+        if as_json:
+            print_json(found)
+        else:
+            table(
+                ["name", "", "recipient"],
+                [[one.name, "passphrase" if one.protected else "", one.recipient] for one in found],
+            )
+        return
+    said = _passphrase.new_of_file(state.passphrase_file) if passphrase else None
+    made = identities.create_identity(state.settings, name, said)
+    if as_json:
+        print_json(made)
+    else:
+        line(made.recipient)
+        message("Keep a copy of its file: what is encrypted to it can be read by nothing else.")
