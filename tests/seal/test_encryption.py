@@ -25,6 +25,7 @@ from satchel.seal.encryption import age
 from satchel.seal.encryption.age import Lock, decrypt, encrypt, identity_value, new_identity
 from satchel.seal.encryption.files import EncryptedOutlet, plain_file
 from satchel.seal.encryption.unlocking import IdentityFile, Unlocking, parsed
+from satchel.seal.encryption.unlocking import opened as unwrapped
 from satchel.seal.signing import wrapping
 
 _THEIRS = (
@@ -112,7 +113,7 @@ def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
     line, _, rest = made.partition(b"\n")
     held = parsed(line)
     assert held.wrapped is not None
-    secret = age.opened(held.wrapped, held.recipient, "correct horse")
+    secret = unwrapped(held.wrapped, held.recipient, "correct horse")
     assert pyrage.decrypt(rest, [pyrage.x25519.Identity.from_str(secret)]) == data
     assert b"correct horse" not in made
     assert secret.encode() not in made

@@ -19,7 +19,7 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kdf: Literal["argon2id"]
     # A hostile file may not ask for more work than this.
     ops: Annotated[int, Meta(ge=1, le=16)]
-    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30)]
+    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30, multiple_of=1024)]  # what is counted
     salt: str
     nonce: str
     box: str
@@ -50,13 +50,17 @@ def wrap(secret: bytes, bound: bytes, passphrase: str) -> dict[str, Any]:
 def unwrap(wrapped: Wrapped, bound: bytes, passphrase: str) -> bytes | None:
     """Return the secret; None where the passphrase is wrong, or the file is damaged."""
     try:
-        salt, nonce, box = (
-            base64.b64decode(part, validate=True)
-            for part in (wrapped.salt, wrapped.nonce, wrapped.box)
-        )
+        salt, nonce, box = map(_bytes, (wrapped.salt, wrapped.nonce, wrapped.box))
         under = pwhash.argon2id.kdf(
             32, passphrase.encode(), salt, wrapped.ops, wrapped.memory_bytes
         )
         return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(box, bound, nonce, under)
     except (binascii.Error, CryptoError, TypeError, ValueError):
         return None
+
+
+def _bytes(text: str) -> bytes:
+    found = base64.b64decode(text, validate=True)
+    if base64.b64encode(found).decode() != text:  # bits that nobody reads
+        raise ValueError("not canonical base64")
+    return found
