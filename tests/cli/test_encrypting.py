@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyrage
 import pytest
 
+import satchel as satchel_api
 from satchel.actions.config import load_settings
 from satchel.seal.signing import wrapping
 
@@ -168,3 +169,16 @@ def test_a_disclosure_is_encrypted(satchel: "Run", recipient: str, tmp_path: Pat
     words = ("disclose", "--entry", entry["id"], "-o", path, "--encrypt-to", recipient)
     assert satchel(*words).status == 0
     assert satchel("verify", path, "--deep").status == 0
+
+
+def test_programs_encrypt_what_they_export(recipient: str, tmp_path: Path) -> None:
+    """The same through the Python API; one recipient as a text is a slip, and refused."""
+    path = tmp_path / "a.pam.age"
+    with satchel_api.Satchel.open() as opened:
+        bank = opened.bank("default")
+        found = bank.export(path, encrypt_to=[recipient], allow_uncontained=True)
+        assert found.read_back == "good"
+        assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
+        with pytest.raises(TypeError):
+            bank.export(path, encrypt_to=recipient, allow_uncontained=True)
+    assert satchel_api.verify(path)

@@ -80,6 +80,8 @@ def lock_for(settings: Settings, recipients: Sequence[str], passphrase: str | No
         UsageError: If one is no recipient.
         UnreadableError: If one is a file that cannot be read.
     """
+    if isinstance(recipients, str):
+        raise TypeError("several recipients are meant, not one text")
     found = list[str]()
     names = {line.name: line.recipient for line in list_identities(settings)} if recipients else {}
     for one in recipients:
