@@ -34,6 +34,7 @@ MODULES = {
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
     "operating.serving": ("serve",),
+    "operating.mcp": ("mcp",),
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),

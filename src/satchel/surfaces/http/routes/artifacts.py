@@ -16,6 +16,7 @@ from satchel.actions.verifying import VerifyOptions
 from satchel.disk.outlet import Outlet
 from satchel.disk.private import private_folder
 from satchel.disk.reading import OpenFile
+from satchel.disk.spool import Private
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UnreadableError
 from satchel.memory.times import now
@@ -24,7 +25,7 @@ from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Disclosure, NewArtifact
 from satchel.surfaces.http.gateway import Caller
-from satchel.surfaces.http.streams import Private, received
+from satchel.surfaces.http.streams import received
 
 router = APIRouter(tags=["artifacts"])
 

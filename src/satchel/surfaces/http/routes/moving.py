@@ -8,11 +8,12 @@ from starlette.background import BackgroundTask
 
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
+from satchel.disk.spool import Private
 from satchel.errors import ContainmentError
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
-from satchel.surfaces.http.streams import Private, received
+from satchel.surfaces.http.streams import received
 
 router = APIRouter(tags=["moving"])
 
