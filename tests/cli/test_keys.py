@@ -108,8 +108,9 @@ def test_a_rotated_key_keeps_old_files_good_and_signs_new_ones(
 ) -> None:
     """The old key is retired, not forgotten; its secret signs no more."""
     old = did(satchel)
-    statement = satchel("keys", "rotate", "--json").json
-    new = did(satchel)
+    rotated = satchel("keys", "rotate", "--json").json
+    statement, new = rotated["statement"], did(satchel)
+    assert (rotated["key"], rotated["replaces"]) == (new, old)
     assert statement["signed"]["payload"] == {"old": old, "new": new}
     assert {found["key"] for found in statement["signatures"]} == {old, new}
     assert outcome(satchel, sealed) == ("good", 0)
@@ -180,6 +181,7 @@ def test_a_revocation_can_be_signed_for_others(satchel: Run) -> None:
     ran = satchel(
         "keys", "revoke", "default", "--sign-with", "second", "--reason", "lost", "--json"
     )
+    assert ran.status == 0
     payload = ran.json["statement"]["signed"]["payload"]
     assert payload["reason"] == "lost"
     assert [found["key"] for found in ran.json["statement"]["signatures"]] == [

@@ -44,7 +44,8 @@ COMMANDS = list(commands(typer.main.get_command(app_of())))
 
 def test_the_commands_are_those_that_were_promised() -> None:
     """A command that disappears takes its tests with it; not unnoticed."""
-    keys = {f"keys {verb}" for verb in ("create", "list", "export", "rotate", "trust", "revoke")}
+    verbs = ("create", "list", "export", "rotate", "hand-over", "trust", "retire", "revoke")
+    keys = {f"keys {verb}" for verb in verbs}
     others = {
         "export",
         "diff",
@@ -117,9 +118,13 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "disclose": ["--entry", THERE, "--bank", "here", "--output", sealed.with_name("d.pam")],
         "token list": ["--bank", "here"],
         "token revocations": ["--bank", "here", "--output", sealed.with_name("revoked.json")],
+        "encrypt": [mem0, sealed.with_name("other.age"), "--to", RECIPIENT],
+        "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
         "keys create": ["second"],
         "keys trust": [did, "--name", "ada"],
-        "keys revoke": ["default"],
+        "keys revoke": ["spare"],
+        "keys retire": ["spare"],
+        "keys hand-over": ["spare"],
         "banks create": ["assistant"],
         "banks rename": ["here", "elsewhere"],
         "banks copy": ["here", "copied"],
@@ -206,6 +211,8 @@ QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],
 "questions": [{"question": "tea", "evidence": [1]}]}]}"""
 """A set of questions to measure recall by."""
 
+RECIPIENT = "age1u4fwpehjwp6z296m64jdyf0zr0jk8xscdsrtt427rhvgu4vr09mqrgkjzh"
+
 JOB = "{job}"
 """Stands for the id of an import that was cut short."""
 
@@ -263,12 +270,24 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     assert ran.err == ""
 
 
+def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
+    """Make a key that took another's place, or an encrypted file."""
+    if verb == "decrypt":
+        assert satchel("keys", "identity", "here").status == 0
+        encrypted = sealed.with_name("sealed.age")
+        assert satchel("encrypt", sealed, encrypted, "--to", "here").status == 0
+    if verb == "keys":
+        assert satchel("keys", "create", "spare").status == 0
+        assert satchel("keys", "rotate", "spare").status == 0
+
+
 def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     """Make what a verb works on."""
     if verb in ("banks", "recall", "prune", "everything", "sink"):
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    has_keys(satchel, verb, sealed)
     if verb == "files":
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")

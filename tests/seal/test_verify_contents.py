@@ -8,6 +8,7 @@ import pytest
 from sealing_kit import MemoryLog, Part, entry, hash_of, redacted, sealed_file, sections
 
 from satchel.errors import MalformedError
+from satchel.ledger.authority import succeeding
 from satchel.memory.entries import Episodic
 from satchel.memory.records import Config, Erasure, Redaction, Status
 from satchel.seal.artifact.opening import Encoding
@@ -364,8 +365,9 @@ def test_a_head_by_a_key_that_the_file_does_not_admit_is_told(
     """An owner's word in the file admits a writer; nobody else's does."""
     writer, stranger = SigningKey.generate(), SigningKey.generate()
 
-    def admitted_by(signer: SigningKey) -> Sealed:
-        draft = Config(action="writer_added", payload={"key": writer.did}, nonce="0" * 32)
+    def admitted_by(signer: SigningKey, bank: str = log.bank.id) -> Sealed:
+        payload = {"bank": bank, "key": writer.did}
+        draft = Config(action="writer_added", payload=payload, nonce="0" * 32)
         covered = signed_part(seal(draft).value)
         (signature,) = sign(PayloadType.CONFIG, covered, [signer])
         value = {"key": signature.key, "sig": signature.sig}
@@ -380,6 +382,11 @@ def test_a_head_by_a_key_that_the_file_does_not_admit_is_told(
     assert notes()
     assert notes(admitted_by(stranger))
     assert notes(admitted_by(writer))
+    assert notes(admitted_by(key, bank=ID))  # an admission of another bank
+    heir = SigningKey.generate()
+    handed = succeeding(log.bank.id, key, heir, "2026-01-01T00:00:00.000000Z")
+    assert not notes(handed, admitted_by(heir))
+    assert notes(admitted_by(heir))
 
 
 def _members(draft: Config) -> dict[str, Any]:

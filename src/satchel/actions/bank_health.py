@@ -101,7 +101,8 @@ def _look(
 ) -> Check:
     try:
         with open_ledger(settings, store, bank).reading() as view:
-            size, standing, notes = view.head.size, view.standing, view.notes
+            size, standing = view.head.size, view.standing
+            notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
@@ -119,6 +120,13 @@ def _look(
     return Check(name=bank, state="note" if notes else "ok", detail=detail)
 
 
+def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str]:
+    """Yield what to do where this machine believes keys that an owner of a bank revoked."""
+    for key in settings.registry.listed():
+        if key.key in revoked and key.state != "revoked":
+            yield f"an owner revoked {key.name}, which is believed here: keys revoke {key.key}"
+
+
 def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
     for bank in witness_of(settings).banks():
         if bank not in banks:
@@ -126,7 +134,8 @@ def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
                 name=bank,
                 state="problem",
                 detail="this machine saw this bank, and it is gone from the store",
-                hint="Restore it from a backup.",
+                hint="Restore it from a backup. Where there is none: satchel banks accept-gone"
+                f" {bank}",
             )
 
 

@@ -29,6 +29,7 @@ from satchel.actions.configured.values import (
 )
 from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Said, Selection
 from satchel.errors import ConfigError, UnreadableError
+from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.limits import Limits
 
 if TYPE_CHECKING:  # what a command does not need, it does not import
@@ -174,13 +175,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     hooks: Hooks = NO_HOOKS
     """Who is told of what happens."""
-
     token: str | None = None
     """A capability token that is presented: its file, or its JSON; None for the owner."""
     proven: bool = False
     """Whether whoever took the request has seen that it is the token's audience who presents it."""
     selection: Selection
     """Which store is meant."""
+    unlocking: Unlocking = Unlocking()
+    """What encrypted files are decrypted with."""
 
     @property
     def store(self) -> str:
@@ -302,6 +304,7 @@ def load_settings(
         hooks=Hooks.of(options.hooks),
         token=presented,
         selection=Selection(found_home, _said(plain)),
+        unlocking=Unlocking(folder=found_home / "identities"),
     )
 
 

@@ -38,6 +38,8 @@ from satchel.ports.taking import taken
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
+from satchel.seal.encryption.age import NOBODY, Lock
+from satchel.seal.encryption.files import locked
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
@@ -72,6 +74,9 @@ class ConvertOptions:
     profile: str | None = None
     key: SigningKey | None = None
     """Signs a new artifact; None writes it unsigned."""
+
+    lock: Lock = NOBODY
+    """Whom the output is encrypted to; nobody means in plain."""
 
     overwrite: bool = False
     skip_bad: bool = False
@@ -165,7 +170,8 @@ def convert(
         UsageError: If the formats cannot be told.
     """
     with file_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
-        return _converted(file, outlet, settings, options or ConvertOptions())
+        asked = options or ConvertOptions()
+        return _converted(file, locked(outlet, asked.lock), settings, asked)
 
 
 def _converted(
@@ -191,7 +197,7 @@ def _converted(
             report=report,
             keys=(asked.key,) if asked.key else (),
             header=Header(source_agent=asked.source_agent),
-            compress=output.name.endswith(".gz"),
+            compress=output.name.removesuffix(".age").endswith(".gz"),
         )
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)

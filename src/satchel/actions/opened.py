@@ -9,7 +9,7 @@ from satchel.actions.config import Settings
 from satchel.actions.configured.effective import BankConfig, effective, understood
 from satchel.actions.configured.hooks import Contents
 from satchel.actions.configured.sections import BankSettings
-from satchel.actions.wiring import has_store, open_ledger, opened_store
+from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import (
     InputError,
     StoreError,
@@ -18,7 +18,7 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.heads import name_in
+from satchel.ledger.heads import missing, name_in
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.memory.records import Bank
@@ -175,7 +175,11 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
     """Return the id of the bank of a store that is meant; see ``opened_bank``."""
     wanted = wanted or settings.options.store.bank or None
     if wanted is not None:
-        return find_bank(store, wanted)
+        try:
+            return find_bank(store, wanted)
+        except UnknownBankError:
+            _require_unseen(settings, store, wanted)
+            raise
     with store.reading() as reader:
         banks = reader.banks()
     if not banks:
@@ -188,6 +192,21 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             hint="Say --bank NAME, or set SATCHEL_BANK. See: satchel banks list.",
         )
     return banks[0]
+
+
+def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
+    """Require that a bank that is not here was not here before either.
+
+    Raises:
+        RolledBackError: If this machine saw it.
+    """
+    digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
+    if len(digits) < _LEAST_DIGITS:
+        return
+    for bank in witness.banks():
+        last = witness.last(bank) if bank.startswith(_PREFIX + digits) else None
+        if last is not None:
+            raise missing(bank, last.head, store.name)
 
 
 def find_bank(store: Store, wanted: str) -> str:

@@ -4,7 +4,6 @@ import binascii
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.did import did_of, public_key
 from satchel.seal.signing.key import SigningKey
-from satchel.seal.signing.keyring import KeyFile, key_from_text, revocation, succession
+from satchel.seal.signing.keyring import KeyFile, key_from_text, read_succession
 from satchel.seal.signing.trust import Profile, Role, TrustedKey
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
@@ -79,9 +78,9 @@ def signing_key(
         )
     key = settings.keyring.load(wanted, passphrase=passphrase)
     known = settings.registry.find(key.did)
-    if known is not None and known.state == "revoked":
+    if known is not None and known.state != "trusted":
         raise SigningKeyError(
-            f"the key {wanted!r} was revoked", hint="Make another: satchel keys create NAME"
+            f"the key {wanted!r} was {known.state}", hint="Make another: satchel keys create NAME"
         )
     return key, False
 
@@ -165,38 +164,6 @@ def export_secret(settings: Settings, name: str, output: Path, *, overwrite: boo
     return output
 
 
-def rotate_key(
-    settings: Settings, name: str, *, passphrase: str | None = None
-) -> tuple[SigningKey, dict[str, Any]]:
-    """Put a new key in the place of one, with a statement that both signed.
-
-    The old key signs no more; what it signed stays good.
-
-    Returns:
-        The new key, and the succession statement to give to those who trusted the old one.
-
-    Raises:
-        SigningKeyError: If there is no such key, or its passphrase is wrong.
-    """
-    require_owner(settings, "keys")
-    old = settings.keyring.load(name, passphrase=passphrase)
-    role = settings.keyring.read(name).role
-    new = SigningKey.generate()
-    statement = succession(old, new)
-    retired = settings.keyring.retire(name)
-    settings.keyring.create(name, role=role, passphrase=passphrase, key=new)
-    registry = settings.registry
-    if registry.find(old.did) is None:
-        registry.trust(TrustedKey(key=old.did, name=retired, added_at=now(), own=True, role=role))
-    registry.trust(
-        TrustedKey(key=new.did, name=name, added_at=now(), own=True, role=role, replaces=old.did)
-    )
-    path = settings.keyring.folder / f"{retired}.succession.json"
-    with writing(path, mode=PRIVATE_FILE) as stream:
-        stream.write(canonical(statement) + b"\n")
-    return new, statement
-
-
 def trust_key(
     settings: Settings,
     key: str,
@@ -210,7 +177,8 @@ def trust_key(
 
     Args:
         settings: The surroundings.
-        key: A did:key, 64 hex digits, or a file that holds one of them or 32 raw bytes.
+        key: A did:key, 64 hex digits, or a file that holds one of them or 32 raw bytes; or the
+            statement of a succession, which says itself which key it replaces.
         name: What to call it.
         profile: Which kind of file it may vouch for.
         banks: Banks it may vouch for; none means any.
@@ -221,48 +189,52 @@ def trust_key(
         MalformedError: If it is no usable key.
     """
     require_owner(settings, "keys")
+    stated = _succession_in(key)
+    old, new = stated or (read_public_key(replaces) if replaces else None, read_public_key(key))
+    if stated and replaces and read_public_key(replaces) != old:
+        raise UsageError("the statement is of another key", field="replaces")
     entry = TrustedKey(
-        key=read_public_key(key),
+        key=new,
         name=name or (Path(key).stem if not key.startswith("did:") else key[-8:]),
         added_at=now(),
         profile=profile,
         banks=list(banks),
-        replaces=read_public_key(replaces) if replaces else None,
+        replaces=old,
     )
     settings.registry.trust(entry)
-    return entry
+    return settings.registry.find(new) or entry
 
 
-def revoke_key(
-    settings: Settings,
-    key: str,
-    *,
-    reason: str | None = None,
-    signer: SigningKey | None = None,
-) -> tuple[TrustedKey, dict[str, Any] | None]:
-    """Stop believing a key, for good.
+def _succession_in(text: str) -> tuple[str, str] | None:
+    """Return the old and the new key where a text is the file of a statement of succession."""
+    if text.startswith("did:") or not Path(text).is_file():
+        return None
+    with reading(Path(text)) as stream:
+        data = stream.read(_MAX_KEY_FILE)
+    if not data.startswith(b"{"):
+        return None
+    try:
+        return read_succession(msgspec.json.decode(data))
+    except msgspec.MsgspecError:
+        raise MalformedError("neither a key nor a succession", file=text) from None
 
-    Args:
-        settings: The surroundings.
-        key: A did:key, or the name of a key in the registry.
-        reason: Why.
-        signer: Signs a statement for others, when given.
+
+def named_key(settings: Settings, key: str) -> str:
+    """Return the did:key that a person means: itself, or the name of a key here or believed.
 
     Raises:
         UsageError: If no key, or more than one, has that name.
+        MalformedError: If it is no usable did:key.
     """
-    require_owner(settings, "keys")
-    registry = settings.registry
-    if not key.startswith("did:"):
-        matches = [known.key for known in registry.listed() if known.name == key]
-        if len(matches) != 1:
-            raise UsageError(
-                f"{len(matches)} keys are named {key!r}", hint="Give the did:key instead."
-            )
-        key = matches[0]
-    revoked = registry.revoke(key, reason)
-    statement = revocation(signer, [key], reason) if signer else None
-    return revoked, statement
+    if key.startswith("did:"):
+        public_key(key)
+        return key
+    if key in settings.keyring.names():
+        return settings.keyring.read(key).key
+    matches = [known.key for known in settings.registry.listed() if known.name == key]
+    if len(matches) != 1:
+        raise UsageError(f"{len(matches)} keys are named {key!r}", hint="Give the did:key instead.")
+    return matches[0]
 
 
 def read_public_key(text: str) -> str:

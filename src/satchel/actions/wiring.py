@@ -83,16 +83,21 @@ def open_ledger(settings: Settings, store: Store, bank: str, *, writes: bool = F
     return Ledger(store, bank, writer=writer, witness=witness_of(settings), trusted=trusted)
 
 
-def known_owners(settings: Settings, bank: str) -> frozenset[str]:
+def known_owners(settings: Settings, bank: str, *, retired: bool = True) -> frozenset[str]:
     """Return the keys that this machine believes to own a bank: its own, and those bound to it.
 
     One that is trusted for any bank does not count: its holder could adopt them all.
+
+    Args:
+        settings: Where the registry is.
+        bank: The bank.
+        retired: Also keys that were replaced or let go here; a copy of the bank may not know yet.
     """
-    known = settings.registry.listed()
+    states = {"trusted", "retired"} if retired else {"trusted"}
     return frozenset(
         key.key
-        for key in known
-        if key.state == "trusted" and key.role == "owner" and (key.own or bank in key.banks)
+        for key in settings.registry.listed()
+        if key.state in states and key.role == "owner" and (key.own or bank in key.banks)
     )
 
 

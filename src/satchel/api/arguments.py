@@ -272,6 +272,12 @@ class ExportArguments(TypedDict, total=False):
     sign: bool
     """False leaves an artifact unsigned."""
 
+    encrypt_to: Sequence[str]
+    """For whom the file is encrypted: ``age1...``, files with recipients, identities here."""
+
+    file_passphrase: str | None
+    """A passphrase that opens the file."""
+
     overwrite: bool
     fail_on_loss: bool
     accept_loss: Sequence[str]

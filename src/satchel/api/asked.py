@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.actions.config import Settings
+from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.memories.drafting import moment
@@ -112,6 +113,9 @@ def _export(bank: OpenBank | LiveBank, output: Outlet | Path, options: dict[str,
     tell = teller(options.pop("progress", None))
     options["accept_loss"] = tuple(options.pop("accept_loss", ()))
     options["receipt"] = _path(options.pop("receipt", None))
+    options["lock"] = lock_for(
+        bank.settings, options.pop("encrypt_to", ()), options.pop("file_passphrase", None)
+    )
 
     def told(done: int, total: int, record: str | None) -> None:
         if tell is None:

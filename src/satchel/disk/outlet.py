@@ -167,6 +167,10 @@ class Outlet:
                 )
         return file
 
+    def stored(self) -> OpenFile:
+        """Open the very bytes that are on the disk; the caller closes it. Raises as ``written``."""
+        return self.written()
+
     def remove(self) -> None:
         """Take what has the name away, if there is something; a link itself.
 

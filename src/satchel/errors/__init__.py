@@ -22,6 +22,7 @@ from satchel.errors.memory_files import (
 )
 from satchel.errors.refusals import (
     AdoptedError,
+    EncryptionError,
     ErasureRefusedError,
     ForkedError,
     PermissionRefusedError,
@@ -81,6 +82,7 @@ __all__ = [
     "ConflictError",
     "ContainmentError",
     "EmptyInputError",
+    "EncryptionError",
     "ErasureRefusedError",
     "ForkedError",
     "InferenceError",

@@ -46,6 +46,12 @@ class SigningKeyError(RefusedError):
     code: ClassVar[str] = "key.refused"
 
 
+class EncryptionError(RefusedError):
+    """A file cannot be decrypted: nothing here opens it, or it was cut or altered."""
+
+    code: ClassVar[str] = "encryption.refused"
+
+
 class RolledBackError(VerificationError):
     """A store is older than what this machine saw of it, or a bank that was here is missing."""
 

@@ -23,12 +23,15 @@ from satchel.ledger.authority import (
     Point,
     admission,
     deciding,
+    ending,
     naming,
+    succeeding,
 )
 from satchel.ledger.epochs import Seen, judge
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.examining import examine
 from satchel.ledger.heads import TrustedHead
+from satchel.ledger.keys.ended import REVOKED, is_new
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
@@ -195,6 +198,69 @@ class Decider:
             return [naming(self.bank, name, self.owner, self.clock())], compared.given_up
 
         self._ledger(self.writer).decide(draw)
+
+    def hand_over(self, heirs: Sequence[SigningKey]) -> bool:
+        """Put another key in the place of the owner's, and of that the next; tell if it was new.
+
+        What it signed, and tokens of its that are in the log, stay good.
+
+        Args:
+            heirs: The new owner's key; where that was replaced as well, those after it.
+
+        Raises:
+            SigningKeyError: If the key is not that of an owner.
+            UsageError: If a new key had a part in the bank before.
+            VerificationError: If the store is not what it was, or not what was signed.
+        """
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            compared = self._as_owner(found, tree)
+            if compared.refusal is not None:
+                raise compared.refusal
+            records, old = list[Sealed](), self.owner
+            for new in heirs:
+                if not is_new(found.authority.keys, new.did):
+                    raise UsageError(f"{new.did} had a part in the bank already", field="key")
+                records.append(succeeding(self.bank, old, new, self.clock()))
+                old = new
+            return records, compared.given_up
+
+        return bool(heirs) and bool(self._ledger(self.writer).decide(draw))
+
+    def end(self, action: str, key: str, reason: str | None = None) -> bool:
+        """Retire or revoke a key of the bank, as one of its owners; tell whether that was new.
+
+        Args:
+            action: ``RETIRED`` or ``REVOKED``, of ``ledger.keys.ended``.
+            key: The key, an owner's or a writer's. One that is revoked need not be known.
+            reason: For whoever reads the log.
+
+        Raises:
+            SigningKeyError: If this owner's key is not that of an owner.
+            UsageError: If nobody would own the bank then.
+            VerificationError: If the store is not what it was, or not what was signed.
+        """
+        drawn = list[Sealed]()
+
+        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            compared = self._as_owner(found, tree)
+            if compared.refusal is not None:
+                raise compared.refusal
+            keys = found.authority.keys
+            there = keys.ending(key)
+            if there is None or (there.action != REVOKED and action == REVOKED):
+                if key == self.owner.did and (action == REVOKED or keys.owners == {key}):
+                    raise UsageError(
+                        "the key would have to say so of itself, and nobody would own the bank",
+                        field="key",
+                        hint="Put another in its place first: satchel keys rotate.",
+                    )
+                if action == REVOKED or key in keys.owners | keys.writers:
+                    drawn.append(ending(action, self.bank, key, self.owner, self.clock(), reason))
+            return drawn, compared.given_up
+
+        self._ledger(self.writer).decide(draw)
+        return bool(drawn)
 
     def _erase_again(self) -> None:
         """Erase what this machine erased before, and what a store that was put back has again."""

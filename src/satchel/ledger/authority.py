@@ -1,9 +1,9 @@
 """Who may sign the heads of a bank, and in which epoch: what its ``config`` records decide.
 
-Owners sign them. One action admits a writer key. The others take the log up again, after its end
-was lost, it went two ways, or its keys were lost: such a decision stands exactly where the log goes
-on, names the root up to there and the head that is given up, and starts the next epoch. Nothing
-else does, so the epoch of a head follows from the log.
+Owners sign them. One action admits a writer key; three end a key (see ``keys.ended``). The others
+take the log up again, after its end was lost, it went two ways, or its keys were lost: such a
+decision stands exactly where the log goes on, names the root up to there and the head that is given
+up, and starts the next epoch. Nothing else does, so the epoch of a head follows from the log.
 
 Read from the log itself, from records that are proved to be in it; nothing beside the log is
 asked. Source: docs/spec/5-log.md, docs/spec/6-keys-and-tokens.md.
@@ -17,6 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from satchel.errors import MalformedError, VerificationError
+from satchel.ledger.keys import ended as endings
+from satchel.ledger.keys.ended import ENDING, Ended, Keys
 from satchel.memory.parts import Id
 from satchel.memory.records import Bank, Config, Count, KeyId
 from satchel.seal.log import Head
@@ -121,6 +123,22 @@ class Authority:
     revoked: frozenset[str] = frozenset()
     """Ids of capability tokens that an owner revoked."""
 
+    ended: tuple[Ended, ...] = ()
+    """How keys of the bank ended, in the order of the log."""
+
+    forked: tuple[Ended, ...] = ()
+    """Second successions of a key, which count for nothing."""
+
+    @property
+    def keys(self) -> Keys:
+        """The keys, those that ended among them."""
+        return Keys(self.owners, self.writers, self.ended, self.forked)
+
+    @property
+    def revoked_keys(self) -> frozenset[str]:
+        """Keys of the bank whose word an owner took back."""
+        return self.keys.revoked
+
     @property
     def epoch(self) -> int:
         """The epoch that the log is in."""
@@ -135,6 +153,24 @@ class Authority:
     def admits(self, key: str) -> bool:
         """Tell whether heads signed by a key count."""
         return key in self.owners or key in self.writers
+
+    def owned_by(self, known: frozenset[str]) -> bool:
+        """Tell whether every owner is one of some keys, or took the place of one in this log."""
+        keys = self.keys
+        return all(keys.line_of(owner) & known for owner in self.owners)
+
+    def owner_until(self, key: str) -> int | None:
+        """Return the place where a key ended in honour; None for one that did not, or was none."""
+        newest = self.adoption
+        return endings.honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
+
+    def why_not(self, key: str) -> str:
+        """Return in words why the heads of a key do not count."""
+        found = self.keys.ending(key)
+        if found is None:
+            return "which no owner admitted"
+        how = "revoked" if found.action == endings.REVOKED else "retired"
+        return f"which record {found.place} of the log {how}"
 
 
 def starts_epoch(record: Sealed) -> bool:
@@ -179,12 +215,16 @@ def with_configs(
                 authority = _after(authority, Decided(decision, model.action, model.at))
         elif model.payload.get("bank") == bank:
             # Without the bank in what is signed, one bank's admission could be carried to another.
-            authority = _told(authority, record, model)
+            authority = _told(authority, seq, record, model)
     return authority
 
 
-def _told(authority: Authority, record: Sealed, model: Config) -> Authority:
+def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Authority:
     """Return who may sign after a record that is about the bank and starts no epoch."""
+    if model.action in ENDING:
+        said = (model.action, model.payload)
+        keys = endings.after(authority.keys, seq, said, _signers(record))
+        return replace(authority, **keys._asdict())
     member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None
     if not isinstance(value, str) or not _signers(record) & authority.owners:
@@ -193,6 +233,8 @@ def _told(authority: Authority, record: Sealed, model: Config) -> Authority:
         return replace(authority, name=value)
     if model.action == REVOKED:
         return replace(authority, revoked=authority.revoked | {value})
+    if authority.keys.ending(value) is not None:  # what ended does not come back
+        return authority
     return replace(authority, writers=authority.writers | {value})
 
 
@@ -249,15 +291,29 @@ def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | No
     return signed_config(Config(action=REVOKED, payload=payload, at=at), owner)
 
 
+def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str) -> Sealed:
+    """Return the record by which an owner's key is replaced by another, signed by both."""
+    payload = {"bank": bank, "old": old.did, "new": new.did}
+    return signed_config(Config(action=endings.SUCCEEDED, payload=payload, at=at), old, new)
+
+
+def ending(
+    action: str, bank: str, key: str, owner: SigningKey, at: str, reason: str | None = None
+) -> Sealed:
+    """Return the record by which an owner retires or revokes a key of a bank."""
+    payload = {"bank": bank, "key": key} | ({"reason": reason} if reason else {})
+    return signed_config(Config(action=action, payload=payload, at=at), owner)
+
+
 def deciding(action: str, decision: Decision, key: SigningKey, at: str) -> Sealed:
     """Return the record by which an owner, or who becomes one, takes a log up again."""
     return signed_config(Config(action=action, payload=msgspec.to_builtins(decision), at=at), key)
 
 
-def signed_config(draft: Config, owner: SigningKey) -> Sealed:
-    """Return a config record signed by an owner."""
+def signed_config(draft: Config, *owners: SigningKey) -> Sealed:
+    """Return a config record signed by an owner, or by several keys."""
     unsigned = seal(draft)
-    signatures = sign(PayloadType.CONFIG, signed_part(unsigned.value), [owner])
+    signatures = sign(PayloadType.CONFIG, signed_part(unsigned.value), owners)
     whole = msgspec.structs.replace(
         draft,
         nonce=unsigned.value["nonce"],

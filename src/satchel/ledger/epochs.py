@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from satchel.errors import AdoptedError, ForkedError, RolledBackError
 from satchel.ledger.authority import ADOPTED, RESTORED, Authority, Decided, Point
+from satchel.ledger.keys.ended import Ended
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
@@ -81,7 +82,7 @@ def judge(
         ForkedError: If the store went another way, and no owner accepted it.
     """
     standing = _standing(authority, tree, [saw.head for saw in seen if saw.own], trusted)
-    notes, given_up = [], None
+    notes, given_up = [_forked(one) for one in authority.forked], None
     for saw in seen:
         decided = require_continues(saw, authority, head, tree)
         if decided is not None:
@@ -151,7 +152,7 @@ def _standing(
     known = trusted or frozenset()
     adoption = authority.adoption
     # All of them: each may decide anything, and nobody asked those whom a bank record names.
-    if authority.owners <= known:
+    if authority.owned_by(known):
         return BankStanding.OWN
     if adoption is None:
         return BankStanding.OWN if own or trusted is None else BankStanding.STRANGER
@@ -164,6 +165,13 @@ def _standing(
             " trust it as an owner of this bank.",
         )
     return BankStanding.STRANGER
+
+
+def _forked(one: Ended) -> str:
+    return (
+        f"record {one.place} is a second succession of {one.key}, to {one.heir}; it does not count."
+        " Whoever made it has the old key: satchel keys revoke"
+    )
 
 
 def _note(saw: Seen, decided: Decided) -> str:

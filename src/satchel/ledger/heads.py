@@ -81,7 +81,7 @@ def opened_head(
     authority = with_configs(authority, bank, configs, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
-            f"the head is signed by {head.key}, which no owner admitted", hint=_DOCTOR
+            f"the head is signed by {head.key}, {authority.why_not(head.key)}", hint=_DOCTOR
         )
     if head.epoch != authority.epoch:
         raise VerificationError(

@@ -15,6 +15,7 @@ from satchel.ledger.appending.waiting import (
     Ticket,
     looked_at,
     looked_at_before,
+    may_not_add,
     require_appendable,
     require_given,
     with_models,
@@ -257,10 +258,7 @@ class Ledger:
         authority = self._authority_after(found, [one.record for one in records])
         writer = self._writer
         if writer is None or not authority.admits(writer.did):
-            raise ReadOnlyStoreError(
-                "this machine's key may not add to the bank",
-                hint="An owner has to admit it: satchel banks admit.",
-            )
+            raise may_not_add(authority, writer)
         rows, changes, sweeps = self._folded(writing, fold, before, records, at)
         tree = self._tree(writing, found) if found else None
         emptied = emptied_by(writing, self.bank, tree, fold, records)

@@ -47,8 +47,8 @@ class Registry(Mapping[str, Format]):
         return len(self._modules)
 
     def by_suffix(self, file_name: str) -> str | None:
-        """Return the format that a file name ends in, ``.gz`` aside; the longest ending wins."""
-        bare = file_name.removesuffix(".gz")
+        """Return the format that a name ends in, ``.gz`` and ``.age`` aside; the longest wins."""
+        bare = file_name.removesuffix(".age").removesuffix(".gz")
         owners = [
             (len(suffix), name)
             for name, found in self.items()

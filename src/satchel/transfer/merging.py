@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from satchel.disk.spool import Spool
-from satchel.errors import AdoptedError
+from satchel.errors import AdoptedError, ForkedError, VerificationError
 from satchel.ledger.appending.batches import closing
 from satchel.ledger.folding import CLOSED, Fact, Fold
 from satchel.ledger.ledger import Ledger
@@ -51,12 +51,34 @@ class OnConflict(StrEnum):
 
 
 def require_same_owners(source: Copy, target: Copy) -> None:
-    """Refuse to merge what somebody else adopted.
+    """Refuse to merge what somebody else adopted, or signed with a key that was revoked.
 
     Raises:
+        ForkedError: If an owner's key has one heir in one copy and another one in the other.
         AdoptedError: If the owners of the copies are not the same.
+        VerificationError: If the owners of one copy changed, or revoked the key of the other.
     """
-    if source.found.authority.owners != target.found.authority.owners:
+    theirs, ours = source.found.authority, target.found.authority
+    heirs = {one.key: one.heir for one in ours.ended if one.heir is not None}
+    for one in theirs.ended:
+        if one.heir is not None and heirs.get(one.key, one.heir) != one.heir:
+            raise ForkedError(
+                f"{one.key} was replaced by {one.heir} there, and by {heirs[one.key]} here",
+                hint="Only one of them is its owner's. Where it is the one here, revoke the other;"
+                " else restore a copy that agrees.",
+            )
+    if source.found.head.key in ours.revoked_keys:
+        raise VerificationError(
+            f"the other copy is signed by {source.found.head.key}, which an owner revoked here",
+            hint="Whoever stole the key may have written it. Nothing was taken from it.",
+        )
+    if theirs.owners != ours.owners:
+        if ours.owned_by(theirs.owners) or theirs.owned_by(ours.owners):
+            raise VerificationError(
+                "an owner's key was replaced in one of the copies and not in the other",
+                hint="Replace it there as well, and try again: satchel --store ADDRESS"
+                " keys hand-over.",
+            )
         raise AdoptedError(
             "the copies have other owners: one of them was adopted",
             hint="Export it and import that, if you want what is in it.",
@@ -83,8 +105,8 @@ def merge(
         progress: Is told how far it got.
 
     Raises:
-        AdoptedError: If the owners of the copies are not the same.
-        VerificationError: If a record is not what was logged.
+        AdoptedError, ForkedError: If the owners of the copies are not the same.
+        VerificationError: If a record is not what was logged, or a key was revoked.
         ReadOnlyStoreError: If this machine may not add to the copy.
     """
     merging = _Merging(source, store, ledger, on_conflict)

@@ -275,7 +275,7 @@ class _Pull(_Bringing):
         if witnessed is not None:
             seen.append(Seen(witnessed.head, "this machine", witnessed=True))
         if target is not None:
-            own = witnessed is not None or target.found.authority.owners <= owners
+            own = witnessed is not None or target.found.authority.owned_by(owners)
             seen.append(Seen(target.found.head, "this store", own=own))
         found = source.found
         return judge(found.head, found.authority, source.tree, seen, owners)

@@ -12,6 +12,7 @@ from satchel.memory.times import read_time
 from satchel.ports.format import Format
 from satchel.ports.report import Loss
 from satchel.seal.artifact.statement import SourceAgent
+from satchel.seal.encryption.age import NOBODY, Lock
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.exporting import Progress
 from satchel.transfer.receipts.account import Account
@@ -33,6 +34,9 @@ class ExportOptions:
     selection: Selection = WHOLE
     key: SigningKey | None = None
     """Signs an artifact; None writes it unsigned."""
+
+    lock: Lock = NOBODY
+    """Whom the file is encrypted to; nobody means in plain."""
 
     overwrite: bool = False
     fail_on_loss: bool = False

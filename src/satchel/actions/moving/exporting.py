@@ -38,6 +38,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.statement import FileScope
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
+from satchel.seal.encryption.files import locked
 from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.writing import (
@@ -84,6 +85,8 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
     bank, asked = bank.asked("export"), options or ExportOptions()
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
+        if asked.lock.is_set:
+            raise UsageError("a live product is no file that could be encrypted", field="lock")
         require_uncontained(bank.settings, str(output))
         return hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
@@ -99,7 +102,7 @@ def _selected(asked: ExportOptions) -> Part:
 
 def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part) -> Export:
     """Write a part of a bank's memory to a file; see ``export``."""
-    output = outlet.path
+    output, outlet = outlet.path, locked(outlet, asked.lock)
     name, writer = export_format(output, asked.format)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
@@ -127,7 +130,7 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             report=report,
             keys=(asked.key,) if asked.key else (),
             header=header,
-            compress=output.name.endswith(".gz"),
+            compress=output.name.removesuffix(".age").endswith(".gz"),
             bank=bank.name or bank.id,
             entities=asked.entities,
             embeddings=asked.embeddings,

@@ -295,7 +295,7 @@ class _Work:
         """Judge what is read by what this machine saw, and by the copy that it goes to."""
         owners, found = known_owners(self.settings, source.bank), source.found
         if target is not None:
-            own = bool(seen) or target.found.authority.owners <= owners
+            own = bool(seen) or target.found.authority.owned_by(owners)
             seen = [*seen, Seen(target.found.head, "the other copy", own=own)]
         return judge(found.head, found.authority, source.tree, seen, owners)
 

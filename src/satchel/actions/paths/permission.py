@@ -17,6 +17,7 @@ from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.roots import Roots, Said
 from satchel.errors import ContainmentError
+from satchel.seal.encryption.files import plain_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +39,30 @@ OWN = Permission(allow_uncontained=True)
 def file_to_read(
     settings: Settings, path: Said | OpenFile, permission: Permission = OWN
 ) -> Iterator[OpenFile]:
-    """Open a file that somebody names; one that was opened already is given as it is.
+    """Open a file that somebody names, decrypted where it is encrypted.
 
     Raises:
         ContainmentError: If nothing says where it may be, or it is not there.
         PathRefusedError: If roots are set, and there is a link on the way, or the file has a second
             name.
         UnreadableError: If it cannot be opened.
+        EncryptionError: If nothing here decrypts it.
+    """
+    with (
+        stored_file(settings, path, permission) as file,
+        plain_file(file, settings.unlocking) as plain,
+    ):
+        yield plain
+
+
+@contextmanager
+def stored_file(
+    settings: Settings, path: Said | OpenFile, permission: Permission = OWN
+) -> Iterator[OpenFile]:
+    """Open a file that somebody names as it is; one that was opened already is given back.
+
+    Raises:
+        SatchelError: As ``file_to_read``, but for what is encrypted.
     """
     if isinstance(path, OpenFile):
         yield path

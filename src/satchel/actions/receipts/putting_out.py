@@ -64,7 +64,7 @@ def put_out(
             meanwhile()
         verdict = read_back(outlet, errand.writer, *judging)
         again = compare_output(errand, records, writing)
-        with outlet.written() as made:
+        with outlet.stored() as made:
             digest, size = digest_of(made)
     there = End(
         name=told(str(errand.output)),

@@ -25,6 +25,7 @@ from satchel.errors import (
     RefusedError,
     UsageError,
 )
+from satchel.ledger.scoped.issuers import issuers
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
@@ -112,11 +113,14 @@ def verify_token(settings: Settings, token: str, asked: Judging | None = None) -
     unknown = sorted(set(against.permissions) - set(Permission))
     if unknown:
         raise UsageError(f"there is no permission {unknown[0]!r}", field="permissions")
+    ended = revoked_keys(settings)
     with _bank_here(settings, chain.bank) as view:
         if view is None:
-            owners, revoked = known_owners(settings, chain.bank), frozenset[str]()
+            owners = known_owners(settings, chain.bank, retired=False)
+            revoked = frozenset[str]()
         else:
             owners, revoked = view.authority.owners, view.authority.revoked
+            ended |= view.authority.revoked_keys
         looked_at, notes = ([] if view is None else ["log"]), list[str]()
         if against.revocations is not None:
             revoked |= _listed(settings, against.revocations, chain, owners)
@@ -125,10 +129,10 @@ def verify_token(settings: Settings, token: str, asked: Judging | None = None) -
             notes.append("whether it was revoked is not known: the bank is not here")
         around = Surroundings(
             bank=chain.bank,
-            owners=owners,
+            owners=owners if view is None else issuers(view, chain),
             moment=now(),
             revoked=revoked,
-            revoked_keys=revoked_keys(settings),
+            revoked_keys=ended,
             artifact=against.artifact,
         )
         problem = _problem(chain, against, around, view)

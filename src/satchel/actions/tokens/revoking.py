@@ -73,8 +73,8 @@ def list_tokens(bank: OpenBank, *, everything: bool = False, limit: int = 100) -
         raise UsageError(f"from 1 to {MOST:,} tokens can be listed", field="limit")
     found, seen, moment_ = list[TokenLine](), set[str](), now()
     with bank.ledger.reading() as view:
-        for token in _issued(view):
-            state = _state(token, view, moment_)
+        for token, seq in _issued(view):
+            state = _state(token, seq, view, moment_)
             if everything or state in ("active", "not begun"):
                 found.append(line_of(token, state))
                 seen.add(token.id)
@@ -136,7 +136,7 @@ def write_revocations(
     require_owner(bank.settings, "tokens")
     with bank.ledger.reading() as view:
         require_owner_key(view, owner)
-        number, tokens = view.head.size, view.authority.revoked
+        number, tokens = view.head.size, view.authority.revoked | _of_revoked_keys(view)
     at = now()
     until = moment(expires, at, "expires")
     data = signed_list(bank.id, owner, number, tokens, (at, until))
@@ -147,9 +147,9 @@ def write_revocations(
     )
 
 
-def _issued(view: View) -> list[SignedToken]:
+def _issued(view: View) -> list[tuple[SignedToken, int]]:
     """Return the tokens in the log that are what they say they are, the newest first."""
-    found = list[SignedToken]()
+    found = list[tuple[SignedToken, int]]()
     for logged in view.newest(_TOKENS):
         model = logged.model
         if isinstance(model, Token):
@@ -159,12 +159,21 @@ def _issued(view: View) -> list[SignedToken]:
             except MalformedError:  # what a later version wrote has no meaning here
                 continue
             if token.payload.bank == view.head.bank and is_signed(token):
-                found.append(token)
+                found.append((token, logged.seq))
     return found
 
 
-def _state(token: SignedToken, view: View, at: str) -> str:
-    if token.id in view.authority.revoked or token.payload.issuer not in view.authority.owners:
+def _of_revoked_keys(view: View) -> set[str]:
+    """Return the tokens that are worth nothing because the key of their issuer was revoked."""
+    revoked = view.authority.revoked_keys
+    return {token.id for token, _ in _issued(view) if token.payload.issuer in revoked}
+
+
+def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
+    authority, issuer = view.authority, token.payload.issuer
+    until = authority.owner_until(issuer)
+    is_issued = issuer in authority.owners or (until is not None and seq < until)
+    if token.id in authority.revoked or not is_issued:
         return "revoked"
     if token.payload.expires_at <= at:
         return "ended"
@@ -176,7 +185,7 @@ def _meant(view: View, wanted: str) -> str:
         return wanted
     digits = wanted.removeprefix("blake3:")
     if len(digits) >= _LEAST_DIGITS:
-        there = [token.id for token in _issued(view) if token.id.startswith("blake3:" + digits)]
+        there = [token.id for token, _ in _issued(view) if token.id.startswith("blake3:" + digits)]
         if len(there) == 1:
             return there[0]
         if there:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.importing.imported import Owners
 from satchel.actions.moving.disclosing import disclose
 from satchel.actions.moving.exported import Export, ExportOptions
@@ -25,6 +26,12 @@ class DiscloseArguments(TypedDict, total=False):
     """The signing key; the default one when not given."""
 
     passphrase: str | None
+    encrypt_to: Sequence[str]
+    """For whom the file is encrypted: ``age1...``, files with recipients, identities here."""
+
+    file_passphrase: str | None
+    """A passphrase that opens the file."""
+
     overwrite: bool
     allowed_roots: Roots | None
     """Folders that the path may be in; they narrow what the operator has set."""
@@ -74,5 +81,9 @@ class Sharing:
             key, _ = signing_key(
                 settings, asked.get("key_name"), passphrase=asked.get("passphrase")
             )
-            options = ExportOptions(key=key, overwrite=asked.get("overwrite", False))
+            options = ExportOptions(
+                key=key,
+                lock=lock_for(settings, asked.get("encrypt_to", ()), asked.get("file_passphrase")),
+                overwrite=asked.get("overwrite", False),
+            )
             return disclose(self._opened, entries, output, options, withhold=withhold)

@@ -4,8 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from satchel.errors import ChangedError, MalformedError, SatchelError, UsageError
-from satchel.ledger.authority import starts_epoch
+from satchel.errors import (
+    ChangedError,
+    MalformedError,
+    ReadOnlyStoreError,
+    SatchelError,
+    UsageError,
+)
+from satchel.ledger.authority import Authority, starts_epoch
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.logged import Unchanged
 from satchel.memory.parts import Component
@@ -14,6 +20,7 @@ from satchel.ports.rows import Filter, Row, unplaced_row
 from satchel.ports.store import Reader
 from satchel.seal.batches import open_many
 from satchel.seal.records import Sealed, open_record
+from satchel.seal.signing.key import SigningKey
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
@@ -126,3 +133,17 @@ def _logging(record: Sealed, model: Model) -> Logging:
 def with_models(records: Sequence[Sealed]) -> list[Logging]:
     """Return records that were just made, with their values."""
     return [_logging(record, record.model) for record in records]
+
+
+def may_not_add(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
+    """Return the error of a machine whose key does not sign the heads of a bank."""
+    if writer is not None and authority.keys.ending(writer.did) is not None:
+        return ReadOnlyStoreError(
+            f"this machine's key may not add to the bank: {writer.did},"
+            f" {authority.why_not(writer.did)}",
+            hint="It does not come back. Give the machine another one: satchel keys rotate writer.",
+        )
+    return ReadOnlyStoreError(
+        "this machine's key may not add to the bank",
+        hint="An owner has to admit it: satchel banks admit.",
+    )

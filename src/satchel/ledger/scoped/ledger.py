@@ -12,6 +12,7 @@ from typing import NoReturn
 from satchel.errors import PermissionRefusedError
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.logged import Unchanged
+from satchel.ledger.scoped.issuers import issuers
 from satchel.ledger.scoped.view import ScopedView, ends_of
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
@@ -55,10 +56,10 @@ class Held:
         """
         around = Surroundings(
             bank=view.head.bank,
-            owners=view.authority.owners,
+            owners=issuers(view, self.chain),
             moment=self.clock(),
             revoked=view.authority.revoked,
-            revoked_keys=self.revoked_keys(),
+            revoked_keys=self.revoked_keys() | view.authority.revoked_keys,
         )
         self.chain.require(needed, around)
 

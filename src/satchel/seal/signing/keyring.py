@@ -9,13 +9,11 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta
-from nacl import bindings, pwhash
-from nacl.exceptions import CryptoError
 
 from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
@@ -24,9 +22,10 @@ from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, U
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.sealing import random_nonce
-from satchel.seal.signing.envelope import PayloadType, sign
+from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
 from satchel.seal.signing.trust import Role
+from satchel.seal.signing.wrapping import Wrapped, unwrap, wrap
 
 FORMAT = "satchel-key/1"
 SUFFIX = ".key"
@@ -34,20 +33,6 @@ DEFAULT_NAME = "default"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _MAX_FILE = 16_384
-# argon2id at libsodium's "moderate" level: about a second and 256 MiB.
-_OPS, _MEMORY = pwhash.argon2id.OPSLIMIT_MODERATE, pwhash.argon2id.MEMLIMIT_MODERATE
-
-
-class _Wrapped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A seed under a passphrase: Argon2id, XChaCha20-Poly1305."""
-
-    kdf: Literal["argon2id"]
-    # A hostile key file may not ask for more work than this.
-    ops: Annotated[int, Meta(ge=1, le=16)]
-    memory_bytes: Annotated[int, Meta(ge=8192, le=2**30)]
-    salt: str
-    nonce: str
-    box: str
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,7 +46,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     created_at: str
     seed: str | None = None
-    wrapped: _Wrapped | None = None
+    wrapped: Wrapped | None = None
 
     def __repr__(self) -> str:
         return f"KeyFile({self.name!r}, {self.key})"  # the seed never shows
@@ -95,6 +80,7 @@ class KeyRing:
         role: Role = "owner",
         passphrase: str | None = None,
         key: SigningKey | None = None,
+        replace: bool = False,
     ) -> SigningKey:
         """Make a key and its file.
 
@@ -103,6 +89,7 @@ class KeyRing:
             role: What it is for.
             passphrase: Wraps the secret when given.
             key: An existing key to keep; a new one by default.
+            replace: Whether it takes the name of a key that was set aside.
 
         Raises:
             TargetExistsError: If there is a key of that name.
@@ -111,7 +98,7 @@ class KeyRing:
         secret: dict[str, Any] = (
             {"seed": base64.b64encode(made.seed).decode()}
             if passphrase is None
-            else {"wrapped": _wrap(made, passphrase)}
+            else {"wrapped": wrap(made.seed, made.did.encode(), passphrase)}
         )
         content = {
             "format": FORMAT,
@@ -124,7 +111,7 @@ class KeyRing:
         path = self._path(name)
         private_folder(self.folder)
         try:
-            with writing(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+            with writing(path, overwrite=replace, mode=PRIVATE_FILE) as stream:
                 stream.write(canonical(content) + b"\n")
         except TargetExistsError:
             raise TargetExistsError(
@@ -174,11 +161,12 @@ class KeyRing:
             )
         return key
 
-    def retire(self, name: str) -> str:
-        """Give a key's file another name, so that a new key can take this one; return that name."""
+    def set_aside(self, name: str) -> str:
+        """Keep a key under another name as well, so that a new one can take this; return it."""
         held = self.read(name)
         retired = f"{name[:40]}.retired-{held.key[-8:]}"
-        self._path(name).rename(self._path(retired))
+        with suppress(FileExistsError):  # set aside before, and cut short then
+            os.link(self._path(name), self._path(retired))
         return retired
 
     def _path(self, name: str) -> Path:
@@ -215,6 +203,27 @@ def succession(old: SigningKey, new: SigningKey) -> dict[str, Any]:
     return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
 
 
+def read_succession(value: Any) -> tuple[str, str] | None:
+    """Return the old and the new key of a statement of succession; None where it is none.
+
+    Raises:
+        MalformedError: If it is damaged, or not signed by both keys.
+    """
+    if not isinstance(value, dict) or value.keys() != {"signed", "signatures"}:
+        return None
+    signed = value["signed"]
+    if not isinstance(signed, dict) or signed.get("action") != "key_succession":
+        return None
+    payload = signed.get("payload")
+    old, new = (payload.get(name) if isinstance(payload, dict) else None for name in ("old", "new"))
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise MalformedError("a succession names an old and a new key", field="payload")
+    checks = check(PayloadType.CONFIG, signed, parse_signatures(value["signatures"], 2))
+    if {found.key for found in checks if found.valid} != {old, new} or old == new:
+        raise MalformedError("the succession is not signed by both its keys", field="signatures")
+    return old, new
+
+
 def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> dict[str, Any]:
     """Return the signed statement that ``revoked`` keys no longer count."""
     payload: dict[str, Any] = {
@@ -244,23 +253,6 @@ def _refuse_open_mode(path: Path, mode: int) -> None:
         )
 
 
-def _wrap(key: SigningKey, passphrase: str) -> dict[str, Any]:
-    salt = bindings.randombytes(pwhash.argon2id.SALTBYTES)
-    nonce = bindings.randombytes(bindings.crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
-    under = pwhash.argon2id.kdf(32, passphrase.encode(), salt, _OPS, _MEMORY)
-    box = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
-        key.seed, key.did.encode(), nonce, under
-    )
-    return {
-        "kdf": "argon2id",
-        "ops": _OPS,
-        "memory_bytes": _MEMORY,
-        "salt": base64.b64encode(salt).decode(),
-        "nonce": base64.b64encode(nonce).decode(),
-        "box": base64.b64encode(box).decode(),
-    }
-
-
 def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
     wrapped = held.wrapped
     if wrapped is None or passphrase is None:
@@ -268,15 +260,10 @@ def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
             f"the key {held.name!r} is protected by a passphrase",
             hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
         )
-    try:
-        under = pwhash.argon2id.kdf(
-            32, passphrase.encode(), _base64(wrapped.salt), wrapped.ops, wrapped.memory_bytes
-        )
-        return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(
-            _base64(wrapped.box), held.key.encode(), _base64(wrapped.nonce), under
-        )
-    except (CryptoError, TypeError, ValueError):
-        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong") from None
+    seed = unwrap(wrapped, held.key.encode(), passphrase)
+    if seed is None:
+        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong")
+    return seed
 
 
 def _base64(text: str) -> bytes:

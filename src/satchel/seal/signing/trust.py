@@ -89,8 +89,29 @@ class TrustRegistry:
             raise UsageError("this key was revoked and cannot be trusted again", field=entry.key)
         if entry.replaces is not None:
             self._retire(entry.replaces, entry.key)
+            old = keys[entry.replaces]
+            if not entry.banks:  # the word of an heir reaches as far as that of who came before
+                entry = msgspec.structs.replace(entry, banks=old.banks)
         keys[entry.key] = entry
         self._save()
+
+    def retire(self, key: str, reason: str | None = None) -> TrustedKey:
+        """Note that a key signs no more; what it signed stays good.
+
+        Raises:
+            UsageError: If it is not in the registry, or was revoked.
+        """
+        known = self.find(key)
+        if known is None:
+            raise UsageError(f"no such key in the registry: {key}", hint="See: satchel keys list")
+        if known.state == "revoked":
+            raise UsageError("this key was revoked", field=key)
+        retired = msgspec.structs.replace(
+            known, state="retired", changed_at=now(), reason=reason or known.reason
+        )
+        self._loaded()[key] = retired
+        self._save()
+        return retired
 
     def revoke(self, key: str, reason: str | None = None) -> TrustedKey:
         """Stop believing a key, for good.

@@ -46,6 +46,8 @@ class Contents:
 
         self.proofs = 0
         self.owner_keys: set[str] = set()
+        self.heirs: dict[str, str] = {}
+        """Owners' keys that took the place of another, and which."""
         self.admitted_keys: set[str] = set()
         self._artifact = artifact
         self._limits = limits
@@ -180,17 +182,27 @@ class Contents:
                 self._lineage.add(model.entry, (), "erased")
         elif isinstance(model, Bank) and model.id == self._artifact.statement.bank:
             self.owner_keys.update(model.owner_keys)
-        elif isinstance(model, Config) and model.action == "writer_added":
+        elif isinstance(model, Config) and model.action in ("writer_added", "key_succession"):
             self._admit(model, line)
 
     def _admit(self, model: Config, line: bytes) -> None:
-        """Note a writer key that an owner of the bank signed for; owners come first in a body."""
-        key = model.payload.get("key")
+        """Note a writer key, or an owner's heir, that an owner of the bank signed for.
+
+        Owners come first in a body, and what they said in the order of the log.
+        """
         signed = signed_part(decode_canonical(line))
         signatures = parse_signatures(list(model.signatures), self._limits.signatures)
         found = check(PayloadType.CONFIG, signed, signatures)
-        if isinstance(key, str) and any(s.valid and s.key in self.owner_keys for s in found):
+        by = {one.key for one in found if one.valid}
+        payload = model.payload
+        if payload.get("bank") != self._artifact.statement.bank:
+            return
+        key, old, new = payload.get("key"), str(payload.get("old")), payload.get("new")
+        if isinstance(key, str) and by & self.owner_keys:
             self.admitted_keys.add(key)
+        elif isinstance(new, str) and old in self.owner_keys and {old, new} <= by:
+            self.owner_keys.add(new)
+            self.heirs[new] = old
 
     def _free(self, line: bytes, number: int) -> None:
         value = decode_canonical(line)

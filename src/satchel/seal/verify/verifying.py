@@ -22,6 +22,7 @@ from satchel.seal.log import SignedHead, check_head, parse_head
 from satchel.seal.signing.envelope import PayloadType, check
 from satchel.seal.signing.trust import SeenStatement
 from satchel.seal.verify.contents import Contents
+from satchel.seal.verify.heirs import notes_of_heirs
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import (
     STEPS,
@@ -327,6 +328,7 @@ class _Run:
             self._find(Outcome.TAMPERED, message)
         if head.signed.key not in contents.owner_keys | contents.admitted_keys:
             self.notes.append("the file does not show that the head's key belongs to the bank")
+        self.notes += notes_of_heirs(contents.heirs, self.signers, self.policy, head.signed.bank)
         self._step(
             8,
             "failed" if wrong else "passed",

@@ -42,6 +42,7 @@ MODULES = {
     "keys": ("keys",),
     "sharing.tokens": ("token",),
     "sharing.disclosing": ("disclose",),
+    "sharing.encrypting": ("encrypt", "decrypt"),
     "banks": ("banks",),
     "about": ("formats", "doctor", "config"),
 }
@@ -50,7 +51,9 @@ MODULES = {
 Only the one that is asked for is imported.
 """
 
-_WITH_VALUE = frozenset({"--home", "--config", "--store", "--backend", "--token"})
+_WITH_VALUE = frozenset(
+    {"--home", "--config", "--store", "--backend", "--token", "--identity", "--passphrase-file"}
+)
 
 
 def _version(value: bool) -> None:
@@ -93,6 +96,17 @@ def options(
         str | None,
         typer.Option(help="Capability token to present: a file; also SATCHEL_TOKEN."),
     ] = None,
+    identity: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File with an identity that decrypts what is read. Repeatable; also"
+            " SATCHEL_IDENTITY."
+        ),
+    ] = None,
+    passphrase_file: Annotated[
+        Path | None,
+        typer.Option(help="File or descriptor with the passphrase of an encrypted file."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     version: Annotated[
@@ -110,7 +124,8 @@ def options(
         raise UsageError("--json stands after the command")
     state.home, state.config, state.store, state.backend = home, config, store, backend
     state.debug = debug
-    state.token = token
+    state.token, state.identities = token, tuple(identity or ())
+    state.passphrase_file = passphrase_file
 
 
 def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:

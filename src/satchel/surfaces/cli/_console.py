@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -14,6 +14,7 @@ import msgspec
 
 from satchel.actions.config import Settings, load_settings
 from satchel.errors import SatchelError
+from satchel.surfaces.cli import _passphrase
 
 _GIST, _SHORT = 100, 12
 
@@ -60,6 +61,8 @@ class State:
     store: str | None = None
     backend: str | None = None
     token: str | None = None
+    identities: tuple[Path, ...] = ()
+    passphrase_file: Path | None = None
     debug: bool = False
     json: bool = False
     _settings: list[Settings] = field(default_factory=list)
@@ -67,7 +70,7 @@ class State:
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
         self.home, self.config, self.store, self.backend = None, None, None, None
-        self.token = None
+        self.token, self.identities, self.passphrase_file = None, (), None
         self.debug, self.json = False, json
         self._settings.clear()
 
@@ -75,15 +78,19 @@ class State:
     def settings(self) -> Settings:
         """The settings, read once."""
         if not self._settings:
-            self._settings.append(
-                load_settings(
-                    home=self.home,
-                    config=self.config,
-                    store=self.store,
-                    backend=self.backend,
-                    token=self.token,
-                )
+            found = load_settings(
+                home=self.home,
+                config=self.config,
+                store=self.store,
+                backend=self.backend,
+                token=self.token,
             )
+            unlocking = replace(
+                found.unlocking,
+                files=self.identities,
+                passphrase=_passphrase.of_files(self.passphrase_file),
+            )
+            self._settings.append(msgspec.structs.replace(found, unlocking=unlocking))
         return self._settings[0]
 
     def present(self, token: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from satchel.actions.signing import signing_key
 from satchel.ports.report import Loss, Refused
+from satchel.seal.encryption.age import NOBODY, Lock
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import count, message, print_text, short, state
@@ -38,6 +39,18 @@ InBank = Annotated[
 ]
 Owner = Annotated[
     str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
+]
+
+EncryptTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encrypt-to",
+        help="Encrypt it to age1..., a file with recipients, or an identity here. Repeatable.",
+    ),
+]
+EncryptPassphrase = Annotated[
+    bool,
+    typer.Option("--encrypt-passphrase", help="Encrypt it under a passphrase, which is asked for."),
 ]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
@@ -79,6 +92,16 @@ ReceiptFile = Annotated[
     Path | None,
     typer.Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),
 ]
+
+
+def lock_of(recipients: list[str] | None, passphrase: bool) -> Lock:
+    """Return for whom a file is to be encrypted."""
+    if not recipients and not passphrase:
+        return NOBODY
+    from satchel.actions.encrypting.identities import lock_for
+
+    said = _passphrase.new_of_file(state.passphrase_file) if passphrase else None
+    return lock_for(state.settings, recipients or (), said)
 
 
 def owner_key(name: str | None) -> SigningKey:

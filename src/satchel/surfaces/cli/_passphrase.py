@@ -3,10 +3,14 @@
 import getpass
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-from satchel.errors import UsageError
+from satchel.errors import UnreadableError, UsageError
+from satchel.seal.encryption.unlocking import PASSPHRASE_VARIABLE
 
 VARIABLE = "SATCHEL_PASSPHRASE"
+_MOST_BYTES = 4096
 
 
 def existing(*, needed: bool) -> str | None:
@@ -35,3 +39,52 @@ def new() -> str:
     if not chosen:
         raise UsageError("an empty passphrase protects nothing")
     return chosen
+
+
+def of_files(path: Path | None) -> Callable[[], str | None]:
+    """Return what says the passphrase of an encrypted file, once it is needed.
+
+    Args:
+        path: A file with it, which may be a descriptor (``/dev/fd/3``).
+    """
+
+    def say() -> str | None:
+        return _given(path) or (getpass.getpass("Passphrase: ") if sys.stdin.isatty() else None)
+
+    return say
+
+
+def new_of_file(path: Path | None) -> str:
+    """Return a passphrase for a file that is going to be encrypted; as ``new``."""
+    given = _given(path)
+    if given:
+        return given
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "no passphrase given",
+            hint=f"Set {PASSPHRASE_VARIABLE}, name a file (satchel --passphrase-file FILE), or run"
+            " it in a terminal.",
+        )
+    chosen = getpass.getpass("New passphrase: ")
+    if getpass.getpass("Once more: ") != chosen:
+        raise UsageError("the two passphrases differ")
+    if not chosen:
+        raise UsageError("an empty passphrase protects nothing")
+    return chosen
+
+
+def _given(path: Path | None) -> str | None:
+    if path is None:
+        return os.environ.get(PASSPHRASE_VARIABLE) or None
+    try:
+        with path.open("rb") as stream:  # a descriptor is no regular file
+            data = stream.read(_MOST_BYTES)
+    except OSError as error:
+        raise UnreadableError(f"cannot read: {error.strerror or error}", file=str(path)) from None
+    try:
+        found = data.split(b"\n")[0].rstrip(b"\r").decode()
+    except UnicodeDecodeError:
+        raise UsageError("the passphrase is no text", file=str(path)) from None
+    if not found:
+        raise UsageError("there is no passphrase in it", file=str(path))
+    return found

@@ -23,6 +23,8 @@ from satchel.surfaces.cli._console import (
 from satchel.surfaces.cli._options import (
     AcceptLoss,
     AgentName,
+    EncryptPassphrase,
+    EncryptTo,
     FailOnLoss,
     Force,
     InBank,
@@ -32,6 +34,7 @@ from satchel.surfaces.cli._options import (
     Scrub,
     SignWith,
     Unsigned,
+    lock_of,
     owner_key,
     show_losses,
     show_plan,
@@ -78,6 +81,8 @@ def export_command(
         int | None, typer.Option("--as-of", help="As the bank was with so many records.")
     ] = None,
     sign_with: SignWith = None,
+    encrypt_to: EncryptTo = None,
+    encrypt_passphrase: EncryptPassphrase = False,
     unsigned: Unsigned = False,
     agent: AgentName = None,
     force: Force = False,
@@ -121,6 +126,7 @@ def export_command(
             format=format_,
             selection=wanted,
             key=owner_key(sign_with) if signs else None,
+            lock=lock_of(encrypt_to, encrypt_passphrase),
             overwrite=force,
             fail_on_loss=fail_on_loss,
             accept_loss=tuple(accept_loss or ()),

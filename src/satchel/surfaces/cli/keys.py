@@ -1,15 +1,20 @@
 """``satchel keys``: signing keys, and whose word counts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
 from satchel.actions import signing
+from satchel.actions.encrypting import identities
+from satchel.actions.keys import ending, rotating
+from satchel.actions.keys.told import BankTold
+from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
-from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._options import Json, Owner, owner_key
 
 Name = Annotated[str, typer.Argument(help="Name of the key.")]
 
@@ -117,24 +122,77 @@ def export_command(
 
 
 @keys.command("rotate")
-def rotate_command(name: Name = "default", as_json: Json = False) -> None:
-    """Put a new key in the place of one; what the old one signed stays good.
+def rotate_command(name: Name = "default", owner: Owner = None, as_json: Json = False) -> int:
+    """Put a new key in the place of one, in the banks of the store as well.
+
+    What the old one signed stays good. A writer's key is replaced by an owner: --key.
 
     Example: `satchel keys rotate laptop`
     """
-    protected = state.settings.keyring.read(name).protected
-    passphrase = _passphrase.existing(needed=protected)
-    new, statement = signing.rotate_key(state.settings, name, passphrase=passphrase)
+    passphrase, signer = _unlocked(name), _other_owner(owner, name)
+    done = rotating.rotate_key(state.settings, name, passphrase=passphrase, owner=signer)
     if as_json:
-        print_json(statement)
-        return
-    line(new.did)
-    message("The statement of succession, signed by both keys, is beside the key files.")
+        print_json(done)
+        return int(not done.is_whole)
+    line(done.key)
+    if done.role == "owner":
+        message("The statement of succession, signed by both keys, is beside the key files.")
+    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+
+
+@keys.command("hand-over")
+def hand_over_command(name: Name = "default", owner: Owner = None, as_json: Json = False) -> int:
+    """Note in the banks of the store what a key replaced, where they do not know it yet.
+
+    For another store than that of the rotation, or where it was cut short.
+
+    Example: `satchel --store /mnt/other.db keys hand-over laptop`
+    """
+    passphrase, signer = _unlocked(name), _other_owner(owner, name)
+    done = rotating.hand_over(state.settings, name, passphrase=passphrase, owner=signer)
+    if as_json:
+        print_json(done)
+        return int(not done.is_whole)
+    if not done.banks:
+        message("No bank here was ever its.")
+    return _tell_banks(done.banks, f"Once that is put right: satchel keys hand-over {name}")
+
+
+def _unlocked(name: str) -> str | None:
+    """Return the passphrase of a key, where it has one."""
+    return _passphrase.existing(needed=state.settings.keyring.read(name).protected)
+
+
+def _other_owner(name: str | None, but: str) -> SigningKey | None:
+    """Return the key of an owner who says something of another key; None where there is none."""
+    settings = state.settings
+    wanted = name or settings.options.keys.name
+    if name is None and (wanted == but or wanted not in settings.keyring.names()):
+        return None
+    return owner_key(wanted)
+
+
+def _tell_banks(banks: Sequence[BankTold], again: str) -> int:
+    """Say what became of the banks, and return the exit status."""
+    for bank in banks:
+        said = "noted in its log" if bank.noted else bank.problem or "its log says so already"
+        message(f"{bank.name or bank.id}: {said}")
+        if bank.hint:
+            message(f"  {bank.hint}")
+    left = any(bank.problem for bank in banks)
+    if left:
+        message(again)
+    return int(left)
 
 
 @keys.command("trust")
 def trust_command(
-    key: Annotated[str, typer.Argument(help="did:key, 64 hex digits, or a file with a key.")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="did:key, 64 hex digits, a file with a key, or a statement of succession."
+        ),
+    ],
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
     profile: Annotated[
         str, typer.Option(help="What it may vouch for: satchel or pam-sdk-1.0.")
@@ -167,6 +225,27 @@ def trust_command(
         line(f"trusted {entry.name}: {entry.key}")
 
 
+@keys.command("retire")
+def retire_command(
+    key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
+    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    owner: Owner = None,
+    as_json: Json = False,
+) -> int:
+    """Let a key go whose word was good: it signs no more, and what it signed stays good.
+
+    In the banks that it is a key of, another owner says so: --key.
+
+    Example: `satchel keys retire did:key:z6Mk... --reason "the machine was given away"`
+    """
+    done = ending.retire_key(state.settings, key, reason=reason, owner=_other_owner(owner, key))
+    if as_json:
+        print_json(done)
+        return int(not done.is_whole)
+    line(f"{done.entry.state} {done.entry.name}: {done.entry.key}")
+    return _tell_banks(done.banks, "It is not retired on this machine either.")
+
+
 @keys.command("revoke")
 def revoke_command(
     key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
@@ -174,23 +253,60 @@ def revoke_command(
     sign_with: Annotated[
         str | None, typer.Option(help="Sign a statement for others with this key.")
     ] = None,
+    owner: Owner = None,
     as_json: Json = False,
-) -> None:
-    """Stop believing a key, for good.
+) -> int:
+    """Stop believing a key, for good, here and in the banks that it is a key of.
 
-    Files that verified here before it was revoked still count; others by it no longer do.
+    Files that verified here before it was revoked still count; others by it no longer do, nor
+    does any token that it issued. In a bank, what its log has of the key stays, and nothing comes
+    after it; another owner says so: --key.
 
     Example: `satchel keys revoke laptop --reason "stolen"`
     """
     signer = None
     if sign_with:
-        protected = state.settings.keyring.read(sign_with).protected
-        passphrase = _passphrase.existing(needed=protected)
-        signer, _ = signing.signing_key(state.settings, sign_with, passphrase=passphrase)
-    revoked, statement = signing.revoke_key(state.settings, key, reason=reason, signer=signer)
+        signer, _ = signing.signing_key(state.settings, sign_with, passphrase=_unlocked(sign_with))
+    done = ending.revoke_key(
+        state.settings, key, reason=reason, signer=signer, owner=_other_owner(owner, key)
+    )
     if as_json:
-        print_json({"revoked": revoked, "statement": statement})
+        print_json(done)
+        return int(not done.is_whole)
+    line(f"revoked {done.entry.name}: {done.entry.key}")
+    if done.statement is not None:
+        print_json(done.statement)
+    return _tell_banks(done.banks, "On this machine it is revoked; in these banks it is not.")
+
+
+@keys.command("identity")
+def identity_command(
+    name: Annotated[str | None, typer.Argument(help="Makes one of this name.")] = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Protect it; it is then used where it is named.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make an identity that files can be encrypted to, or list those that are here.
+
+    What is printed is the recipient, which others need: `satchel export --encrypt-to age1...`
+
+    Example: `satchel keys identity laptop`
+    """
+    if name is None:
+        found = identities.list_identities(state.settings)
+        if as_json:
+            print_json(found)
+        else:
+            table(
+                ["name", "", "recipient"],
+                [[one.name, "passphrase" if one.protected else "", one.recipient] for one in found],
+            )
         return
-    line(f"revoked {revoked.name}: {revoked.key}")
-    if statement is not None:
-        print_json(statement)
+    said = _passphrase.new_of_file(state.passphrase_file) if passphrase else None
+    made = identities.create_identity(state.settings, name, said)
+    if as_json:
+        print_json(made)
+    else:
+        line(made.recipient)
+        message("Keep a copy of its file: what is encrypted to it can be read by nothing else.")

@@ -13,11 +13,14 @@ from satchel.surfaces.cli._console import count, facts, line, message, print_jso
 from satchel.surfaces.cli._options import (
     AgentName,
     DryRun,
+    EncryptPassphrase,
+    EncryptTo,
     Force,
     InBank,
     Json,
     ReceiptFile,
     SignWith,
+    lock_of,
     owner_key,
     show_plan,
     tell_receipts,
@@ -40,6 +43,8 @@ def disclose_command(
     ] = None,
     bank: InBank = None,
     sign_with: SignWith = None,
+    encrypt_to: EncryptTo = None,
+    encrypt_passphrase: EncryptPassphrase = False,
     agent: AgentName = None,
     force: Force = False,
     receipt: ReceiptFile = None,
@@ -56,6 +61,7 @@ def disclose_command(
     with opened_bank(state.settings, bank) as opened:
         options = ExportOptions(
             key=None if dry_run else owner_key(sign_with),
+            lock=lock_of(encrypt_to, encrypt_passphrase),
             overwrite=force,
             receipt=receipt,
             dry_run=dry_run,

@@ -1,0 +1,1 @@
+"""Encrypting files for somebody, and decrypting what was encrypted to this machine."""

@@ -1,0 +1,107 @@
+"""Encrypting a file, whatever is in it, and decrypting one."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.paths.permission import file_to_read, file_to_write, stored_file
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile, reading
+from satchel.disk.spool import CHUNK
+from satchel.errors import EmptyInputError, UsageError
+from satchel.seal.encryption.age import HEAD_BYTES, NOBODY, Lock, is_encrypted
+from satchel.seal.encryption.files import EncryptedOutlet
+from satchel.transfer.writing import digest_of, refuse_existing
+
+
+class Crypted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that was encrypted, or decrypted."""
+
+    output: str
+    output_digest: str
+    output_bytes: int
+    recipients: list[str] = []
+    passphrase: bool = False
+    """Whether a passphrase opens it."""
+
+
+def encrypt_file(
+    settings: Settings, source: Path, output: Path | Outlet, lock: Lock, *, overwrite: bool = False
+) -> Crypted:
+    """Encrypt a file. It is there whole or not at all, and was decrypted again and compared.
+
+    Args:
+        settings: Where paths may lead.
+        source: The file; one that is encrypted already is refused.
+        output: The encrypted one.
+        lock: For whom.
+        overwrite: Whether what is there may be replaced.
+
+    Raises:
+        UsageError: If nobody is named, or it is encrypted already.
+        UnreadableError, TargetError: If a file cannot be read or written.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    if not lock.is_set:
+        raise UsageError("nobody is named who could read it", hint="Say --to or --passphrase.")
+    with stored_file(settings, source) as file, file_to_write(settings, output) as outlet:
+        with reading(file) as stream:
+            head = stream.read(HEAD_BYTES)
+        if is_encrypted(head):
+            raise UsageError("the file is encrypted already", file=str(source))
+        if not head:
+            raise EmptyInputError("the file is empty", file=str(source))
+        _copy(file, EncryptedOutlet(outlet, lock), overwrite=overwrite)
+        return _told(outlet, lock)
+
+
+def decrypt_file(
+    settings: Settings, source: Path, output: Path | Outlet, *, overwrite: bool = False
+) -> Crypted:
+    """Decrypt a file. It is there when all of it held, and not at all otherwise.
+
+    Args:
+        settings: What it is decrypted with, and where paths may lead.
+        source: The file.
+        output: The plain one, which only its owner may read.
+        overwrite: Whether what is there may be replaced.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        UsageError: If it is not encrypted.
+        LimitError: If it asks for too much work.
+    """
+    with stored_file(settings, source) as stored, file_to_write(settings, output) as outlet:
+        refuse_existing(outlet, overwrite=overwrite)
+        with reading(stored) as stream:
+            if not is_encrypted(stream.read(HEAD_BYTES)):
+                raise UsageError("the file is not encrypted", file=str(source))
+        with file_to_read(settings, stored) as plain:
+            _copy(plain, outlet, overwrite=overwrite)
+        return _told(outlet, NOBODY)
+
+
+def _copy(file: OpenFile, outlet: Outlet, *, overwrite: bool) -> None:
+    refuse_existing(outlet, overwrite=overwrite)
+    with outlet.proving():
+        with reading(file) as stream, outlet.writing(overwrite=overwrite) as sink:
+            shutil.copyfileobj(stream, sink, CHUNK)
+        with outlet.written() as made:
+            again, before = digest_of(made), digest_of(file)
+        if again != before:
+            outlet.remove()
+            raise UsageError("the file changed while it was read", file=str(file))
+
+
+def _told(outlet: Outlet, lock: Lock) -> Crypted:
+    with outlet.stored() as made:
+        digest, size = digest_of(made)
+    return Crypted(
+        output=str(outlet),
+        output_digest=digest,
+        output_bytes=size,
+        recipients=list(lock.recipients),
+        passphrase=lock.passphrase is not None,
+    )

@@ -1,0 +1,1 @@
+"""Putting one key in the place of another, and letting keys go."""

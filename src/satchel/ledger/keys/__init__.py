@@ -1,0 +1,1 @@
+"""Keys of a bank that count no more: succeeded, retired, revoked."""

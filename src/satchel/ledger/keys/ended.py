@@ -1,0 +1,149 @@
+"""How the keys of a bank end: succeeded by another, retired in honour, or revoked.
+
+Each is a ``config`` record, and counts from its place in the log on: what stands before it stays,
+whatever a clock says of it. Source: docs/spec/6-keys-and-tokens.md, 6.3 and 6.4.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from satchel.errors import MalformedError
+from satchel.seal.signing.did import public_key
+
+SUCCEEDED = "key_succession"
+"""The action of the config record by which an owner's key is replaced: signed by both."""
+
+RETIRED = "key_retired"
+"""The action of the config record by which an owner lets a key go whose word was good."""
+
+REVOKED = "key_revoked"
+"""The action of the config record by which an owner takes a key's word back."""
+
+ENDING = frozenset({SUCCEEDED, RETIRED, REVOKED})
+
+_MEMBERS = {
+    SUCCEEDED: frozenset({"bank", "old", "new"}),
+    RETIRED: frozenset({"bank", "key"}),
+    REVOKED: frozenset({"bank", "key"}),
+}
+
+
+class Ended(NamedTuple):
+    """That a key counts no more."""
+
+    key: str
+    place: int
+    """Of the record that says so; what the key signed before it stays."""
+
+    action: str
+    heir: str | None = None
+    """Who took its place."""
+
+
+class Keys(NamedTuple):
+    """The keys of a bank at one place of its log."""
+
+    owners: frozenset[str]
+    writers: frozenset[str]
+    ended: tuple[Ended, ...] = ()
+    """In the order of the log; a key that is retired may be revoked later."""
+
+    forked: tuple[Ended, ...] = ()
+    """Further successions of a key that had one; they count for nothing."""
+
+    def ending(self, key: str) -> Ended | None:
+        """Return how a key ended last; None for one that did not."""
+        return next((one for one in reversed(self.ended) if one.key == key), None)
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """Keys whose word was taken back."""
+        return frozenset(one.key for one in self.ended if one.action == REVOKED)
+
+    def line_of(self, owner: str) -> frozenset[str]:
+        """Return an owner's key and those that it took the place of, one after the other.
+
+        Not those of before a key that was revoked: its word for an heir is worth nothing to
+        whoever did not see it in time.
+        """
+        before = {one.heir: one.key for one in self.ended if one.action == SUCCEEDED}
+        found, revoked = {owner}, self.revoked
+        while (key := before.get(owner)) is not None and key not in revoked:
+            found.add(key)
+            owner = key
+        return frozenset(found)
+
+
+def after(keys: Keys, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]) -> Keys:
+    """Return the keys of a bank after a record that ends one; as they were where it does not count.
+
+    Args:
+        keys: Those before it.
+        place: Where it stands.
+        said: Its action, and its payload, which names the bank.
+        by: Whose signatures in it hold.
+    """
+    action, payload = said
+    if not _MEMBERS[action] <= payload.keys() <= _MEMBERS[action] | {"reason"}:
+        return keys
+    if action == SUCCEEDED:
+        return _succeeded(keys, place, payload, by)
+    key = payload["key"]
+    if not _is_key(key) or key in keys.revoked:
+        return keys
+    if action == RETIRED and (key not in keys.owners | keys.writers or not by & keys.owners):
+        return keys
+    # A key cannot say of itself that it was stolen: whoever stole it could say so of the others.
+    if action == REVOKED and not by & (keys.owners - {key}):
+        return keys
+    owners = keys.owners - {key}
+    if not owners:  # a bank without an owner could never be decided about again
+        return keys
+    return keys._replace(
+        owners=owners,
+        writers=keys.writers - {key},
+        ended=(*keys.ended, Ended(key, place, action)),
+    )
+
+
+def _succeeded(keys: Keys, place: int, payload: Mapping[str, Any], by: frozenset[str]) -> Keys:
+    old, new = payload["old"], payload["new"]
+    if not _is_key(old) or not _is_key(new) or old == new or not {old, new} <= by:
+        return keys
+    found = Ended(old, place, SUCCEEDED, new)
+    if old not in keys.owners:
+        heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
+        return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
+    if not is_new(keys, new):
+        return keys
+    owners = (keys.owners - {old}) | {new}
+    return keys._replace(owners=owners, ended=(*keys.ended, found))
+
+
+def is_new(keys: Keys, key: str) -> bool:
+    """Tell whether a key had no part in a bank yet: one that ended does not come back."""
+    return key not in keys.owners | keys.writers and keys.ending(key) is None
+
+
+def _is_key(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        public_key(value)
+    except MalformedError:
+        return False
+    return True
+
+
+def honest_end(keys: Keys, key: str, since: int) -> int | None:
+    """Return the place up to which a key that ended in honour was an owner's; None otherwise.
+
+    Args:
+        keys: The keys of the bank.
+        key: The key.
+        since: The place of the last adoption, before which owners were others; 0 for none.
+    """
+    found = keys.ending(key)
+    if found is None or found.action == REVOKED or found.place < since:
+        return None
+    return found.place

@@ -1,0 +1,279 @@
+"""Encrypting and decrypting in streaming, in the format of age-encryption.org/v1 (X25519).
+
+A passphrase wraps a fresh identity, which stands in a line before the age data; so files of any
+size stream, and guessing costs Argon2id. Files that others encrypted to a passphrase with age
+itself are read as well, up to a bound of work and size, since they cannot be streamed.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import msgspec
+
+from satchel.errors import (
+    EncryptionError,
+    LimitError,
+    MalformedError,
+    MissingExtraError,
+    TargetError,
+    UsageError,
+)
+from satchel.memory.times import now
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.encryption.unlocking import FORMAT, Unlocking, opened, parsed
+from satchel.seal.signing.wrapping import wrap
+
+MAGIC = b"age-encryption.org/v1\n"
+ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
+FRONT = b'{"created_at":'
+"""First bytes of a file under a passphrase: the line with its wrapped identity."""
+
+MOST_WORK = 18
+"""Of scrypt, as a power of two; a file that asks for more is refused before any is done."""
+
+MOST_WHOLE = 64 * 2**20
+"""Bytes of a file that cannot be streamed."""
+
+HEAD_BYTES = 65_536
+"""Within which the header of age data has to end."""
+
+_MOST_FRONT = 4096
+_SCRYPT = re.compile(rb"^-> scrypt [A-Za-z0-9+/]{1,64} ([0-9]{1,10})$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """For whom a file is encrypted."""
+
+    recipients: tuple[str, ...] = ()
+    """As age writes them: ``age1...``."""
+
+    passphrase: str | None = field(default=None, repr=False)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is for anybody."""
+        return bool(self.recipients) or self.passphrase is not None
+
+
+NOBODY = Lock()
+"""A file stays in plain."""
+
+
+def is_encrypted(head: bytes) -> bool:
+    """Tell whether a file that begins so is encrypted."""
+    return head.startswith((MAGIC, ARMOR)) or _is_front(head)
+
+
+def new_identity() -> tuple[str, str]:
+    """Return a fresh identity and its recipient, as age writes them.
+
+    Raises:
+        MissingExtraError: If what encrypts is not installed.
+    """
+    made = _pyrage().x25519.Identity.generate()
+    return str(made), str(made.to_public())
+
+
+def identity_value(identity: str, recipient: str, passphrase: str | None) -> dict[str, Any]:
+    """Return what a file of an identity holds, its secret under a passphrase where there is one."""
+    secret: dict[str, Any] = (
+        {"identity": identity}
+        if passphrase is None
+        else {"wrapped": wrap(identity.encode(), recipient.encode(), passphrase)}
+    )
+    return {"format": FORMAT, "recipient": recipient, "created_at": now(), **secret}
+
+
+def check_recipient(text: str) -> str:
+    """Return a recipient.
+
+    Raises:
+        UsageError: If it is none.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    try:
+        return str(pyrage.x25519.Recipient.from_str(text))
+    except pyrage.RecipientError:
+        shown = "a secret identity" if text.upper().startswith("AGE-SECRET") else repr(text[:80])
+        raise UsageError(
+            f"not a recipient: {shown}", field="encrypt-to", hint="It begins with age1."
+        ) from None
+
+
+def encrypt(source: BinaryIO, sink: BinaryIO, lock: Lock, *further: str) -> None:
+    """Encrypt all of a stream.
+
+    Args:
+        source: From where it is now, to its end.
+        sink: Is given the encrypted bytes.
+        lock: For whom.
+        further: Recipients besides.
+
+    Raises:
+        TargetError: If one of the streams fails.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    recipients = [*lock.recipients, *further]
+    if lock.passphrase is not None:
+        identity, recipient = new_identity()
+        sink.write(canonical(identity_value(identity, recipient, lock.passphrase)) + b"\n")
+        recipients.append(recipient)
+    try:
+        pyrage.encrypt_io(
+            source, sink, [pyrage.x25519.Recipient.from_str(one) for one in recipients]
+        )
+    except (pyrage.EncryptError, OSError) as error:
+        raise TargetError(f"cannot encrypt: {error}") from None
+
+
+def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocking) -> None:
+    """Decrypt all of a file. Nothing that it gave counts before it returns.
+
+    Args:
+        source: A file that can be sought in, at its start.
+        sink: Is given the plain bytes, piece by piece, the last not before all hold.
+        unlocking: What to decrypt it with.
+
+    Raises:
+        EncryptionError: If nothing here opens it, or it was cut or altered.
+        LimitError: If it asks for more work than a bound.
+        MalformedError: If it is no encrypted file.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    pyrage = _pyrage()
+    head = source.read(HEAD_BYTES)
+    source.seek(0)
+    identities = None
+    if _is_front(head):
+        line, _, head = head.partition(b"\n")
+        held = parsed(line)
+        if held.wrapped is None:
+            raise MalformedError("the identity before the encrypted data is not under a passphrase")
+        identities = [opened(held.wrapped, held.recipient, unlocking.say("the file"))]
+        source.seek(len(line) + 1)
+    work = _scrypt_work(head)
+    if work is not None:
+        _whole(pyrage, source, sink, unlocking, work)
+        return
+    _streamed(pyrage, source, sink, unlocking.identities() if identities is None else identities)
+
+
+def decrypt_with(source: BinaryIO, sink: BinaryIO, identity: str) -> None:
+    """Decrypt all of a file by one identity, whatever passphrase it is under; as ``decrypt``."""
+    if _is_front(source.read(_MOST_FRONT)):
+        source.seek(0)
+        source.readline(_MOST_FRONT)
+    else:
+        source.seek(0)
+    _streamed(_pyrage(), source, sink, [identity])
+
+
+def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) -> None:
+    keys = [_identity(pyrage, one) for one in identities]
+    if not keys:
+        raise _nothing_opens()
+    try:
+        pyrage.decrypt_io(source, sink, keys)
+    except (pyrage.DecryptError, OSError) as error:
+        raise _why(error) from None
+
+
+def _whole(pyrage: Any, source: BinaryIO, sink: BinaryIO, unlocking: Unlocking, work: int) -> None:
+    if work > MOST_WORK:
+        raise LimitError(
+            f"the file asks for 2^{work} steps of scrypt; 2^{MOST_WORK} are the most",
+            hint="Decrypt it with age itself, if you trust whoever made it.",
+        )
+    data = source.read(MOST_WHOLE + 1)
+    if len(data) > MOST_WHOLE:
+        raise LimitError(
+            f"a file under a passphrase of age's own has {MOST_WHOLE:,} bytes at most",
+            hint="Decrypt it with age itself, or encrypt it with satchel, or to a recipient.",
+        )
+    try:
+        sink.write(pyrage.passphrase.decrypt(data, unlocking.say("the file")))
+    except pyrage.DecryptError as error:
+        raise _why(error) from None
+
+
+def _identity(pyrage: Any, text: str) -> Any:
+    try:
+        return pyrage.x25519.Identity.from_str(text)
+    except pyrage.IdentityError:
+        raise MalformedError("not an age identity that can be used here") from None
+
+
+def _scrypt_work(head: bytes) -> int | None:
+    """Return how much work of scrypt a file asks for; None for none.
+
+    Raises:
+        MalformedError: If its header does not end where one has to.
+    """
+    if head.startswith(ARMOR):
+        head = _unarmored(head)
+    if not head.startswith(MAGIC):
+        raise MalformedError("not age data")
+    header, end, _ = head.partition(b"\n--- ")
+    if not end:
+        raise EncryptionError("the encrypted file is cut, or its header is too long")
+    asked = _SCRYPT.findall(header)
+    if not asked and b"\n-> scrypt" in header:
+        raise MalformedError("the header of the encrypted file is not one of age")
+    return max(map(int, asked)) if asked else None
+
+
+def _unarmored(head: bytes) -> bytes:
+    text = b"".join(head.split(b"-----")[2].split())
+    with_whole_groups = text[: len(text) // 4 * 4]
+    try:
+        return base64.b64decode(with_whole_groups, validate=True)
+    except binascii.Error:
+        raise MalformedError("the armor of the encrypted file is damaged") from None
+
+
+def _is_front(head: bytes) -> bool:
+    if not head.startswith(FRONT):
+        return False
+    line, end, rest = head[:_MOST_FRONT].partition(b"\n")
+    known = msgspec.json.encode(FORMAT) in line
+    return bool(end) and known and rest.startswith(MAGIC[: len(rest)])
+
+
+def _nothing_opens() -> EncryptionError:
+    return EncryptionError(
+        "nothing here opens the encrypted file",
+        hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel keys"
+        " identity.",
+    )
+
+
+def _why(error: Exception) -> EncryptionError:
+    if "atching" in str(error):  # "No matching keys found"
+        return _nothing_opens()
+    return EncryptionError(
+        "the encrypted file was cut or altered, or the passphrase is wrong",
+        hint="Nothing of it was used. Find a copy that is whole.",
+    )
+
+
+def _pyrage() -> Any:
+    try:
+        import pyrage
+    except ImportError:
+        raise MissingExtraError(
+            "encryption needs a library that is not installed",
+            hint="Install it: pip install 'satchel[encrypt]'",
+        ) from None
+    return pyrage
+
+
+def as_recipients(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return recipients, each checked, none twice."""
+    return tuple(dict.fromkeys(check_recipient(text) for text in texts))
