@@ -50,6 +50,10 @@ class View(ProvedRows):
                 raise misled(logged.row)
         return list(found.values())
 
+    def nominated(self, digits: str, *, limit: int) -> list[str]:
+        """Return ids that start so, erased ones too; ``places`` proves that they are there."""
+        return self._reader.ids(self._bank, digits, limit=limit)
+
     def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
         """Return what was said of a record, now or when the log had so many records."""
         size = self.head.size if as_of is None else min(as_of, self.head.size)

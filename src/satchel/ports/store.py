@@ -334,3 +334,30 @@ class RawCopied(Protocol):
             TargetError: If it cannot be written; nothing of it is left.
         """
         ...
+
+
+class Extent(NamedTuple):
+    """A stretch of raw bytes in which something of a store may be: a file, as a rule."""
+
+    name: str
+    """What to call it: a path or the like, without secrets."""
+
+    pieces: Callable[[], Iterator[bytes]]
+    """Gives its bytes in order, some at a time; not there any more, it gives none."""
+
+
+@runtime_checkable
+class LaidOpen(Protocol):
+    """A store whose raw bytes can be looked through, below all that it says of itself."""
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield everything on this side in which it has bytes: files, logs, indexes, copies kept.
+
+        Raises:
+            StoreError: If it cannot be read.
+        """
+        ...
+
+    def out_of_reach(self) -> list[str]:
+        """Return in words where it or its engine may have bytes that nobody here can look at."""
+        ...

@@ -11,6 +11,7 @@ OWNERS = frozenset(
         "jobs",
         "embed",
         "prune",
+        "erase",
         "everything",
         "pull",
         "push",

@@ -29,7 +29,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
-    "erasing": ("prune", "everything"),
+    "erasing": ("erase", "prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),
     "filing.group": ("files",),
