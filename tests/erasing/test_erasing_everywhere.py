@@ -1,5 +1,6 @@
 """Erasing: what goes, what goes along, what is looked through, and what the report says."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from bank_kit import filled, keep, texts
 
+from satchel import Satchel, aio
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.choosing import conditions_of
 from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
@@ -292,3 +294,24 @@ def test_text_that_is_too_short_to_tell_anything_by_is_counted(bank: OpenBank) -
     done = gone(bank, "user=ada")
     assert done.too_short >= 2
     assert done.looked_for == 0
+
+
+def test_a_program_erases_as_the_command_does() -> None:
+    """From Python, and awaited."""
+    with filled() as bank:
+        keep(bank, ABOUT_ADA, scope={"user": "ada"})
+        keep(bank, "by its id alone")
+    with Satchel.open() as there:
+        own = there.bank()
+        assert own.erase(where={"user": ["ada", "eve"]}, dry_run=True).erased == 1
+        assert own.erase(where={"user": "ada"}).found == 0
+        with pytest.raises(UsageError):
+            own.erase()
+
+    async def awaited() -> int:
+        async with aio.open() as there:
+            own = await there.bank()
+            (left,) = await own.list()
+            return (await own.erase(left.id)).erased
+
+    assert asyncio.run(awaited()) == 1

@@ -124,6 +124,7 @@ class Bank:
     correct = _awaited(plain_bank.Bank.correct)
     forget = _awaited(plain_bank.Bank.forget)
     restore = _awaited(plain_bank.Bank.restore)
+    erase = _awaited(plain_bank.Bank.erase)
     show = _awaited(plain_bank.Bank.show)
     raw = _awaited(plain_bank.Bank.raw)
     history = _awaited(plain_bank.Bank.history)
