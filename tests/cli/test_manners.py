@@ -121,6 +121,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks copy": ["here", "copied"],
         "banks merge": ["strange", "here"],
         "banks delete": ["here", "--yes"],
+        "redact": [THERE, "--bank", "here"],
+        "recover": [THERE, "--bank", "here"],
         "erase": [THERE, "--bank", "here", "--yes"],
         "prune": ["--superseded-before", "90d", "--bank", "here"],
         "everything": ["--about", "ada", "--bank", "here"],
@@ -239,7 +241,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
 
 def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     """Make what a verb works on."""
-    if verb in ("banks", "recall", "erase", "prune", "everything", "sink"):
+    if verb in ("banks", "recall", "redact", "erase", "prune", "everything", "sink"):
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))

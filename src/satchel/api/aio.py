@@ -125,6 +125,8 @@ class Bank:
     forget = _awaited(plain_bank.Bank.forget)
     restore = _awaited(plain_bank.Bank.restore)
     erase = _awaited(plain_bank.Bank.erase)
+    redact = _awaited(plain_bank.Bank.redact)
+    recover = _awaited(plain_bank.Bank.recover)
     show = _awaited(plain_bank.Bank.show)
     raw = _awaited(plain_bank.Bank.raw)
     history = _awaited(plain_bank.Bank.history)

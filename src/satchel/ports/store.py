@@ -112,6 +112,9 @@ class Commit:
     """Places of rows that are left as ``Row.erased`` gives them, after that and before the rows are
     added: bytes, words, links and vectors go, and what an index holds of them for other rows."""
 
+    replaced: Sequence[Row] = ()
+    """Rows that are put in the places of some of those that are erased, after that."""
+
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     """Unlogged values to set in the same transaction, or to remove."""
 

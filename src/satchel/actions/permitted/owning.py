@@ -12,6 +12,7 @@ OWNERS = frozenset(
         "embed",
         "prune",
         "erase",
+        "recover",
         "everything",
         "pull",
         "push",

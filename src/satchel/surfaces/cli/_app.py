@@ -29,6 +29,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
+    "redacting": ("redact", "recover"),
     "erasing": ("erase", "prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),
