@@ -76,6 +76,7 @@ NEEDED = {"raw": NEEDS["show"], **NEEDS}
 ASKED_BY_ANOTHER = {
     # pure: they only understand what was said, or name what is there
     "moment",
+    "conditions_of",
     "gist_of",
     "connector_for",
     "is_signed",
