@@ -54,7 +54,7 @@ class Erased:
         redacted = self._fold.redacted(row.id, self._size)
         if redacted is None and at < len(self.removed) and self.removed[at] == row.seq:
             raise VerificationError(
-                f"record {row.seq} was erased or redacted on this machine, and the store that was"
+                f"record {row.seq} was erased on this machine, or redacted, and the store that was"
                 " put back has it again",
                 hint="An owner erases it once more: satchel banks accept-loss.",
             )
