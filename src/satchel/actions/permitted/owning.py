@@ -9,6 +9,8 @@ OWNERS = frozenset(
         "import",
         "undo",
         "jobs",
+        "quarantine",
+        "promote",
         "embed",
         "prune",
         "erase",
@@ -20,6 +22,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",
@@ -30,6 +33,7 @@ OWNERS = frozenset(
         "keys",
         "tokens",
         "doctor",
+        "serve",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""
