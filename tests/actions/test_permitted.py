@@ -15,6 +15,7 @@ from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
 
 import satchel
 from satchel.actions.config import load_settings
+from satchel.actions.erasing.redacting import RedactOptions, redact
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
@@ -70,6 +71,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "correct": lambda bank, there, _: correct(bank, there, Edit(members={"text": "y"})),
     "forget": lambda bank, there, _: forget(bank, [there]),
     "restore": lambda bank, there, _: restore(bank, [there]),
+    "redact": lambda bank, there, _: redact(bank, RedactOptions(ids=[there])),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
     "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
 }
@@ -77,6 +79,7 @@ NEEDED = {"raw": NEEDS["show"], **NEEDS}
 ASKED_BY_ANOTHER = {
     # pure: they only understand what was said, or name what is there
     "moment",
+    "conditions_of",
     "gist_of",
     "connector_for",
     "is_signed",

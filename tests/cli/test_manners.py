@@ -130,6 +130,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks copy": ["here", "copied"],
         "banks merge": ["strange", "here"],
         "banks delete": ["here", "--yes"],
+        "redact": [THERE, "--bank", "here"],
+        "recover": [THERE, "--bank", "here"],
+        "erase": [THERE, "--bank", "here", "--yes"],
         "prune": ["--superseded-before", "90d", "--bank", "here"],
         "everything": ["--about", "ada", "--bank", "here"],
         "banks admit": ["here"],
@@ -254,6 +257,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     prepare(satchel, words[0], sealed, mem0)
     there = {THERE: satchel("remember", "likes milk", "--bank", "here").out.strip()}
+    if words[0] == "recover":
+        sealing = ("--text", "milk", "--recover-for", "default", "--bank", "here")
+        assert satchel("redact", there[THERE], *sealing).status == 0
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
@@ -283,7 +289,7 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
 
 def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     """Make what a verb works on."""
-    if verb in ("banks", "recall", "prune", "everything", "sink"):
+    if verb in ("banks", "recall", "redact", "recover", "erase", "prune", "everything", "sink"):
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))

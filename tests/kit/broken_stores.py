@@ -764,6 +764,22 @@ class ErasesBytesOnly(View):
             self.inner.rewrite(bank, emptied)
 
 
+class ReplacesNothing(View):
+    """Erases, and forgets to put anything in the place."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        self.inner.append(bank, replace(commit, replaced=()))
+
+
+class ReplacesBytesOnly(View):
+    """Puts other bytes there, and finds them by what stood there before."""
+
+    def append(self, bank: str, commit: Commit) -> None:
+        before = {row.seq: row for row in self.inner.at(bank, list(commit.erased))}
+        old = [msgspec.structs.replace(before[row.seq], body=row.body) for row in commit.replaced]
+        self.inner.append(bank, replace(commit, replaced=old))
+
+
 class KeepsVectorsOfErased(View):
     """Erases, and finds the vectors all the same."""
 

@@ -236,6 +236,12 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _copying(broken.CopiesTheNewest),
         _copying(broken.CopiesOver),
     ],
+    "test_a_row_that_is_replaced_is_found_by_what_it_says_now": [
+        _memory(broken.ReplacesNothing),
+        _sqlite(broken.ReplacesNothing),
+        _memory(broken.ReplacesBytesOnly),
+        _sqlite(broken.ReplacesBytesOnly),
+    ],
     "test_of_an_erased_row_only_its_leaf_and_its_standing_are_left": [
         _memory(broken.ErasesNothing),
         _memory(broken.ErasesBytesOnly),

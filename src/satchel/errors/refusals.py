@@ -40,6 +40,13 @@ class ErasureRefusedError(RefusedError):
     http_status: ClassVar[int] = 409
 
 
+class RedactionRefusedError(RefusedError):
+    """What was to be redacted is not there any more, or the form is not one of it."""
+
+    code: ClassVar[str] = "redaction.refused"
+    http_status: ClassVar[int] = 409
+
+
 class SigningKeyError(RefusedError):
     """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
 

@@ -21,7 +21,8 @@ from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Reader, Store
 from satchel.seal.log import Head, leaf_of
 from satchel.seal.proved_tree import ProvedTree, grown, leaf_position
-from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.records import PREFIX, Sealed, digest, open_record
+from satchel.seal.redacted_forms import opened_form
 from satchel.seal.tree import Frontier
 
 TOGETHER = 256
@@ -152,12 +153,17 @@ def blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, di
         yield some, {row.seq: row for row in reader.at(bank, some)}
 
 
-def opened_body(row: Row) -> tuple[Sealed, Model] | None:
-    """Return the record in a row if its bytes hold and are those of its id."""
+def opened_body(row: Row, result: str | None = None) -> tuple[Sealed, Model] | None:
+    """Return the record in a row if its bytes hold and are those of its id.
+
+    Args:
+        row: The row.
+        result: The hash of the form in which it has to stand, where it was redacted.
+    """
     if row.body is None:
         return None
     try:
-        record, model = open_record(row.body)
+        record, model = open_record(row.body) if result is None else opened_form(row.body, result)
     except InputError:
         return None
     return (record, model) if record.id == row.id else None
@@ -182,7 +188,7 @@ class _Log:
         self._whole = True
         self._wrong_nodes = 0
         self._empty = list[tuple[int, str]]()
-        self._damaged = list[tuple[int, str]]()
+        self._damaged = list[tuple[int, str, str]]()
         self._facts = list[Fact]()
 
     def look(self, places: range, rows: dict[int, Row]) -> None:
@@ -215,8 +221,9 @@ class _Log:
         for seq, identity in self._empty:
             if not fold.is_erased(identity, head.size):
                 found.note(Flaw.BODY, "it is empty, and nobody erased it", seq)
-        for seq, identity in self._damaged:
-            if not fold.is_erased(identity, head.size):
+        for seq, identity, found_there in self._damaged:
+            form = fold.redacted(identity, head.size)
+            if not fold.is_erased(identity, head.size) and form != found_there:
                 found.note(Flaw.BODY, "the bytes were changed", seq)
         said = sum(head.counts.get(name, 0) for name in FOLDED)
         return fold if len(self._facts) == said else None
@@ -226,7 +233,7 @@ class _Log:
         if row.body is None:
             self._empty.append((row.seq, row.id))
         elif logged is None:
-            self._damaged.append((row.seq, row.id))
+            self._damaged.append((row.seq, row.id, digest(row.body)))
         elif row.type in FOLDED:
             self._facts.append(Fact(row.seq, row.id, logged[1]))
 
@@ -253,8 +260,11 @@ def derived_blocks(
     for _, rows in blocks(reader, head.bank, places):
         pairs = []
         for row in sorted(rows.values(), key=attrgetter("seq")):
-            own, logged = row.erased(), opened_body(row)
+            result = fold.redacted(row.id, head.size)
+            own, logged = row.erased(), opened_body(row, result)
             batch, erased = fold.batch_number(row.seq), fold.is_erased(row.id, head.size)
+            if result is not None and logged is None and opened_body(row) is not None:
+                erased = True  # it is whole again, and the form cannot be made of that
             if erased:
                 own = replace(own, batch=batch)
             elif logged is not None:
@@ -270,7 +280,7 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
     by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
-            found.note(Flaw.RETURNED, "it was erased, and has its bytes again", own.seq)
+            found.note(Flaw.RETURNED, "it was erased or redacted, and has its bytes again", own.seq)
         elif stored.columns() != own.columns():
             found.note(Flaw.COLUMN, "a column says something else than the log", own.seq)
         if by_id.get(own.id) != own.seq:

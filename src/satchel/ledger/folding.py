@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from satchel.ledger.logged import Promotion, Said, Unchanged
-from satchel.memory.records import Erasure, Model, Receipt, Source, Status
+from satchel.memory.records import Erasure, Model, Receipt, Redaction, Source, Status
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Standing
 from satchel.ports.store import Sweep, Was
 
@@ -29,7 +29,7 @@ GROUP, CLOSED = "batch_group", "batch_closed"
 MOST_IN_GROUP = 1 << 16
 """Records in one group of a batch; a receipt that says more counts for nothing."""
 
-FOLDED = frozenset({"status", "source", "receipt", "erasure"})
+FOLDED = frozenset({"status", "source", "receipt", "erasure", "redaction"})
 """The types of the records that say something of others."""
 
 
@@ -101,6 +101,7 @@ class Fold:
         self._starts: list[int] = []
         self._spans: list[tuple[int, Batch]] = []
         self._erased: dict[str, int] = {}
+        self._redacted: dict[str, list[tuple[int, str]]] = {}
 
     def take(self, facts: Iterable[Fact], size: int) -> Effect:
         """Take what is said in the records up to ``size``, and return what that changes.
@@ -127,6 +128,8 @@ class Fold:
             }
             self._events = {target: events for target, events in kept.items() if events}
             self._erased = {name: seq for name, seq in self._erased.items() if seq < size}
+            for name, said in list(self._redacted.items()):
+                self._redacted[name] = [one for one in said if one[0] < size]
             while self._starts and self._starts[-1] > size:  # its receipt is one before
                 self._starts.pop()
                 self._spans.pop()[1].spans.pop()
@@ -244,6 +247,16 @@ class Fold:
         """Tell whether a record that was erased says so when the log had ``size`` records."""
         return self._erased.get(identity, size) < size
 
+    def redaction(self, identity: str, size: int) -> tuple[int, str] | None:
+        """Return the place of a record's last redaction, and the hash of its form."""
+        said = self._redacted.get(identity, ())
+        return next((one for one in reversed(said) if one[0] < size), None)
+
+    def redacted(self, identity: str, size: int) -> str | None:
+        """Return the hash of the form in which a record stands; None for one that is whole."""
+        found = self.redaction(identity, size) if self._redacted else None
+        return None if found is None else found[1]
+
     @property
     def has_erasures(self) -> bool:
         """Whether anything was erased, as far as the log was looked at."""
@@ -301,6 +314,8 @@ class Fold:
             self._erased.setdefault(model.entry, seq)
         elif batch is not None:
             return
+        elif isinstance(model, Redaction):
+            self._redacted.setdefault(model.entry, []).append((seq, model.result))
         elif isinstance(model, Source):
             self._batches.setdefault(identity, Batch(identity, seq))
         elif isinstance(model, Receipt):

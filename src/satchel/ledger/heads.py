@@ -23,6 +23,7 @@ from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.log import Head, check_head, leaf_of, parse_head
 from satchel.seal.proved_tree import Fetch, ProvedTree
 from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.redacted_forms import opened_form
 from satchel.seal.tree import Frontier
 
 _HASH = 32
@@ -43,6 +44,9 @@ class TrustedHead:
     verdict: Verdict
     """What it is to this machine."""
 
+
+Redacted = Callable[[Row], str | None]
+"""Gives the hash of the form in which a row's record has to stand; None for a whole one."""
 
 Judging = Callable[[Head, Authority, ProvedTree], Verdict]
 """Judges a head that is sound in itself by what was seen before, or refuses it."""
@@ -173,17 +177,23 @@ def missing(bank: str, witnessed: Head | None, name: str) -> VerificationError |
 
 
 def require_logged(
-    tree: ProvedTree, bank: str, rows: Sequence[Row]
+    tree: ProvedTree, bank: str, rows: Sequence[Row], redacted: Redacted | None = None
 ) -> list[tuple[Sealed, Model] | None]:
     """Return the records of rows, each proved to be the one that was logged there.
 
     None stands for an erased record.
 
+    Args:
+        tree: The tree under the log.
+        bank: Whose log.
+        rows: The rows.
+        redacted: Tells which of them are redacted; None when none is.
+
     Raises:
         VerificationError: Naming the first place that does not hold.
     """
     require_leaves(tree, bank, rows)
-    return [_record(row) for row in rows]
+    return [_record(row, redacted(row) if redacted is not None else None) for row in rows]
 
 
 def require_leaves(tree: ProvedTree, bank: str, rows: Sequence[Row]) -> None:
@@ -195,11 +205,11 @@ def require_leaves(tree: ProvedTree, bank: str, rows: Sequence[Row]) -> None:
     tree.require({row.seq: leaf_of(bank, row.seq, row.type, row.id, row.at) for row in rows})
 
 
-def _record(row: Row) -> tuple[Sealed, Model] | None:
+def _record(row: Row, result: str | None) -> tuple[Sealed, Model] | None:
     if row.body is None:
         return None
     try:
-        record, model = open_record(row.body)
+        record, model = open_record(row.body) if result is None else opened_form(row.body, result)
     except InputError as error:
         raise VerificationError(
             f"record {row.seq} was changed: {error.message}", field=error.field, hint=_DOCTOR

@@ -22,6 +22,7 @@ from satchel.ledger.appending.waiting import (
 )
 from satchel.ledger.authority import Authority, admission, founding, with_configs
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure.redacting import replaced_by, settled
 from satchel.ledger.erasure.targets import emptied_by
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import TrustedHead, missing, nodes_of, opened_head, require_counts
@@ -115,6 +116,7 @@ class Ledger:
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
         given: Unchanged | None = None,
+        forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Add records to the log and return their places; they are durable then, and witnessed.
 
@@ -124,6 +126,7 @@ class Ledger:
                 they stay invisible until ``batches.closing`` of it is appended.
             side: Unlogged values to set in the same moment, or to remove.
             given: What the records build on; nothing is appended when it is so no more.
+            forms: What redaction records among them put in the place of entries, by id.
 
         Raises:
             ChangedError: If what was given is not so any more.
@@ -131,6 +134,7 @@ class Ledger:
             LimitError: If one is too large.
             UsageError: If there is no such import, or it is complete.
             SlotTakenError: If a record speaks of what a current one speaks of already.
+            RedactionRefusedError: If a form is not one of what it redacts.
             ErasureRefusedError: If what it erases has to stay, or it was erased itself.
             ReadOnlyStoreError: If no key may sign here, or the bank is a stranger's.
             VerificationError: If the store is not what it was.
@@ -139,7 +143,7 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        return self._appended(Ticket(looked_at(records), batch, side or {}, given))
+        return self._appended(Ticket(looked_at(records), batch, side or {}, given, forms or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
         """Add records of an import of which this process derived the rows; see ``append``.
@@ -262,6 +266,8 @@ class Ledger:
         rows, changes, sweeps = self._folded(writing, fold, before, records, at)
         tree = self._tree(writing, found) if found else None
         emptied = emptied_by(writing, self.bank, tree, fold, records)
+        forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
+        replaced = replaced_by(writing, self.bank, tree, fold, records, forms, emptied)
         nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
         counts = dict(found.head.counts) if found else {}
         for row in rows:
@@ -277,7 +283,6 @@ class Ledger:
             key=writer.did,
         )
         stored = StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
-        side = dict(chain.from_iterable(ticket.side.items() for ticket in waiting))
         commit = Commit(
             rows=rows,
             nodes=nodes,
@@ -285,7 +290,8 @@ class Ledger:
             changes=changes,
             sweeps=sweeps,
             erased=emptied.places,
-            side={**side, **emptied.side},
+            replaced=replaced,
+            side=settled(chain.from_iterable(t.side.items() for t in waiting), emptied.side),
         )
         writing.append(self.bank, commit)
         if sweeps and changes:  # what is said of one record counts after what is said of all
@@ -323,11 +329,8 @@ class Ledger:
             for seq, one in enumerate(records, before)
         ]
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
-        changes = [
-            Change(row.seq, *fold.standing(row.id, row.seq, size))
-            for row in there
-            if row.seq < before
-        ]
+        old = (row for row in there if row.seq < before)
+        changes = [Change(row.seq, *fold.standing(row.id, row.seq, size)) for row in old]
         return rows, changes, effect.sweeps
 
     def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:

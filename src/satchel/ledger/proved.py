@@ -139,7 +139,7 @@ class ProvedRows:
 
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
         """Prove rows, and leave out what nobody sees."""
-        found = require_logged(self._tree, self._bank, rows)
+        found = require_logged(self._tree, self._bank, rows, self._redacted)
         proved = []
         for row, logged in zip(rows, found, strict=True):
             if logged is None:
@@ -150,6 +150,9 @@ class ProvedRows:
             if pending or own.retired != PENDING:
                 proved.append(Logged(*logged, own))
         return proved
+
+    def _redacted(self, row: Row) -> str | None:
+        return self._fold.redacted(row.id, self.head.size)
 
     def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
         """Return the columns of a record, and refuse a store that has others."""

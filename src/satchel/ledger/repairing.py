@@ -155,7 +155,8 @@ def _set_aside(store: Store, ledger: Ledger, head: Head, fold: Fold, at: str) ->
             damaged += [
                 rows[seq]
                 for seq in sorted(rows)
-                if opened_body(rows[seq]) is None and not _is_told(rows[seq], fold, head)
+                if opened_body(rows[seq], fold.redacted(rows[seq].id, head.size)) is None
+                and not _is_told(rows[seq], fold, head)
             ]
     if not damaged:
         return ()

@@ -36,6 +36,11 @@ class View(ProvedRows):
         """Whether everything in the bank can be seen here."""
         return self.whole is self
 
+    def redaction(self, identity: str) -> Logged | None:
+        """Return the record by which an entry was redacted last; None for one that is whole."""
+        found = self._fold.redaction(identity, self.head.size)
+        return None if found is None else self.told_at([found[0]])[found[0]]
+
     def starting(self, digits: str, *, limit: int) -> list[Logged]:
         """Return some records whose hash starts with hexadecimal digits.
 
@@ -49,6 +54,10 @@ class View(ProvedRows):
             if not identity.startswith(PREFIX + digits):
                 raise misled(logged.row)
         return list(found.values())
+
+    def nominated(self, digits: str, *, limit: int) -> list[str]:
+        """Return ids that start so, erased ones too; ``places`` proves that they are there."""
+        return self._reader.ids(self._bank, digits, limit=limit)
 
     def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
         """Return what was said of a record, now or when the log had so many records."""
@@ -146,7 +155,7 @@ class View(ProvedRows):
         for start in range(0, len(self._erased.removed), _TOGETHER):
             rows = self._at(self._erased.removed[start : start + _TOGETHER])
             back = (row for row in rows if row.body is not None and row not in self._erased)
-            found += [(row.seq, row.id) for row in back]
+            found += [(row.seq, row.id) for row in back if self._redacted(row) is None]
         return found
 
     def imports(self) -> list[Import]:

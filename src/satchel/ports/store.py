@@ -112,6 +112,9 @@ class Commit:
     """Places of rows that are left as ``Row.erased`` gives them, after that and before the rows are
     added: bytes, words, links and vectors go, and what an index holds of them for other rows."""
 
+    replaced: Sequence[Row] = ()
+    """Rows that are put in the places of some of those that are erased, after that."""
+
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     """Unlogged values to set in the same transaction, or to remove."""
 
@@ -333,4 +336,31 @@ class RawCopied(Protocol):
             TargetExistsError: If there is something already.
             TargetError: If it cannot be written; nothing of it is left.
         """
+        ...
+
+
+class Extent(NamedTuple):
+    """A stretch of raw bytes in which something of a store may be: a file, as a rule."""
+
+    name: str
+    """What to call it: a path or the like, without secrets."""
+
+    pieces: Callable[[], Iterator[bytes]]
+    """Gives its bytes in order, some at a time; not there any more, it gives none."""
+
+
+@runtime_checkable
+class LaidOpen(Protocol):
+    """A store whose raw bytes can be looked through, below all that it says of itself."""
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield everything on this side in which it has bytes: files, logs, indexes, copies kept.
+
+        Raises:
+            StoreError: If it cannot be read.
+        """
+        ...
+
+    def out_of_reach(self) -> list[str]:
+        """Return in words where it or its engine may have bytes that nobody here can look at."""
         ...

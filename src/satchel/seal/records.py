@@ -99,6 +99,12 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
     """
     record, model = open_shape(line, limits=limits)
     if not id_holds(record):
+        if model.nonce is None:
+            raise MalformedError(
+                "a redacted memory, which only the log of its own bank allows",
+                field="nonce",
+                hint="It can be read there, and in files; it is not taken into another bank.",
+            )
         raise MalformedError(
             "the id is not that of the content", field="id", hint="The record was changed."
         )

@@ -189,9 +189,9 @@ class _Transaction(_View):
             row = mine.rows[change.seq]
             mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
         _sweep(mine.rows, commit.sweeps)
-        for place in commit.erased:
-            mine.rows[place] = mine.rows[place].erased()
         mine.drop_vectors({mine.rows[place].id for place in commit.erased})
+        for row in (*(mine.rows[place].erased() for place in commit.erased), *commit.replaced):
+            mine.rows[row.seq] = row
         mine.rows += commit.rows
         _refuse_doubles(mine.rows)
         mine.nodes += commit.nodes

@@ -14,8 +14,15 @@ from satchel.errors import VerificationError
 from satchel.ledger.epochs import OWN
 from satchel.ledger.erasure.targets import left_to_do
 from satchel.ledger.folding import FOLDED, Effect, Fact, Fold
-from satchel.ledger.heads import TrustedHead, nodes_of, opened_head, require_leaves, require_logged
-from satchel.memory.records import Erasure, FileVersion, Model
+from satchel.ledger.heads import (
+    Redacted,
+    TrustedHead,
+    nodes_of,
+    opened_head,
+    require_leaves,
+    require_logged,
+)
+from satchel.memory.records import Erasure, FileVersion, Model, Redaction
 from satchel.ports.blobs import verified
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import Change, Commit, Reader, Writer
@@ -160,7 +167,7 @@ def tail(copy: Copy, start: int) -> Iterator[list[tuple[Row, tuple[Sealed, Model
         places = range(place, place + len(rows))
         if [row.seq for row in rows] != list(places):
             raise VerificationError(f"records between {place} and {places.stop} are missing")
-        logged = require_logged(copy.tree, copy.bank, rows)
+        logged = require_logged(copy.tree, copy.bank, rows, redacted_in(copy))
         for row, one in zip(rows, logged, strict=True):
             if one is None and not fold.is_erased(row.id, size):
                 raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
@@ -228,7 +235,7 @@ def carry(
     said = sum(counts[name] - (before.head.counts.get(name, 0) if before else 0) for name in FOLDED)
     if PREFIX + frontier.root.hex() != head.root or counts != head.counts or said != len(facts):
         raise VerificationError("what came is not the log that was signed")
-    found.erased = empty_erased(writing, bank, facts)
+    found.erased = empty_erased(writing, bank, facts) + redact_there(source, writing, facts, start)
     carry_blobs(source, writing, found)
     return found
 
@@ -313,6 +320,46 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[Fact]) -> int:
             writing.append(bank, commit)
             emptied += len(full)
     return emptied
+
+
+def redacted_in(copy: Copy) -> Redacted:
+    """Return what tells in which form a record of a copy stands."""
+    fold, size = copy.found.fold, copy.size
+    return lambda row: fold.redacted(row.id, size)
+
+
+def redact_there(source: Copy, writing: Writer, facts: Sequence[Fact], end: int) -> int:
+    """Put redacted forms in the place of entries that were carried whole; return how many.
+
+    Args:
+        source: The copy that has the forms.
+        writing: Where the entries are.
+        facts: What the log says, some redactions among it.
+        end: Entries from this place on came as they are now.
+    """
+    ids = list({one.model.entry: 0 for one in facts if isinstance(one.model, Redaction)})
+    stored, done, fold = writing.head(source.bank), 0, source.found.fold
+    assert stored is not None  # noqa: S101 - the log is there
+    for start in range(0, len(ids), TOGETHER):
+        rows = source.reader.get(source.bank, ids[start : start + TOGETHER])
+        logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
+        forms = [
+            own_row(row, found, fold, source.size)
+            for row, found in zip(rows, logged, strict=True)
+            if found is not None and row.seq < end
+        ]
+        if forms:
+            commit = Commit(
+                rows=(),
+                nodes=(),
+                head=stored,
+                erased=[row.seq for row in forms],
+                replaced=forms,
+                side=left_to_do(writing, source.bank, forms),
+            )
+            writing.append(source.bank, commit)
+            done += len(forms)
+    return done
 
 
 def blobs_named(some: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iterator[str]:

@@ -99,6 +99,10 @@ class _Disclosing:
                 logged = some[identity]
                 expires = logged.row.expires_at
                 self._builder.add(logged.record)
+                if isinstance(logged.model, Entry) and logged.model.nonce is None:
+                    redaction = self._view.redaction(identity)
+                    assert redaction is not None  # noqa: S101 - a form is believed by it alone
+                    self._builder.add(redaction.record)
                 self._builder.add_item("proofs", msgspec.to_builtins(proofs[identity]))
                 self.found.entries += 1
                 self.found.expired += expires is not None and expires <= self._now

@@ -18,7 +18,7 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
-from satchel.memory.records import Edge, FileVersion, Status
+from satchel.memory.records import Edge, FileVersion, Redaction, Status
 from satchel.memory.times import now
 from satchel.ports.report import Report
 from satchel.ports.rows import Filter
@@ -135,6 +135,9 @@ class _Taking:
             self._waiting.write(record.body + b"\n")
             if record.type == "source":
                 self._sources[record.id] = logged.seq
+        elif isinstance(model, Redaction):
+            if self._sealed and self._view.redaction(model.entry) is not None:
+                self._waiting.write(record.body + b"\n")
         elif record.type in _ABOUT_THE_LOG:
             if self._sealed:
                 self._builder.add(record)
@@ -154,6 +157,8 @@ class _Taking:
                     followed = self._followed(record, value)
                     goes, record = followed is not None, followed or record
                 self.found.edges_left += not goes
+            elif record.type == "redaction":
+                goes = value["entry"] in self._chosen
             else:
                 goes = value["target"] in self._chosen
             if goes:

@@ -26,6 +26,7 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "correct": _CHANGE,
     "forget": _CHANGE,
     "restore": _CHANGE,
+    "redact": frozenset({Permission.REDACT}),
     "export": frozenset({Permission.EXPORT, Permission.READ}),
     "disclose": frozenset({Permission.EXPORT, Permission.READ}),
 }

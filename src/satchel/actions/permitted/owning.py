@@ -13,6 +13,8 @@ OWNERS = frozenset(
         "promote",
         "embed",
         "prune",
+        "erase",
+        "recover",
         "everything",
         "pull",
         "push",

@@ -77,6 +77,7 @@ class Bench:
         batch: int = 0,
         side: Mapping[str, bytes | None] | None = None,
         erased: Sequence[int] = (),
+        replaced: Sequence[Row] = (),
     ) -> Commit:
         """Return what logs drafts next; changes to their own places are made in their rows."""
         first = self.sizes.get(bank, 0)
@@ -89,7 +90,8 @@ class Bench:
                 row = row.changed(Standing(change.retired, change.hold))
             rows.append(row)
         earlier = [change for change in changes if change.seq < first]
-        return commit_of(rows, first, changes=earlier, side=side or {}, erased=erased)
+        removed = {"erased": erased, "replaced": replaced}
+        return commit_of(rows, first, changes=earlier, side=side or {}, **removed)
 
     def append(self, *drafts: Model, bank: str = BANK, **members: Any) -> list[Row]:
         """Log drafts in both and return their rows; ``members`` are those of ``commit``."""

@@ -1,8 +1,10 @@
 """How a store removes: a record's bytes and whatever was derived from them, or a whole bank."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from satchel.conformance.stores.bench import (
@@ -20,9 +22,10 @@ from satchel.errors import SlotTakenError, UnknownBankError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Edge, SessionEvent
-from satchel.ports.rows import Filter, Row, Standing
+from satchel.ports.rows import Filter, Row, Standing, derive_row
 from satchel.ports.store import Change, Reader
 from satchel.ports.vectors import Generation
+from satchel.seal.encoding.jcs import canonical_checked
 
 _TWO = Generation("model", 2)
 _GONE = Change(0, 3, hold=False)
@@ -73,6 +76,44 @@ def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSu
             assert both.same(_listing(wanted)) == []
         both.append(named("1"))
         both.same_all()
+
+
+def test_a_row_that_is_replaced_is_found_by_what_it_says_now(store: StoreSubject) -> None:
+    """Bytes, words and links are those of the new one; vectors are gone, the slot is its own."""
+    with bench(store) as both:
+        old = _three(both)[0]
+        now = Semantic(
+            text="lighthouse",
+            kind="note",
+            scope=_OWNER,
+            origin=Origin(provider="test", id="1"),
+            parent_ids=("blake3:" + "5" * 64,),
+            id=old.id,
+        )
+        body = canonical_checked(msgspec.to_builtins(now))
+        new = derive_row(now, seq=old.seq, at=old.at, body=body)
+        _erase(both, 0, replaced=[new])
+        assert both.same(lambda reader: reader.at(BANK, [0])) == [new.columns()]
+        assert both.same(lambda reader: reader.current(BANK, old.slot or "")) == new.columns()
+        for link, there in (("4", []), ("5", [new.columns()])):
+            end = "blake3:" + link * 64
+            found = both.same(partial(_leading_to, end=end))
+            assert found == there
+        if both.store.traits.full_text:
+            assert both.same(partial(_found_by, words="harbour")) == []
+            assert both.same(partial(_found_by, words="lighthouse")) == [0]
+        if both.store.traits.vectors:
+            assert both.same(lambda reader: reader.vectors.get(BANK, _TWO, [old.id])) == {}
+        assert both.same(lambda reader: reader.is_indexed(BANK, new))
+        both.same_all()
+
+
+def _found_by(reader: Reader, words: str) -> list[int]:
+    return places_of(reader.candidates(BANK, words, limit=9))
+
+
+def _leading_to(reader: Reader, end: str) -> Any:
+    return reader.neighbours(BANK, end, incoming=True)
 
 
 def _listing(wanted: Filter) -> Callable[[Reader], Any]:

@@ -24,6 +24,7 @@ from satchel.seal.signing.key import SigningKey
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
+_FINAL = frozenset({"erasure", "redaction"})
 _ENTRIES = frozenset(map(str, Component))
 
 
@@ -48,6 +49,9 @@ class Ticket:
 
     side: Mapping[str, bytes | None] = field(default_factory=dict)
     given: Unchanged | None = None
+    forms: Mapping[str, bytes] = field(default_factory=dict)
+    """Redacted forms by id, which its redaction records put in the place of entries."""
+
     places: list[int] = field(default_factory=list)
     emptied: list[int] = field(default_factory=list)
     """Places of the records that its commit erased."""
@@ -66,8 +70,8 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
     wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
     if wrong is not None:
         raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-    if batch is not None and any(record.type == "erasure" for record in records):
-        raise UsageError("an erasure cannot be undone, so it is no part of an import")
+    if batch is not None and any(record.type in _FINAL for record in records):
+        raise UsageError("what was erased or redacted stays so, so it is no part of an import")
     if any(map(starts_epoch, records)):
         raise UsageError("a decision about the whole bank is not appended like a record")
 

@@ -51,9 +51,10 @@ class Erased:
                 hint="The store was changed from outside. See: satchel doctor --repair.",
             )
         at = bisect_left(self.removed, row.seq) if self.removed else 0
-        if at < len(self.removed) and self.removed[at] == row.seq:
+        redacted = self._fold.redacted(row.id, self._size)
+        if redacted is None and at < len(self.removed) and self.removed[at] == row.seq:
             raise VerificationError(
-                f"record {row.seq} was erased on this machine, and the store that was put back has"
-                " it again",
+                f"record {row.seq} was erased on this machine, or redacted, and the store that was"
+                " put back has it again",
                 hint="An owner erases it once more: satchel banks accept-loss.",
             )

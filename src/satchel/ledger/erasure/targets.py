@@ -35,6 +35,9 @@ FINGERPRINTS = "known/"
 """Start of the names of what an import leaves to be recognised by. Hashes without a nonce: whoever
 has them can guess what was erased. They are made again of what is left."""
 
+SEALED = "redacted/"
+"""Start of the names of originals of redacted entries, sealed for those who may recover them."""
+
 DERIVED = "derived/"
 """Start of the names of what was computed of memories' words, which tells some of them. It is made
 again of what is left."""
@@ -94,6 +97,7 @@ def left_to_do(reader: Reader, bank: str, rows: Sequence[Row]) -> dict[str, byte
     """
     side: dict[str, bytes | None] = {UNFINISHED: b""}
     side |= {f"{FINGERPRINTS}{row.batch}": None for row in rows if row.batch}
+    side |= {f"{SEALED}{row.seq}": None for row in rows}
     for sketched in {sketches_of(row.seq) for row in rows}:
         side |= dict.fromkeys(reader.side(bank, sketched), None)
     side |= dict.fromkeys(reader.side(bank, DERIVED))
@@ -118,7 +122,9 @@ def blobs_named(body: bytes) -> set[str]:
 
 
 def _require_erasable(fold: Fold, row: Row) -> None:
-    if opened_body(row) is None:  # damaged or empty, so that nothing is lost by saying so
+    if (
+        opened_body(row, fold.redacted(row.id, fold.size)) is None
+    ):  # damaged or empty, so that nothing is lost by saying so
         return
     if row.type not in ERASABLE:
         raise ErasureRefusedError(

@@ -17,7 +17,7 @@ from satchel.ledger.scoped.view import ScopedView, ends_of
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, Origin, TrustClass
-from satchel.memory.records import Edge, Model, Status
+from satchel.memory.records import Edge, Model, Redaction, Status
 from satchel.memory.times import now
 from satchel.ports.rows import slot_of
 from satchel.seal.records import Sealed
@@ -25,7 +25,7 @@ from satchel.seal.tokens.chain import Chain, Surroundings
 from satchel.seal.tokens.scope import Components, Covers
 from satchel.seal.tokens.token import Permission
 
-ADDING = frozenset({Permission.WRITE, Permission.DERIVE})
+ADDING = frozenset({Permission.WRITE, Permission.DERIVE, Permission.REDACT})
 """What lets something be added to a bank."""
 
 _OUTSIDE = "the token does not allow this to be added"
@@ -101,6 +101,7 @@ class ScopedLedger(Ledger):
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
         given: Unchanged | None = None,
+        forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Add records, each of which has to be in the scope; see ``Ledger.append``.
 
@@ -111,8 +112,9 @@ class ScopedLedger(Ledger):
             raise PermissionRefusedError(_OUTSIDE)
         with self.inner.reading() as view:
             self._held.require(self._needed or frozenset(), view)
-            _Adding(self._held, self._part(view), records).require()
-        return self.inner.append(records, given=given)
+            redacts = Permission.REDACT in (self._needed or ())
+            _Adding(self._held, self._part(view), records, redacts=redacts).require()
+        return self.inner.append(records, given=given, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
         """Refuse: an import is its owner's."""
@@ -129,8 +131,11 @@ class ScopedLedger(Ledger):
 class _Adding:
     """Judges what a holder is going to add, all of it together."""
 
-    def __init__(self, held: Held, view: ScopedView, records: Sequence[Sealed]) -> None:
+    def __init__(
+        self, held: Held, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
+    ) -> None:
         self._view = view
+        self._redacts = redacts
         self._allowed = held.chain.permissions
         self._models: list[Model] = [record.model for record in records]
         self._new = {each.id for each in self._models if isinstance(each, Entry)}
@@ -145,6 +150,12 @@ class _Adding:
             raise PermissionRefusedError(_OUTSIDE)
 
     def _fits(self, model: Model) -> bool:
+        if self._redacts or isinstance(model, Redaction):  # the one thing that it lets be done
+            return (
+                self._redacts
+                and isinstance(model, Redaction)
+                and self._has(frozenset({model.entry}))
+            )
         if isinstance(model, Entry):
             return self._fits_entry(model)
         if isinstance(model, Status):

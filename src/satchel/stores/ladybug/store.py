@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from satchel.errors import ReadOnlyStoreError, StoreError, UsageError
-from satchel.ports.store import StoreTraits
+from satchel.ports.store import Extent, StoreTraits
 from satchel.stores.ladybug.files.scrubbing import anew, unreadable
 from satchel.stores.ladybug.files.sharing import Shared, leave, share
 from satchel.stores.ladybug.reading import View
 from satchel.stores.ladybug.statements import Block
 from satchel.stores.ladybug.writing import Transaction
+from satchel.stores.raw_files import below
 
 BUSY_MS = 5_000
 """How long others are waited for."""
@@ -82,6 +83,13 @@ class LadybugStore:
             raise UsageError("a store cannot be scrubbed while it is read", file=self.name)
         shared = self._opened()
         shared.replace(partial(anew, shared.folder))
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield every file in its folder: those of the engine, its log, and what was set aside."""
+        yield from below(self.path)
+
+    def out_of_reach(self) -> list[str]:
+        return []
 
     def check(self) -> list[str]:
         """Return what cannot be read of any table."""

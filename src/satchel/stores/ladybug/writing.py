@@ -56,6 +56,8 @@ class Transaction(Linking):
             self._sweep(number, sweep)
         if commit.erased:
             self._erase(bank, number, commit.erased)
+        if commit.replaced:
+            self.rewrite(bank, commit.replaced)
         self._add(number, commit.rows)
         self._set_slots(number, slots)
         if commit.rows:

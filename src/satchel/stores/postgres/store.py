@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from satchel.disk.forks import in_child
 from satchel.errors import (
@@ -17,8 +18,10 @@ from satchel.errors import (
     StoreVersionError,
     UsageError,
 )
-from satchel.ports.store import StoreTraits
+from satchel.ports.store import Extent, StoreTraits
 from satchel.stores.postgres.connecting import Connections, read_address
+from satchel.stores.postgres.erased import raw
+from satchel.stores.postgres.erased.log import written_over
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.migrations import STEPS, Step, prepare
 from satchel.stores.postgres.reading import View
@@ -150,8 +153,8 @@ class PostgresStore:
     def scrub(self) -> None:
         """Write every table anew without what was removed.
 
-        The server's log still has those bytes until it is written over, which a checkpoint and its
-        settings decide, and so have its backups and replicas.
+        The server's log is written over, where the role may have that done; else it has those
+        bytes until a checkpoint and its settings decide it. Its backups and replicas keep them.
 
         Raises:
             StoreBusyError: If somebody reads or writes; rows that he may still see would stay.
@@ -170,6 +173,20 @@ class PostgresStore:
                 )
             for table in TABLES:
                 connection.execute(f"VACUUM FULL {self._schema}.{table}")
+                connection.execute(f"ANALYZE {self._schema}.{table}")  # it keeps sampled values
+            written_over(connection)
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield the files of its tables and of the server's log, where the role may read them."""
+        yield from raw.laid_open(self._looking, self._schema)
+
+    def out_of_reach(self) -> list[str]:
+        return raw.out_of_reach(self._looking)
+
+    @contextmanager
+    def _looking(self) -> Iterator[Any]:
+        with self._connections.begun("SELECT 1") as (connection, _), translated(self.name):
+            yield connection
 
     def check(self) -> list[str]:
         """Return which indexes the server calls invalid, and how many pages it found damaged."""

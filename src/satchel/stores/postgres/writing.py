@@ -68,6 +68,8 @@ class Transaction(View):
                 self._sweep(number, sweep)
             for seq in commit.erased:
                 self._erase(number, seq)
+            if commit.replaced:
+                self.rewrite(bank, commit.replaced)
             self._add(number, commit.rows)
             if commit.rows:
                 first = leaf_position(commit.rows[0].seq)

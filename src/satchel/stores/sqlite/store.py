@@ -17,7 +17,8 @@ from satchel.errors import (
     StoreVersionError,
     UsageError,
 )
-from satchel.ports.store import Progress, StoreTraits
+from satchel.ports.store import Extent, Progress, StoreTraits
+from satchel.stores.raw_files import beside
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
 from satchel.stores.sqlite.forking import transaction, watch
@@ -174,6 +175,16 @@ class SqliteStore:
                 file=self.name,
                 hint="What was erased is out of the store; do it again to be rid of its bytes.",
             )
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield the file, its log, and the copies of how it was before it was brought up to date.
+
+        Another store beside it whose name goes on from this one's is looked through as well.
+        """
+        yield from beside(self.path)
+
+    def out_of_reach(self) -> list[str]:
+        return []
 
     def check(self) -> list[str]:
         """Return what SQLite's own check finds."""

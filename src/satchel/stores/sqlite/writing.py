@@ -51,6 +51,8 @@ class Transaction(View):
                 self._sweep(number, sweep)
             if commit.erased:
                 self._erase(number, commit.erased)
+            if commit.replaced:
+                self._put_back(number, commit.replaced)
             self._add(number, commit.rows)
             self._index(number, commit.rows)
             if commit.rows:
@@ -139,6 +141,17 @@ class Transaction(View):
         for column, value, place in followed:
             after.update(self._after(number, (column, value), place))
         for place in sorted(after):
+            self._index_again(number, place, place)
+
+    def _put_back(self, number: int, rows: Sequence[Row]) -> None:
+        """Put rows in places that were emptied."""
+        after = set[int]()
+        for row in rows:
+            self._all("DELETE FROM record WHERE place = ?", (number << SEQ_BITS) + row.seq)
+            self._add(number, [row])
+            self._index(number, [row])
+            after.update(self._next_place(number, row, thread_of(row)))
+        for place in sorted(after):  # their index row holds the words of those before them
             self._index_again(number, place, place)
 
     def _emptied(

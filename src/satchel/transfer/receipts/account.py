@@ -20,7 +20,7 @@ REFUSED = "record"
 _MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
 _LONGEST = 200
 
-Kind = Literal["import", "export", "convert", "migrate", "copy"]
+Kind = Literal["import", "export", "convert", "migrate", "copy", "erase"]
 ReadBack = Literal["equal", "verified", "differs"]
 
 
@@ -73,6 +73,18 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     accepted: bool = False
     """Whether a person said beforehand that this may be lost."""
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Raw bytes that were looked through for what was erased."""
+
+    name: str
+    bytes: Count
+    found: Count = 0
+    """Places in which there is a piece of it."""
+
+    at: list[Count] = []
+    """The first of them."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +150,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets_kept: Count = 0
     signed_by: str | None = None
     """Who signed the output, where it is sealed."""
+
+    scanned: list[Scanned] = []
+    """Of an erasure: what was looked through afterwards."""
+
+    unreached: list[str] = []
+    """Of an erasure: where copies may be that nobody here can look at."""
 
     notes: list[str] = []
 

@@ -11,6 +11,7 @@ _TITLES = {
     "convert": "RECEIPT OF A CONVERSION",
     "migrate": "RECEIPT OF A MIGRATION",
     "copy": "RECEIPT OF A COPY OF A STORE",
+    "erase": "REPORT OF AN ERASURE",
 }
 _LINES = 12
 _WIDE = 14
@@ -30,6 +31,7 @@ def page_of(account: Account, *, identity: str | None = None, signed: str | None
         rows += _table(account)
     rows += _facts(_more(account))
     rows += [*_losses("lost", account.lost), *_refusals(account)]
+    rows += _looked(account)
     rows += [f"note: {_visible(note)}" for note in account.notes[:_LINES]]
     if signed is not None:
         rows += ["", signed]
@@ -74,6 +76,8 @@ def plan_page(plan: TransferPlan) -> str:
 def sentence(account: Account) -> str:
     """Return in one sentence whether all of it arrived."""
     total = account.total
+    if account.kind == "erase":
+        return _erased(account)
     if account.unchanged:
         return f"Nothing changed: all {total.read:,} records were there already, or are left out."
     if account.unaccepted:
@@ -83,6 +87,24 @@ def sentence(account: Account) -> str:
     if account.losses:
         return f"All arrived but {account.losses:,} values whose loss was accepted beforehand."
     return "All of it arrived."
+
+
+def _erased(account: Account) -> str:
+    places = [one for one in account.scanned if one.found]
+    if places:
+        return f"ERASED, BUT PIECES OF IT ARE LEFT in {len(places):,} places; see below."
+    if not account.scanned:
+        return "Erased. Nothing was looked through afterwards."
+    return "Erased. No piece of it is in what was looked through; below is what could not be."
+
+
+def _looked(account: Account) -> Iterator[str]:
+    for one in account.scanned[: 4 * _LINES]:
+        found = f"{one.found:,} PIECES FOUND" if one.found else "nothing found"
+        yield f"looked through {_visible(one.name)}, {one.bytes:,} bytes: {found}"
+    if account.scanned[4 * _LINES :]:
+        yield f"and through {len(account.scanned) - 4 * _LINES:,} more"
+    yield from (f"not reached: {_visible(name)}" for name in account.unreached[: 4 * _LINES])
 
 
 def _verdict(account: Account) -> str:

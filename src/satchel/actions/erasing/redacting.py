@@ -1,0 +1,272 @@
+"""Redacting memories: personal data replaced by typed tokens, the place and the lineage kept.
+
+The form takes the entry's place in the commit that logs the redaction; what was current stays so.
+All versions of what is named are redacted. Source: docs/decisions/0041.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.actions.erasing.choosing import Choice
+from satchel.actions.inferring.models import extractor
+from satchel.actions.memories.naming import find_memory, versions_of
+from satchel.actions.opened import OpenBank
+from satchel.actions.tokens.issuing import audience_of
+from satchel.actions.wiring import writer_key
+from satchel.errors import LimitError, PermissionRefusedError, StoreBusyError, UsageError
+from satchel.ledger.erasure.finishing import finish
+from satchel.ledger.erasure.targets import SEALED
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import Redaction
+from satchel.memory.times import now
+from satchel.ports.rows import Filter
+from satchel.screen.redacting import MOST_FIELDS, Redacting, Replaced
+from satchel.seal.encoding.jcs import canonical_checked
+from satchel.seal.records import Sealed, as_model, digest
+from satchel.seal.sealed_originals import sealed_original
+from satchel.seal.sealing import seal
+
+_TOGETHER = 200
+_MOST_TOLD = 100
+_ENTRIES = Filter(types=frozenset(Component), retired=True, held=True)
+_LEFT = "the owner has to rid the store of the bytes: satchel prune"
+
+Progress = Callable[[int, int], None]
+"""Told how many memories were looked at, and how many there are at most."""
+
+
+class RedactOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be redacted, and how."""
+
+    ids: Sequence[str] = ()
+    where: Mapping[str, Sequence[str]] = {}
+    """Conditions by name, as ``choosing.CONDITIONS``."""
+
+    kinds: Sequence[str] = ()
+    """Kinds of ``screen.redacting.KINDS``; all when neither these, texts nor fields are given."""
+
+    texts: Sequence[str] = ()
+    """Words that are replaced wherever they stand by themselves."""
+
+    fields: Sequence[str] = ()
+    """JSON pointers of members that are replaced as a whole."""
+
+    recover_for: Sequence[str] = ()
+    """Keys for which the originals are kept, sealed: names of keys here, or did:keys."""
+
+    dry_run: bool = False
+
+
+class RedactedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One memory that was redacted, or would be."""
+
+    id: str
+    replaced: dict[str, int]
+    """How many values of each kind."""
+
+    fields: list[str]
+    kept: list[str] = []
+    """Where something stays that tells which record it is, or whose."""
+
+
+class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was redacted, or would be."""
+
+    bank: str
+    looked_at: int
+    redacted: int
+    """Memories, old versions included."""
+
+    kinds: dict[str, int] = {}
+    """Values that were replaced, by kind."""
+
+    kept: int = 0
+    """Values that tell which record it is, or whose, and stay."""
+
+    entries: list[RedactedEntry] = []
+    """The first hundred."""
+
+    recoverable_by: list[str] = []
+    notes: list[str] = []
+    finished: bool = True
+    """Whether the store could be rid of the old bytes."""
+
+    dry_run: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """1 when the store may still hold the old bytes."""
+        return int(not self.finished)
+
+
+class _Form(NamedTuple):
+    """A memory and the form of it."""
+
+    logged: Logged
+    body: bytes
+    record: Sealed
+    replaced: list[Replaced]
+
+
+def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None = None) -> Redacted:
+    """Replace personal data in memories by tokens such as ``[REDACTED:email:1]``.
+
+    Ids, types, parents, times and standing stay; heads and proofs hold as before.
+
+    Raises:
+        UsageError: If nothing is asked for, a kind is unknown, or a pointer is none.
+        UnknownMemoryError: If there is no such memory.
+        PermissionRefusedError: If a holder who may not read asks by conditions.
+        RedactionRefusedError: If somebody erased one of them meanwhile.
+        SigningKeyError: If one who is to recover has no key.
+        ReadOnlyStoreError: If no key may add to the bank here.
+        StoreError: If it cannot be written; groups that were redacted before stay so.
+    """
+    asked = bank.asked("redact")
+    if wanted.where and not bank.shows("read"):
+        raise PermissionRefusedError("without read, memories are named by their ids")
+    if wanted.recover_for and bank.bearer is not None:
+        raise PermissionRefusedError("only the owner keeps originals")
+    kinds = Redacting(wanted.kinds, wanted.texts, wanted.fields, _people)
+    keys = [audience_of(bank.settings, name) for name in wanted.recover_for]
+    told = _Told(bank.id, wanted.dry_run)
+    place: int | None = -1
+    while place is not None:
+        with asked.ledger.reading() as view:
+            chosen, after = _group(view, wanted, place)
+            forms = [form for logged in chosen for form in _forms(logged, kinds, bank)]
+            size = view.head.size
+        if forms and not wanted.dry_run:
+            _log(asked, forms, keys)
+        told.add(len(chosen), forms)
+        if progress is not None:
+            progress(size if after is None else after + 1, size)
+        place = after
+    return told.done(bank, keys)
+
+
+class _Told:
+    """What is told of a redaction."""
+
+    def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option
+        self._bank, self._dry_run = bank, dry_run
+        self._looked_at = self._redacted = self._kept = 0
+        self._kinds = Counter[str]()
+        self._entries = list[RedactedEntry]()
+
+    def add(self, looked_at: int, forms: Sequence[_Form]) -> None:
+        self._looked_at += looked_at
+        for form in forms:
+            gone = [one for one in form.replaced if not one.kept]
+            kept = [one.field for one in form.replaced if one.kept]
+            kinds = Counter(one.kind for one in gone)
+            self._redacted += 1
+            self._kinds.update(kinds)
+            self._kept += len(kept)
+            if len(self._entries) < _MOST_TOLD:
+                self._entries.append(
+                    RedactedEntry(
+                        id=form.logged.record.id,
+                        replaced=dict(sorted(kinds.items())),
+                        fields=list(dict.fromkeys(one.field for one in gone)),
+                        kept=list(dict.fromkeys(kept)),
+                    )
+                )
+
+    def done(self, bank: OpenBank, keys: Sequence[str]) -> Redacted:
+        """Rid the store of the old bytes, and tell all of it."""
+        notes, finished = list[str](), True
+        if self._redacted and not self._dry_run:
+            try:
+                if bank.bearer is None:
+                    finish(bank.store, bank.id)
+                else:
+                    notes.append(_LEFT)
+            except StoreBusyError as error:
+                finished = False
+                notes.append(f"the store could not be rid of the bytes yet: {error.message}")
+        return Redacted(
+            bank=self._bank,
+            looked_at=self._looked_at,
+            redacted=self._redacted,
+            kinds=dict(sorted(self._kinds.items())),
+            kept=self._kept,
+            entries=self._entries,
+            recoverable_by=list(keys),
+            notes=notes,
+            finished=finished,
+            dry_run=self._dry_run,
+        )
+
+
+def _group(view: View, wanted: RedactOptions, after: int) -> tuple[list[Logged], int | None]:
+    """Return memories that are asked for, and after which place to go on; None at the end."""
+    if not wanted.where:
+        if not wanted.ids:
+            raise UsageError(
+                "what is to be redacted was not said",
+                field="id",
+                hint="Name ids, or say --where user=NAME.",
+            )
+        named = [find_memory(view, one) for one in wanted.ids]
+        found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}
+        return [found[seq] for seq in sorted(found)], None
+    choice = Choice(view, wanted.ids, wanted.where)
+    rows = list(islice(view.scan(_ENTRIES, after=after), _TOGETHER))
+    end = rows[-1].seq if len(rows) == _TOGETHER else None
+    return [logged for logged in rows if choice.takes(logged)], end
+
+
+def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
+    """Yield the form of a memory, where something in it is replaced."""
+    if not isinstance(logged.model, Entry):
+        return
+    value, replaced = kinds.form(logged.record.value)
+    gone = [one for one in replaced if not one.kept]
+    if not gone:
+        return
+    body = canonical_checked(value)
+    as_model(value)
+    fields = tuple(dict.fromkeys(one.field for one in gone))
+    if len(fields) > MOST_FIELDS:
+        raise LimitError(f"more than {MOST_FIELDS:,} values of one memory", field=logged.record.id)
+    by = None if bank.bearer is not None else writer_key(bank.settings).did
+    counts = Counter(one.kind for one in gone)
+    record = Redaction(
+        entry=logged.record.id,
+        result=digest(body),
+        fields=fields,
+        by=by or (bank.bearer.chain.audience if bank.bearer is not None else None),
+        at=now(),
+        metadata={"kinds": dict(sorted(counts.items()))},
+    )
+    yield _Form(logged, body, seal(record), replaced)
+
+
+def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str]) -> None:
+    """Put forms in the place of memories, and keep the originals for those who may recover them."""
+    kept = dict[str, bytes | None]()
+    if bank.bearer is None:
+        with bank.ledger.reading() as view:
+            for form in forms:
+                name = f"{SEALED}{form.logged.seq}"
+                before = view.side(name).get(name)
+                if before is not None:  # it holds more than the form that is redacted again
+                    kept[name] = before
+                elif keys:
+                    kept[name] = sealed_original(form.logged.record.body, keys)
+    named = {form.logged.record.id: form.body for form in forms}
+    bank.ledger.append([form.record for form in forms], side=kept, forms=named)
+
+
+def _people(texts: Sequence[str]) -> list[str]:
+    """Return the people that are named in some texts."""
+    found = extractor().extract(list(texts))
+    return [one.name for some in found for one in some if one.type == "person"]

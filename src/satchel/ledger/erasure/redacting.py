@@ -1,0 +1,82 @@
+"""What a redaction record puts in the place of an entry, in the commit that logs it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from satchel.errors import MalformedError, RedactionRefusedError
+from satchel.ledger.appending.waiting import Logging
+from satchel.ledger.erasure.targets import SEALED, Emptied, left_to_do
+from satchel.ledger.examining import opened_body
+from satchel.ledger.folding import Fold
+from satchel.ledger.heads import require_leaves
+from satchel.memory.parts import Component
+from satchel.memory.records import Redaction
+from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import Writer
+from satchel.seal.proved_tree import ProvedTree
+from satchel.seal.redacted_forms import opened_form, require_form_of
+
+_REDACTABLE = frozenset(Component)
+
+
+def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
+    writing: Writer,
+    bank: str,
+    tree: ProvedTree | None,
+    fold: Fold,
+    records: Sequence[Logging],
+    forms: Mapping[str, bytes],
+    emptied: Emptied,
+) -> list[Row]:
+    """Return rows with the forms in the place of entries that redaction records speak of.
+
+    Args:
+        writing: The store, without the new records.
+        bank: The bank.
+        tree: The tree under what is there; None for a bank that is just founded.
+        fold: What the log says with the new records in it.
+        records: The new records and their values; those of other types are passed over.
+        forms: The canonical bytes of the redacted forms, by id.
+        emptied: What the commit empties; these are added to it.
+
+    Raises:
+        RedactionRefusedError: If an entry is not there, or is erased; or a form is missing, or is
+            not what the record says.
+    """
+    said = {one.model.entry: one.model for one in records if isinstance(one.model, Redaction)}
+    if said.keys() != forms.keys():
+        raise RedactionRefusedError("a redaction is logged with the form that it puts there")
+    if not said:
+        return []
+    rows = [] if tree is None else writing.get(bank, list(said))
+    if tree is None or len(rows) < len(said):
+        raise RedactionRefusedError("what is redacted is not in the log")
+    require_leaves(tree, bank, rows)
+    before = fold.size - len(records)
+    for row in rows:
+        if fold.is_erased(row.id, fold.size) or row.type not in _REDACTABLE:
+            raise RedactionRefusedError("only memories that are there are redacted", field=row.id)
+    emptied.places.extend(row.seq for row in rows)
+    emptied.side.update(left_to_do(writing, bank, rows))
+    return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
+
+
+def settled(
+    wanted: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
+) -> dict[str, bytes | None]:
+    """Return what is set beside the log: what is emptied goes, but for new sealed originals."""
+    side = dict(wanted)
+    kept = {name: value for name, value in side.items() if name.startswith(SEALED)}
+    return {**side, **emptied, **kept}
+
+
+def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
+    opened = opened_body(row, fold.redacted(row.id, before))
+    if opened is None:
+        raise RedactionRefusedError("the bytes of the entry do not hold", field=row.id)
+    try:
+        _, model = opened_form(body, said.result)
+        require_form_of(model, opened[1])
+    except MalformedError as error:
+        raise RedactionRefusedError(error.message, field=error.field) from None
+    own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))
+    return own.changed(fold.standing(row.id, row.seq, fold.size))

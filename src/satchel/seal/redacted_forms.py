@@ -1,0 +1,39 @@
+"""Redacted forms: an entry without its nonce, with tokens in the place of chosen values.
+
+A form keeps the id of the entry, which is not that of its bytes; that it may stand there is said by
+a redaction record of the log, by the hash of the form. Source: docs/spec/7, 7.2.
+"""
+
+from satchel.errors import MalformedError
+from satchel.memory.entries import TIMES, Entry
+from satchel.memory.records import Model
+from satchel.seal.records import Sealed, digest, open_shape
+
+_KEPT = ("parent_ids", *TIMES)
+
+
+def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
+    """Return the redacted form that has a hash, as a log says, from its canonical bytes.
+
+    Raises:
+        MalformedError: If it is another one, or the whole entry.
+    """
+    if digest(body) != result:
+        raise MalformedError("it was redacted, and is not the form that was logged")
+    record, model = open_shape(body)
+    if not isinstance(model, Entry) or model.nonce is not None:
+        raise MalformedError("not a redacted form", field="nonce")
+    return record, model
+
+
+def require_form_of(form: Model, entry: Model) -> None:
+    """Require that a form keeps what a redaction may not change.
+
+    Raises:
+        MalformedError: If it has another id, type, parents or times; ``field`` says which.
+    """
+    if type(form) is not type(entry) or form.id != entry.id:
+        raise MalformedError("the form of another entry", field="id")
+    for name in _KEPT:
+        if getattr(form, name) != getattr(entry, name):
+            raise MalformedError("a redaction keeps this", field=name)

@@ -1,0 +1,96 @@
+"""Originals of redacted entries, sealed for named keys: whoever has one of them can open it.
+
+The bytes are in a secret box under a key made for them; that key is in a sealed box for each
+recipient, made for the X25519 form of their Ed25519 key. Source: docs/spec/7, SEAL-7.12.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from nacl import bindings, exceptions
+from nacl.public import PrivateKey, PublicKey, SealedBox
+from nacl.secret import SecretBox
+from nacl.utils import random
+
+from satchel.errors import MalformedError, SigningKeyError
+from satchel.memory.records import KeyId
+from satchel.seal.encoding.jcs import canonical_checked
+from satchel.seal.signing.did import public_key
+from satchel.seal.signing.key import SigningKey
+
+MOST_RECIPIENTS = 64
+
+
+class _SealedOriginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    v: Literal[1]
+    box: bytes
+    keys: dict[KeyId, bytes]
+    """For each recipient, the key of the box in a sealed box; in base64, like the box."""
+
+
+def sealed_original(body: bytes, recipients: Sequence[str]) -> bytes:
+    """Return bytes sealed for keys.
+
+    Args:
+        body: The canonical bytes of a record.
+        recipients: Keys, as did:key.
+
+    Raises:
+        SigningKeyError: If there is none, there are too many, or one is no key.
+    """
+    if not 0 < len(set(recipients)) <= MOST_RECIPIENTS:
+        raise SigningKeyError(f"from 1 to {MOST_RECIPIENTS} keys can recover an original")
+    secret = random(SecretBox.KEY_SIZE)
+    keys = {
+        did: _text(SealedBox(PublicKey(_curve(did))).encrypt(secret)) for did in sorted(recipients)
+    }
+    value = {"v": 1, "box": _text(bytes(SecretBox(secret).encrypt(body))), "keys": keys}
+    return canonical_checked(value)
+
+
+def recipients_of(sealed: bytes) -> list[str]:
+    """Return the keys that can open what was sealed.
+
+    Raises:
+        MalformedError: If it is nothing that was sealed.
+    """
+    return sorted(_opened(sealed).keys)
+
+
+def original(sealed: bytes, key: SigningKey) -> bytes:
+    """Return the bytes that were sealed for a key; whose they are is left to the caller.
+
+    Raises:
+        SigningKeyError: If it was not sealed for this key.
+        MalformedError: If it was changed.
+    """
+    found = _opened(sealed)
+    mine = found.keys.get(key.did)
+    if mine is None:
+        raise SigningKeyError(
+            f"the original was not sealed for {key.did}",
+            hint=f"These can open it: {', '.join(sorted(found.keys))}.",
+        )
+    pair = bindings.crypto_sign_seed_keypair(key.seed)[1]
+    own = PrivateKey(bindings.crypto_sign_ed25519_sk_to_curve25519(pair))
+    try:
+        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(found.box))
+    except (exceptions.CryptoError, ValueError, TypeError):
+        raise MalformedError("the sealed original was changed") from None
+
+
+def _opened(sealed: bytes) -> _SealedOriginal:
+    try:
+        return msgspec.json.decode(sealed, type=_SealedOriginal)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise MalformedError("not a sealed original") from None
+
+
+def _curve(did: str) -> bytes:
+    return bytes(bindings.crypto_sign_ed25519_pk_to_curve25519(public_key(did)))
+
+
+def _text(data: Any) -> str:
+    return base64.b64encode(bytes(data)).decode()

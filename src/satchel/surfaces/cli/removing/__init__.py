@@ -1,0 +1,1 @@
+"""What has to go: ``satchel erase``, ``prune``, ``everything``, ``redact`` and ``recover``."""

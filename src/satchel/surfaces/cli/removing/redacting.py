@@ -1,0 +1,138 @@
+"""``satchel redact`` and ``satchel recover``: personal data out of memories, and back for some."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.actions.erasing.choosing import conditions_of
+from satchel.actions.erasing.recovering import recover
+from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
+from satchel.actions.opened import opened_bank
+from satchel.screen.redacting import KINDS
+from satchel.surfaces.cli._console import count, line, message, print_json, progress, short, state
+from satchel.surfaces.cli._options import DryRun, Force, InBank, Json, Owner, owner_key
+
+_SHOWN = 20
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("redact")(redact_command)
+    app.command("recover")(recover_command)
+
+
+def redact_command(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the start of them.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", metavar="NAME=VALUE", help="What the memories say, as for erase. Repeatable."
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help=f"Only this: {', '.join(KINDS)}. Repeatable."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="These words, wherever they stand. Repeatable."),
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field", help="This member as a whole, such as /metadata/phone. Repeatable."
+        ),
+    ] = None,
+    recover_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recover-for", help="Keep the original, sealed for this key: a name or did:key."
+        ),
+    ] = None,
+    bank: InBank = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Replace personal data and secrets in memories by tokens such as [REDACTED:email:1].
+
+    The memory stays where it is, with its id, parents and times, and what was proved stays proved.
+    All its versions are redacted. What tells whose it is stays, unless --field names it.
+
+    Example: `satchel redact --where user=ada --dry-run`
+    """
+    options = RedactOptions(
+        ids=ids or (),
+        where=conditions_of(where or ()),
+        kinds=kind or (),
+        texts=text or (),
+        fields=field or (),
+        recover_for=recover_for or (),
+        dry_run=dry_run,
+    )
+    with (
+        opened_bank(state.settings, bank, writes=not dry_run) as opened,
+        progress("redacting", True, records=True) as tell,
+    ):
+        done = redact(opened, options, progress=tell)
+    if as_json:
+        print_json(done)
+    else:
+        _show(done)
+    return done.exit_status
+
+
+def _show(done: Redacted) -> None:
+    verb = "would be redacted" if done.dry_run else "redacted"
+    line(f"{count(done.redacted, 'memory')} {verb}, of {done.looked_at:,} looked at")
+    for name, number in done.kinds.items():
+        line(f"  {number:,} {name}")
+    for entry in done.entries[:_SHOWN]:
+        line(f"{short(entry.id)}  {', '.join(entry.fields)}")
+    if done.redacted > _SHOWN:
+        line(f"and {done.redacted - _SHOWN:,} more")
+    if done.kept:
+        message(
+            f"{count(done.kept, 'value')} kept: they tell which memory it is, or whose; --field"
+        )
+    if done.recoverable_by and not done.dry_run:
+        message(f"the originals can be recovered by {', '.join(done.recoverable_by)}")
+    for note in done.notes:
+        message("note: ", note)
+
+
+def recover_command(
+    memory: Annotated[str, typer.Argument(metavar="ID", help="Id of the memory, or its start.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new private file; else stdout.")
+    ] = None,
+    key: Owner = None,
+    force: Force = False,
+    bank: InBank = None,
+    as_json: Json = False,
+) -> None:
+    """Show the original of a redacted memory, to who has a key that it was sealed for.
+
+    Nothing is put back: in the bank stays the redacted form. Its id is checked against the bytes.
+
+    Example: `satchel recover 3f9a2c --output original.json`
+    """
+    from satchel.actions.paths.permission import file_to_write
+    from satchel.seal.encoding.jcs import canonical_checked
+
+    with opened_bank(state.settings, bank) as opened:
+        found = recover(opened, memory, owner_key(key))
+    if output is None:
+        print_json(found.record)
+        return
+    with (
+        file_to_write(state.settings, output) as outlet,
+        outlet.writing(overwrite=force) as stream,
+    ):
+        stream.write(canonical_checked(found.record) + b"\n")
+    if as_json:
+        print_json({"output": str(output), "id": found.id})
+    else:
+        line(f"{found.id} in {output}")

@@ -1,0 +1,111 @@
+"""``satchel erase``, ``redact`` and ``recover``: who is asked, what is shown, and the status."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+ADA = "Dr. Ada Lovelace, ada@analytical.example, of Marylebone"
+
+
+def remembered(satchel: Run, text: str = ADA, user: str = "ada") -> str:
+    """Remember a text and return its id."""
+    assert satchel("init").status == 0
+    return satchel("remember", text, "--user", user).out.strip()
+
+
+def test_nothing_is_erased_where_nobody_can_be_asked(satchel: Run) -> None:
+    """Neither by a script that forgot to say so, nor with --json; a dry run asks nobody."""
+    remembered(satchel)
+    for more in ((), ("--json",)):
+        ran = satchel("erase", "--where", "user=ada", *more)
+        assert ran.status == 2
+        assert "--yes" in ran.err
+    plan = satchel("erase", "--where", "user=ada", "--dry-run")
+    assert plan.status == 0
+    assert plan.out.startswith("1 record would be erased")
+    assert satchel("list").out.count("Lovelace") == 1
+
+
+def test_what_was_erased_and_looked_through_is_shown_and_kept(satchel: Run, tmp_path: Path) -> None:
+    """On a line each; the report is listed, verified, and a copy of it written."""
+    remembered(satchel)
+    copy = tmp_path / "report.json"
+    ran = satchel("erase", "--where", "user=ada", "--yes", "--receipt", copy)
+    assert ran.status == 0
+    assert "1 record erased" in ran.out
+    assert "no piece of it found" in ran.out
+    assert "not reached: backups" in ran.err
+    assert "Lovelace" not in ran.out + ran.err
+    assert satchel("receipt", "verify", copy).status == 0
+    page = satchel("receipt", "show", copy).out
+    assert page.startswith("REPORT OF AN ERASURE")
+    assert "nothing found" in page
+    assert satchel("doctor", "--deep").status == 0
+    assert satchel("erase", "--where", "user=ada", "--yes", "--no-scan").status == 0
+
+
+def test_a_piece_that_is_left_is_told_by_the_exit_status(satchel: Run, tmp_path: Path) -> None:
+    """With the file that holds it."""
+    remembered(satchel)
+    home = next(tmp_path.rglob("satchel.db")).parent
+    (home / "notes.txt").write_text(f"she said: {ADA}")
+    ran = satchel("erase", "--where", "user=ada", "--yes", "--json")
+    assert ran.status == 1
+    assert [one["name"] for one in ran.json["scanned"] if one.get("found")] == [
+        str(home / "notes.txt")
+    ]
+
+
+def test_what_a_person_misspells_is_said(satchel: Run) -> None:
+    """A condition that is none, a memory that is not there, a kind that nobody knows."""
+    identity = remembered(satchel)
+    for words, hint in (
+        (("erase", "--where", "colour=red", "--yes"), "user"),
+        (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
+        (("redact", identity, "--kind", "nose"), "email"),
+        (("redact", identity, "--field", "text"), "/text"),
+        (("redact",), "--where"),
+    ):
+        ran = satchel(*words)
+        assert ran.status == 2, words
+        assert hint in ran.err
+
+
+def test_a_memory_is_redacted_shown_and_recovered(satchel: Run, tmp_path: Path) -> None:
+    """The words are never printed but by who may recover them."""
+    identity = remembered(satchel)
+    plan = satchel("redact", identity, "--dry-run")
+    assert "1 memory would be redacted" in plan.out
+    ran = satchel("redact", "--where", "user=ada", "--recover-for", "default")
+    assert ran.status == 0
+    assert "1 email" in ran.out
+    assert "Lovelace" not in plan.out + ran.out + ran.err
+    assert "[REDACTED:email:1]" in satchel("list").out
+    assert satchel("recover", identity).json["text"] == ADA
+    output = tmp_path / "original.json"
+    assert satchel("recover", identity, "-o", output).status == 0
+    assert json.loads(output.read_bytes())["id"] == identity
+    assert output.stat().st_mode & 0o777 == 0o600
+    other = remembered(satchel, "nothing personal", "bob")
+    assert satchel("recover", other).status == 3
+
+
+def test_a_redacted_memory_is_not_taken_into_another_bank_and_that_is_said(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Only the log of its own bank says that it may stand as it does."""
+    remembered(satchel)
+    assert satchel("redact", "--where", "user=ada").status == 0
+    file = tmp_path / "all.pam.jsonl"
+    assert satchel("export", "--output", file).status == 0
+    assert satchel("verify", file, "--deep").status == 0
+    assert satchel("banks", "create", "second").status == 0
+    ran = satchel("import", file, "--bank", "second")
+    assert ran.status == 4
+    assert "redacted" in ran.err

@@ -1,0 +1,148 @@
+"""Erasing one person from a large bank, and an erasure that is killed on the way."""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+from bank_kit import filled, keep
+
+from satchel.actions.config import load_settings
+from satchel.actions.erasing import kinship
+from satchel.actions.erasing.erasing import EraseOptions, erase
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.ledger.erasure.finishing import is_unfinished
+from satchel.ledger.examining import examine
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Scope
+from satchel.ports.rows import Filter
+from satchel.seal.sealing_batches import seal_many
+from satchel.stores.sqlite import SqliteStore
+
+PEOPLE = 50
+SAID = "confides number {} to the lamplighter of Marylebone"
+
+
+def fill(bank: OpenBank, number: int) -> int:
+    """Log memories of fifty people; of Ada's, each third was drawn from the one before it."""
+    hers, last = 0, None
+    for start in range(0, number, 1_000):
+        drafts = list[Semantic]()
+        for at in range(start, min(start + 1_000, number)):
+            user = "ada" if at % PEOPLE == 0 else f"u{at % PEOPLE}"
+            text = f"{user} {SAID.format(at)}" if user == "ada" else f"memory {at} of {user}"
+            drafts.append(Semantic(text=text, scope=Scope(user=user), tags=(f"t{at % 7}",)))
+            hers += user == "ada"
+        if last is not None:
+            drafts.append(
+                Semantic(text=f"drawn from ada: {SAID.format(start)}", parent_ids=(last,))
+            )
+        records = list(seal_many(drafts))
+        bank.ledger.append(records)
+        last = records[0].id
+    return hers
+
+
+def is_said(path: Path) -> list[str]:
+    """Return the files of a store in which what Ada confides can be read."""
+    word = b"lamplighter of Marylebone"
+    beside = path.parent.glob(f"{path.name}*")
+    return [one.name for one in beside if word in one.read_bytes()]
+
+
+def _erase_in_child(dying: object = None) -> None:
+    del dying
+    with opened_bank(load_settings(), writes=True) as bank:
+        erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+
+
+def test_an_erasure_that_dies_between_groups_is_ended_by_asking_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Descendants go first, so whatever is left still hangs on something that is left."""
+    monkeypatch.setattr(kinship, "_TOGETHER", 2)
+    with filled() as bank:
+        last = keep(bank, f"ada {SAID.format(0)}", scope={"user": "ada"})
+        for at in range(1, 9):
+            last = keep(bank, f"drawn: {SAID.format(at)}", parents=[last])
+        wanted = EraseOptions(where={"user": ["ada"]}, cascade=True)
+        left, append = 9, bank.ledger.append
+        for allowed in (1, 2):
+            calls = iter(range(allowed))
+
+            def dying(*args: object, calls: object = calls, **more: object) -> object:
+                if next(calls, None) is None:  # type: ignore[call-overload]
+                    raise KeyboardInterrupt
+                return append(*args, **more)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(bank.ledger, "append", dying)
+            with pytest.raises(KeyboardInterrupt):
+                erase(bank, wanted)
+            monkeypatch.setattr(bank.ledger, "append", append)
+            left -= 2 * allowed
+            plan = erase(bank, EraseOptions(where=wanted.where, cascade=True, dry_run=True))
+            assert plan.erased == left
+            assert is_unfinished(bank.store, bank.id)
+        done = erase(bank, wanted)
+        assert (done.erased, done.found) == (left, 0)
+        assert any("cut short" in note for note in done.notes)
+        assert is_said(Path(bank.store.name)) == []
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_a_killed_erasure_is_ended_by_asking_again_whenever_it_was_killed() -> None:
+    """Killed twelve times, at any moment: the bank is sound, the others' stay, the bytes go."""
+    chance, settings = random.Random(11), load_settings()  # noqa: S311 - the same in every run
+    context = multiprocessing.get_context("spawn")
+    with filled() as bank:
+        fill(bank, 6_000)
+        others = _current(bank) - {"ada"}
+        path = Path(bank.store.name)
+    for _ in range(12):
+        child = context.Process(target=_erase_in_child)
+        child.start()
+        child.join(0.6 + 1.5 * chance.random())
+        if child.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid or 0, signal.SIGKILL)
+        child.join()
+        with opened_bank(settings) as bank:
+            assert examine(bank.store, bank.id).is_sound
+    with opened_bank(settings, writes=True) as bank:
+        erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        assert not is_unfinished(bank.store, bank.id)
+        assert _current(bank) == others
+    assert is_said(path) == []
+
+
+def _current(bank: OpenBank) -> set[str | None]:
+    with bank.ledger.reading() as view:
+        rows = view.scan(Filter(types=frozenset({"semantic"})))
+        return {one.row.user for one in rows if one.row.user is not None}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_one_person_goes_from_a_bank_of_a_hundred_thousand() -> None:
+    """With all that was drawn from hers: no byte is left, memory is bounded, the log holds."""
+    with filled() as bank:
+        hers = fill(bank, 100_000)
+        path = Path(bank.store.name)
+        assert is_said(path)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert done.erased == hers + 99
+        assert done.found == 0
+        assert done.finished
+        assert done.looked_for > hers
+        assert after - before < 150_000  # KiB
+        assert examine(bank.store, bank.id).is_sound
+    assert is_said(path) == []
+    with SqliteStore(path).reading() as reader:
+        assert sum(reader.counts(bank.id).values()) > 100_000
