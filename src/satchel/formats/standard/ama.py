@@ -13,7 +13,7 @@ import msgspec
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
 from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of, with_vector
-from satchel.formats._ama.order import Order, in_order
+from satchel.formats._order import Order, in_order
 from satchel.formats._ama.own_vectors import MODEL, Incoming, Outgoing, header_member, maker_in
 from satchel.formats._ama.rows import (
     NAME,
