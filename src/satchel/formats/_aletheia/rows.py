@@ -51,7 +51,9 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
     if "provider" in found:
         return _converted(found)
     more = {"trust": TrustClass.IMPORTED, **found}
-    return _converted({**more, "provider": NAME, "source": source, "id": identity, "as_written": kept})
+    return _converted(
+        {**more, "provider": NAME, "source": source, "id": identity, "as_written": kept}
+    )
 
 
 def _converted(value: Row) -> Origin:
@@ -270,5 +272,3 @@ def _more_of(record: Sealed) -> Row:
     for name in _OWN - {"type"}:
         value.pop(name, None)
     return {"type": value.pop("type"), **value}
-
-

@@ -66,7 +66,9 @@ class Aletheia:
         ):
             if writing.compress:
                 with compressing(sink) as packed:
-                    _File(packed, writing.report).write(leaving, container, _head(container, writing))
+                    _File(packed, writing.report).write(
+                        leaving, container, _head(container, writing)
+                    )
             else:
                 _File(sink, writing.report).write(leaving, container, _head(container, writing))
 

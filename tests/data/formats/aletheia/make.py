@@ -39,7 +39,11 @@ def whole() -> dict[str, Any]:
             "config": {"domains": ["tea"], "private": True},
         },
         "workspace": {
-            "files": {"SOUL.md": "Be kind.\n", "notes/tea.md": "Grünes für Gäste 🍵\n", "empty": ""},
+            "files": {
+                "SOUL.md": "Be kind.\n",
+                "notes/tea.md": "Grünes für Gäste 🍵\n",
+                "empty": "",
+            },
             "binaryFiles": ["logo.png", "data/blob.bin"],
         },
         "memory": {
