@@ -66,6 +66,7 @@ from satchel.errors.usage import (
     UnknownImportError,
     UnknownJobError,
     UnknownMemoryError,
+    UnknownSessionError,
     UnknownReceiptError,
     UsageError,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "UnknownImportError",
     "UnknownJobError",
     "UnknownMemoryError",
+    "UnknownSessionError",
     "UnknownReceiptError",
     "UnreadableError",
     "UsageError",
