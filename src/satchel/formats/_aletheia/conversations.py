@@ -10,15 +10,29 @@ from typing import Any
 
 from satchel.errors import MalformedError
 from satchel.formats._aletheia.rows import origin_of, said_of_origin
-from satchel.formats._aletheia.shape import NOTE, RECORD, SUMMARY, WORKING, Row, an_object, text_in
+from satchel.formats._aletheia.shape import (
+    KINDS,
+    NOTE,
+    RECORD,
+    SUMMARY,
+    WORKING,
+    Row,
+    a_list,
+    an_object,
+    text_in,
+)
 from satchel.memory.parts import Origin
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
 from satchel.ports.linking.placeholders import placeholder
 
 TYPE = "session_event"
+TIMELINE = "timeline"
+"""What changed beside the messages, and the points to return to, each after how many messages. Where
+it is there, what was last said of the state is a part of it."""
+
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
-_BESIDE = ("messages", "workingState", "threadSummary", "notes")
+_BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
 _MESSAGE = ("id", "role", "name", "content", "createdAt", "metadata", RECORD)
 _NOTE = ("content", "category", "createdAt")
 
@@ -44,6 +58,7 @@ class Conversation:
         self._number = self._step = 0
         self._state: str | None = None
         self._latest: dict[str, str] = {}
+        self._moments = _moments_in(row)
         self.start = self._started()
         self._session = self._last = _standing(self.start)
 
@@ -82,6 +97,21 @@ class Conversation:
             )
         )
 
+    def moments(self, *, last: bool = False) -> Iterator[SessionEvent]:
+        """Yield what happened beside the messages before the next one; or all, after the last."""
+        while self._moments and (last or self._moments[-1][0] <= self._number):
+            _, place, said = self._moments.pop()
+            when, name = said.get("at"), said.get("id")
+            name = name if type(name) is str and name else f"moment {place}"
+            created = read_time(when) if type(when) is str else None
+            if "change" in said:
+                change = an_object(said["change"], f"{TIMELINE}/{place}/change")
+                known = {kind: change[kind] for kind in KINDS if change.get(kind) is not None}
+                yield self._change(known, name, created)
+            else:
+                point = an_object(said.get("checkpoint"), f"{TIMELINE}/{place}/checkpoint")
+                yield self._checkpoint(point, name, created)
+
     def rest(self) -> Iterator[SessionEvent]:
         """Yield what is kept beside the messages, as it was after the last one.
 
@@ -89,6 +119,18 @@ class Conversation:
             MalformedError: If it is not what it has to be, naming the member.
         """
         row = self._row
+        if TIMELINE not in row:
+            yield from self._state_of(row)
+        yield from self.moments(last=True)
+        if row.get("archived") is True:
+            yield SessionEvent(
+                event="session",
+                session=self._session,
+                state={"archived": True},
+                origin=self._origin(f"{self._id}/archived"),
+            )
+
+    def _state_of(self, row: Row) -> Iterator[SessionEvent]:
         said = {WORKING: row.get("workingState"), SUMMARY: row.get("threadSummary")}
         found = {name: one for name, one in said.items() if one is not None}
         if found:
@@ -104,13 +146,6 @@ class Conversation:
             if type(note.get("category")) is str:
                 said["category"] = note["category"]
             yield self._change({NOTE: {**said, **kept}}, f"note {place}", created)
-        if row.get("archived") is True:
-            yield SessionEvent(
-                event="session",
-                session=self._session,
-                state={"archived": True},
-                origin=self._origin(f"{self._id}/archived"),
-            )
 
     def _started(self) -> SessionEvent:
         row = self._row
@@ -144,6 +179,22 @@ class Conversation:
         self._latest |= dict.fromkeys(said, self._last)
         return made
 
+    def _checkpoint(self, said: Row, name: str, created: str | None) -> SessionEvent:
+        place: Row = {"number": self._number, "step": self._step}
+        if self._state is not None:
+            place["state"] = self._state
+        place |= {k: said[k] for k in ("why", "distillation") if said.get(k) is not None}
+        called = said.get("name")
+        return SessionEvent(
+            event="checkpoint",
+            session=self._session,
+            parent=self._last,
+            name=called if type(called) is str else None,
+            state=place,
+            created_at=created,
+            origin=self._origin(f"{self._id}/{name}"),
+        )
+
     def _origin(self, name: str, said: Any = None, kept: Row | None = None) -> Origin:
         return origin_of(name, self._source, said, kept or {})
 
@@ -151,6 +202,18 @@ class Conversation:
         self._last = _standing(made)
         self._step += 1
         return made
+
+
+def _moments_in(row: Row) -> list[tuple[int, int, Row]]:
+    """Return what happened beside the messages: after how many, its place, and it; last first."""
+    found = []
+    for place, said in enumerate(a_list(row.get(TIMELINE), TIMELINE)):
+        after = said.get("after", 0) if type(said) is dict else None
+        if type(after) is not int or after < 0:
+            raise MalformedError("`after` is not a number of messages", field=f"{TIMELINE}/{place}")
+        found.append((after, place, said))
+    found.sort(key=lambda one: one[:2], reverse=True)
+    return found
 
 
 def _standing(event: SessionEvent) -> str:

@@ -341,6 +341,7 @@ class Document:
                     self._container["primary"] = row["id"]
                 self._count += 1
                 yield found.start
+                yield from found.moments()
                 yield from self._messages(found, spool, where, flat=flat)
                 yield from found.rest()
 
@@ -368,6 +369,7 @@ class Document:
             self._note_event(event)
             self._count += 1
             yield event
+            yield from found.moments()
 
     # -- links -----------------------------------------------------------------------------
 

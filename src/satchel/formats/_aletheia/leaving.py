@@ -10,14 +10,19 @@ import msgspec
 
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Strand, Strands
-from satchel.formats._aletheia.conversations import last_of, row_of_message, row_of_start
+from satchel.formats._aletheia.conversations import (
+    TIMELINE,
+    last_of,
+    row_of_message,
+    row_of_start,
+)
 from satchel.formats._aletheia.rows import (
     identity_of,
     row_of_edge,
     row_of_entry,
     row_of_node,
 )
-from satchel.formats._aletheia.shape import BINARY, KINDS, NAME, PARTS, Row
+from satchel.formats._aletheia.shape import BINARY, KINDS, NAME, NOTE, PARTS, Row
 from satchel.formats._order import in_order
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, is_id
@@ -30,6 +35,9 @@ from satchel.seal.records import Sealed
 _ENTRIES = tuple(map(str, Component))
 _HELD = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_version"})
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
+MOST_RECEIPTS = 10
+"""How many receipts of distillations a file has."""
+
 _DEEPEST = 1000
 """How many forks of forks are followed."""
 
@@ -48,6 +56,7 @@ class Leaving:
         self._names, self._used = Keyed(), Keyed()
         self._strands = Strands()
         self._sessions: dict[str, _Session] = {}
+        self._receipts: list[Row] = []
         for kind in (*_ENTRIES, "graph_node"):
             for record in records.of(kind):
                 self._name(record, identity_of(record, record.model))
@@ -134,14 +143,56 @@ class Leaving:
 
     def beside(self, session: "_Session") -> Row:
         """Return what is kept beside the messages of one."""
-        changes = (
-            {**(one["said"].get("state") or {}), "created_at": one["said"].get("created_at")}
-            for one in self._elements(session)
-            if one["event"] == "state"
-        )
+        changes, moments, count, base = list[Row](), list[Row](), 0, None
+        is_plain = True
+        for value in self._elements(session):
+            said = value["said"]
+            state = said.get("state") or {}
+            if value["event"] == "message":
+                count += 1
+                number = state.get("number")
+                if base is None and type(number) is int:
+                    base = number - 1
+                is_plain = is_plain and not moments
+                continue
+            when = {"id": value["name"].removeprefix(f"{session.identity}/")}
+            when |= {"at": said["created_at"]} if "created_at" in said else {}
+            if value["event"] == "state":
+                change = {kind: state[kind] for kind in KINDS if kind in state}
+                changes.append({**change, "created_at": said.get("created_at")})
+                moments.append({"after": count, **when, "change": change})
+                is_plain = is_plain and _is_first(change, changes)
+                continue
+            point = {k: state[k] for k in ("why", "distillation") if k in state}
+            point |= {"name": said["name"]} if "name" in said else {}
+            after = min(count, max(0, int(state.get("number", count)) - (base or 0)))
+            moments.append({"after": after, **when, "checkpoint": point})
+            self._note_receipt(session, value, state)
+            is_plain = False
         found, notes = last_of(changes)
         found |= session.beside
-        return {**found, **({"notes": notes} if notes else {})}
+        found |= {"notes": notes} if notes else {}
+        return found if is_plain else {**found, TIMELINE: moments}
+
+    def receipts(self, kept: list[Any]) -> list[Any]:
+        """Return the receipts of the last distillations, those that came in a file among them.
+
+        Complete once ``beside`` was asked of each conversation.
+        """
+        named = {one.get("id"): one for one in self._receipts}
+        older = [one for one in kept if not (type(one) is dict and one.get("id") in named)]
+        return [*older, *self._receipts][-MOST_RECEIPTS:]
+
+    def _note_receipt(self, session: "_Session", value: Row, state: Row) -> None:
+        done = state.get("distillation")
+        if not isinstance(done, dict) or value["said"].get("session") != session.key:
+            return
+        name = value["name"].removeprefix(f"{session.identity}/")
+        receipt: Row = {"id": f"{session.identity}/{name}", "sessionId": session.identity}
+        receipt |= {"distilledAt": value["said"].get("created_at"), **done}
+        self._receipts.append(receipt)
+        self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
+        del self._receipts[:-MOST_RECEIPTS]
 
     def _elements(self, session: "_Session") -> Iterator[Row]:
         way: list[tuple[_Session, str | None]] = [(session, None)]
@@ -171,15 +222,15 @@ class Leaving:
                 self._begin(record, event)
                 continue
             there = self._sessions.get(event.session or "")
-            if there is None or event.event == "checkpoint":
-                self._note_lost(record, event)
-            elif event.event == "message" or "step" in _members(event):
-                kind = "message" if event.event == "message" else "state"
-                said = msgspec.to_builtins(event)
-                said["type"] = "session_event"
-                line = {"event": kind, "id": record.id, "said": said}
+            if there is None:
+                reason = "its conversation is not in the file"
+                self._report.lost("session_event", reason, example=record.id)
+            elif event.event != "session" or "step" in _members(event):
+                kind = "state" if event.event == "session" else event.event
+                name = self._name(record, self._event_name(event, record.id))
+                said = {**msgspec.to_builtins(event), "type": "session_event"}
+                line = {"event": kind, "id": record.id, "name": name, "said": said}
                 there.strand.write(msgspec.json.encode(line) + b"\n")
-                self._name(record, self._event_name(event, record.id))
             else:
                 there.rename(event)
 
@@ -195,16 +246,6 @@ class Leaving:
     def _event_name(self, event: SessionEvent, record_id: str) -> str:
         found = event.origin
         return found.id if found and found.provider == NAME and found.id else record_id
-
-    def _note_lost(self, record: Sealed, event: SessionEvent) -> None:
-        if event.event == "checkpoint":
-            what = "checkpoint"
-            why = "a file has the receipts of distillations, and no other points to return to"
-            if "distillation" in _members(event):
-                return
-        else:
-            what, why = "session_event", "its conversation is not in the file"
-        self._report.lost(what, why, example=record.id)
 
     # -- names -----------------------------------------------------------------------------
 
@@ -268,6 +309,13 @@ class _Session:
         if self.parent is not None:
             made["forkedFrom"] = self.parent[0]
         return {**made, "archived": True} if self._archived else made
+
+
+def _is_first(change: Row, changes: list[Row]) -> bool:
+    """Tell whether a change is one that a file without a timeline gives back: state, then notes."""
+    return len(changes) == 1 or (set(change) == {NOTE} and NOTE not in changes[0]) or (
+        set(change) == {NOTE} and all(set(one) <= {NOTE, "created_at"} for one in changes)
+    )
 
 
 def _members(event: SessionEvent) -> dict[str, Any]:

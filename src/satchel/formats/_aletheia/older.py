@@ -60,7 +60,7 @@ def vector_of_fact(value: Any) -> Row:
     row = a_row(value)
     said: Row = {"type": "semantic"}
     confidence = row.get("confidence")
-    if type(confidence) in (int, float) and 0 <= confidence <= 1:
+    if isinstance(confidence, int | float) and 0 <= confidence <= 1 and confidence is not True:
         said["confidence"] = confidence
     for name, member in (
         ("recorded_at", "created_at"),

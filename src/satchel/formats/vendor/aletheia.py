@@ -118,6 +118,7 @@ class _File:
         self._memory(leaving, container)
         self._sessions(leaving, container)
         held = {"receipts": [], "reflections": [], **container.get("distillation", {})}
+        held["receipts"] = leaving.receipts(held["receipts"] or [])
         self._member("distillation", held)
         if container.get("exportMetadata") is not None:
             self._next("exportMetadata", self._told(container["exportMetadata"]))
@@ -161,20 +162,19 @@ class _File:
     def _sessions(self, leaving: Leaving, container: Row) -> None:
         self._sink.write(b'"sessions": {"primary": ')
         wanted = container.get("primary")
-        everyone = {one.identity for one in leaving.sessions()}
-        if wanted not in everyone:
-            wanted = next((one.identity for one in leaving.sessions()), None)
-        if wanted is None:
+        everyone = list(leaving.sessions())
+        main = next((one for one in everyone if wanted in (one.identity, one.key)), None)
+        if main is None:
+            main = everyone[0] if everyone else None
+        if main is None:
             self._sink.write(b"null")
-        for one in leaving.sessions():
-            if one.identity == wanted:
-                self._session(leaving, one)
-                break
+        else:
+            self._session(leaving, main)
         more = dict(container.get("sessions", {}))
         self._sink.write(b',\n"background": ' + self._json(more.pop("background", [])))
-        if len(everyone) > 1:
+        if len(everyone) > 1 and container.get("others", True):
             self._sink.write(b',\n"others": [')
-            rest = (one for one in leaving.sessions() if one.identity != wanted)
+            rest = (one for one in everyone if one is not main)
             for place, one in enumerate(rest):
                 self._sink.write(b",\n" if place else b"\n")
                 self._session(leaving, one)
