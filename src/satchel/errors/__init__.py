@@ -39,6 +39,7 @@ from satchel.errors.satchel_error import (
     SatchelError,
 )
 from satchel.errors.targets import (
+    AgentExistsError,
     ChangedError,
     ConflictError,
     InferenceError,
@@ -59,6 +60,7 @@ from satchel.errors.usage import (
     ConfigError,
     MissingExtraError,
     RetiredMemoryError,
+    UnknownAgentError,
     UnknownBankError,
     UnknownBlobError,
     UnknownCodeError,
@@ -74,6 +76,7 @@ from satchel.errors.usage import (
 __all__ = [
     "AccessDenied",
     "AdoptedError",
+    "AgentExistsError",
     "ChangedError",
     "ClosedError",
     "ConcurrencyError",
@@ -113,6 +116,7 @@ __all__ = [
     "TokenRevokedError",
     "TokenTimeError",
     "UnfinishedCopyError",
+    "UnknownAgentError",
     "UnknownBankError",
     "UnknownBlobError",
     "UnknownCodeError",

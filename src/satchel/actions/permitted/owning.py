@@ -16,6 +16,7 @@ OWNERS = frozenset(
         "push",
         "migrate",
         "store",
+        "agent",
         "amplihack",
         "code",
         "files",

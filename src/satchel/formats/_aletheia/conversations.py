@@ -235,15 +235,16 @@ def _time_in(row: Row, kept: Row) -> tuple[str | None, Row]:
 # -- writing -------------------------------------------------------------------------------
 
 
-def row_of_message(event: SessionEvent, record_id: str, session: str) -> Row:
+def row_of_message(event: SessionEvent, record_id: str, session: str, agent: str) -> Row:
     """Return a message as a row.
 
     Args:
         event: The message.
         record_id: Its record's id.
         session: What the file calls its conversation.
+        agent: Whose file it is.
     """
-    origin, kept = said_of_origin(event.origin)
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
     row: Row = {"id": _name_in(event, record_id, session), "role": event.role or ""}
     if event.name is not None:
         row["name"] = event.name
@@ -259,9 +260,9 @@ def _name_in(event: SessionEvent, record_id: str, session: str) -> str:
     return found[len(start) :] if found and found.startswith(start) else record_id
 
 
-def row_of_start(event: SessionEvent, identity: str, name: str | None) -> Row:
+def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
     """Return a conversation as a row, without what comes after its start."""
-    origin, kept = said_of_origin(event.origin)
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
     row: Row = {"id": identity}
     row |= {"name": name} if name is not None else {}
     row |= {"createdAt": event.created_at} if event.created_at else {}

@@ -31,6 +31,7 @@ from satchel.formats._aletheia.shape import (
     a_list,
     a_row,
     an_object,
+    source_of,
     text_in,
 )
 from satchel.formats._order import Order
@@ -155,7 +156,7 @@ class Document:
                         if key == "nous":
                             break
                         nous = None
-            self._whose = str(nous.get("id", "")) if type(nous) is dict else ""
+            self._whose = source_of(nous)
         return self._whose
 
     def _require_bound(self, line: int) -> None:

@@ -38,6 +38,7 @@ _OF_THE_TRANSFER = frozenset({"source", "receipt"})
 MOST_RECEIPTS = 10
 """How many receipts of distillations a file has."""
 
+_NOT_SAID = {"id": "", "sessionId": ""}
 _DEEPEST = 1000
 """How many forks of forks are followed."""
 
@@ -47,11 +48,13 @@ class Leaving:
 
     Args:
         records: What is written.
+        agent: Whose file it is, or was where the agent came from.
         report: Where is counted what has no place.
     """
 
-    def __init__(self, records: RecordSet, report: Report) -> None:
+    def __init__(self, records: RecordSet, agent: str, report: Report) -> None:
         self._records = records
+        self._agent = agent
         self._report = report
         self._names, self._used = Keyed(), Keyed()
         self._strands = Strands()
@@ -77,12 +80,12 @@ class Leaving:
             if len(parents) < len(found):
                 reason = "a parent is not in the file"
                 self._report.lost("parent_ids", reason, example=record.id)
-            yield row_of_entry(record, self._named(record.id) or record.id, parents)
+            yield row_of_entry(record, self._named(record.id) or record.id, parents, self._agent)
 
     def nodes(self) -> Iterator[Row]:
         """Yield the nodes of the graph."""
         for record in self._records.of("graph_node"):
-            yield row_of_node(record, self._named(record.id) or record.id)
+            yield row_of_node(record, self._named(record.id) or record.id, self._agent)
 
     def edges(self) -> Iterator[Row]:
         """Yield the edges of the graph."""
@@ -93,7 +96,7 @@ class Leaving:
                 reason = "what it leads to is not in the file"
                 self._report.lost("edge", reason, example=record.id)
             else:
-                yield row_of_edge(record, (source, target))
+                yield row_of_edge(record, (source, target), self._agent)
 
     def files(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the path of each text file, and its text in parts."""
@@ -130,6 +133,10 @@ class Leaving:
 
     # -- conversations ---------------------------------------------------------------------
 
+    def head(self, session: "_Session") -> Row:
+        """Return what is written of one before its messages."""
+        return session.row(self._agent)
+
     def sessions(self) -> Iterator["_Session"]:
         """Yield the conversations, in the order in which they began."""
         yield from self._sessions.values()
@@ -139,7 +146,7 @@ class Leaving:
         for value in self._elements(session):
             if value["event"] == "message":
                 event = msgspec.convert(value["said"], SessionEvent)
-                yield row_of_message(event, value["id"], session.identity)
+                yield row_of_message(event, value["id"], session.identity, self._agent)
 
     def beside(self, session: "_Session") -> Row:
         """Return what is kept beside the messages of one."""
@@ -190,6 +197,8 @@ class Leaving:
         name = value["name"].removeprefix(f"{session.identity}/")
         receipt: Row = {"id": f"{session.identity}/{name}", "sessionId": session.identity}
         receipt |= {"distilledAt": value["said"].get("created_at"), **done}
+        if any({**one, **_NOT_SAID} == {**receipt, **_NOT_SAID} for one in self._receipts):
+            return  # of one that a fork has from before it
         self._receipts.append(receipt)
         self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
         del self._receipts[:-MOST_RECEIPTS]
@@ -302,10 +311,9 @@ class _Session:
         archived = _members(event).get("archived")
         self._archived = archived if type(archived) is bool else self._archived
 
-    @property
-    def row(self) -> Row:
+    def row(self, agent: str) -> Row:
         """What is written of it before its messages."""
-        made = row_of_start(self._event, self.identity, self._name)
+        made = row_of_start(self._event, self.identity, self._name, agent)
         if self.parent is not None:
             made["forkedFrom"] = self.parent[0]
         return {**made, "archived": True} if self._archived else made
@@ -313,8 +321,10 @@ class _Session:
 
 def _is_first(change: Row, changes: list[Row]) -> bool:
     """Tell whether a change is one that a file without a timeline gives back: state, then notes."""
-    return len(changes) == 1 or (set(change) == {NOTE} and NOTE not in changes[0]) or (
-        set(change) == {NOTE} and all(set(one) <= {NOTE, "created_at"} for one in changes)
+    return (
+        len(changes) == 1
+        or (set(change) == {NOTE} and NOTE not in changes[0])
+        or (set(change) == {NOTE} and all(set(one) <= {NOTE, "created_at"} for one in changes))
     )
 
 

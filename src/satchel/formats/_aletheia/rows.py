@@ -50,10 +50,8 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
     found = an_object(said, f"{RECORD}/origin")
     if "provider" in found:
         return _converted(found)
-    more = {"trust": TrustClass.IMPORTED, **found}
-    return _converted(
-        {**more, "provider": NAME, "source": source, "id": identity, "as_written": kept}
-    )
+    more = {"trust": TrustClass.IMPORTED, "source": source, **found}
+    return _converted({**more, "provider": NAME, "id": identity, "as_written": kept})
 
 
 def _converted(value: Row) -> Origin:
@@ -63,16 +61,23 @@ def _converted(value: Row) -> Origin:
         raise MalformedError(f"not an origin: {error}", field=f"{RECORD}/origin") from None
 
 
-def said_of_origin(origin: Origin | None) -> tuple[Row, Row]:
-    """Return what a row's ``record`` says of an origin, and the members that nobody knows."""
+def said_of_origin(origin: Origin | None, source: str) -> tuple[Row, Row]:
+    """Return what a row's ``record`` says of an origin, and the members that nobody knows.
+
+    Args:
+        origin: The origin.
+        source: As ``origin_of`` takes it, for a row of the file that is written.
+    """
     if origin is None:
         return {}, {}
     value = msgspec.to_builtins(origin)
     if origin.provider != NAME:
         return value, {}
     kept = value.pop("as_written", {})
-    for name in ("provider", "source", "id"):
+    for name in ("provider", "id"):
         value.pop(name, None)
+    if value.get("source") == source:
+        del value["source"]
     if origin.trust is TrustClass.IMPORTED:
         del value["trust"]
     elif origin.trust is None:
@@ -109,16 +114,17 @@ def entry_of(row: Row, agent: str) -> tuple[Entry, list[Any]]:
     return cast("Entry", msgspec.structs.replace(model, origin=origin)), parents
 
 
-def row_of_entry(record: Sealed, identity: str, parents: list[str]) -> Row:
+def row_of_entry(record: Sealed, identity: str, parents: list[str], agent: str) -> Row:
     """Return a memory as a row.
 
     Args:
         record: The memory.
         identity: What the file calls it.
         parents: What the file calls those of its parents that are in it.
+        agent: Whose file it is.
     """
     entry = cast("Entry", record.model)
-    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin)
+    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent)
     value |= {"parent_ids": parents} if parents else {}
     value |= {"origin": origin} if origin else {}
     row: Row = {"id": identity, "text": entry.text, "metadata": entry.metadata, **kept}
@@ -143,10 +149,10 @@ def node_of(row: Row, agent: str) -> GraphNode:
     return cast("GraphNode", msgspec.structs.replace(_model(value, "graph_node"), origin=origin))
 
 
-def row_of_node(record: Sealed, identity: str) -> Row:
+def row_of_node(record: Sealed, identity: str, agent: str) -> Row:
     """Return a node as a row."""
     node = cast("GraphNode", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(node.origin)
+    value, (origin, kept) = _value_of(record), said_of_origin(node.origin, f"{agent}/nodes")
     for name in ("id", "nonce", "type", "labels", "properties", "origin"):
         value.pop(name, None)
     if "name" in value and value["name"] == node.properties.get("name"):
@@ -179,10 +185,10 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
     return cast("Edge", msgspec.structs.replace(_model(value, "edge"), origin=origin))
 
 
-def row_of_edge(record: Sealed, ends: tuple[str, str]) -> Row:
+def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
     """Return an edge as a row."""
     edge = cast("Edge", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin)
+    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges")
     for name in ("id", "nonce", "type", "kind", "source", "target", "properties", "origin"):
         value.pop(name, None)
     value |= {"origin": origin} if origin else {}

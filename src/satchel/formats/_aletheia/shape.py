@@ -93,3 +93,10 @@ def a_row(value: Any) -> Row:
     if type(value) is not dict:
         raise MalformedError("not an object")
     return value
+
+
+def source_of(nous: Any) -> str:
+    """Return whose ids a file has: its agent's, or those of the one that this was a copy of."""
+    if type(nous) is not dict:
+        return ""
+    return str(nous.get("cameFrom") or nous.get("id") or "")

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 from satchel.formats._aletheia.document import Document
 from satchel.formats._aletheia.leaving import Leaving
-from satchel.formats._aletheia.shape import HEAD, NAME, VERSION, Row
+from satchel.formats._aletheia.shape import HEAD, NAME, VERSION, Row, source_of
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.agent_names import is_agent_name
 from satchel.memory.parts import Component
@@ -60,17 +60,16 @@ class Aletheia:
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         container = container_of(records, writing.report)
+        head = _head(container, writing)
         with (
-            closing(Leaving(records, writing.report)) as leaving,
+            closing(Leaving(records, source_of(head["nous"]), writing.report)) as leaving,
             target.open() as sink,
         ):
             if writing.compress:
                 with compressing(sink) as packed:
-                    _File(packed, writing.report).write(
-                        leaving, container, _head(container, writing)
-                    )
+                    _File(packed, writing.report).write(leaving, container, head)
             else:
-                _File(sink, writing.report).write(leaving, container, _head(container, writing))
+                _File(sink, writing.report).write(leaving, container, head)
 
 
 FORMAT = Aletheia()
@@ -183,7 +182,7 @@ class _File:
         self._sink.write(b"},\n")
 
     def _session(self, leaving: Leaving, one: Any) -> None:
-        self._sink.write(self._json(one.row)[:-1] + b',\n"messages": ')
+        self._sink.write(self._json(leaving.head(one))[:-1] + b',\n"messages": ')
         self._array(leaving.messages(one))
         self._more(leaving.beside(one), ())
         self._sink.write(b"}")
