@@ -2,8 +2,9 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so
-importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``export_agent`` and ``import_agent`` what
+``agent export`` and ``agent import`` do. Everything is loaded when first used, so importing the
+package costs next to nothing.
 """
 
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
+    from satchel.api.agents import agents, export_agent, import_agent
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
@@ -27,10 +29,13 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
+    "agents": "satchel.api.agents",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
+    "export_agent": "satchel.api.agents",
+    "import_agent": "satchel.api.agents",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
     "verify": "satchel.api",
@@ -44,10 +49,13 @@ __all__ = [
     "SatchelError",
     "Sealed",
     "Verification",
+    "agents",
     "attenuate",
     "convert",
     "copy_store",
     "derive",
+    "export_agent",
+    "import_agent",
     "inspect",
     "migrate",
     "verify",

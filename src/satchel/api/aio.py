@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
+from satchel.api import agents as plain_agents
 from satchel.api import bank as plain_bank
 from satchel.api import code as plain_code
 from satchel.api import operating
@@ -55,6 +56,21 @@ def _awaited(
 
     update_wrapper(call, method)
     return call
+
+
+def _awaited_call(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
+    """Return a function that awaits one of the same arguments."""
+
+    async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await _away(partial(call, *args, **kwargs))
+
+    update_wrapper(awaited, call)
+    return awaited
+
+
+agents = _awaited_call(plain_agents.agents)
+export_agent = _awaited_call(plain_agents.export_agent)
+import_agent = _awaited_call(plain_agents.import_agent)
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:

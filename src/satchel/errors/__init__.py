@@ -68,8 +68,8 @@ from satchel.errors.usage import (
     UnknownImportError,
     UnknownJobError,
     UnknownMemoryError,
-    UnknownSessionError,
     UnknownReceiptError,
+    UnknownSessionError,
     UsageError,
 )
 
@@ -124,8 +124,8 @@ __all__ = [
     "UnknownImportError",
     "UnknownJobError",
     "UnknownMemoryError",
-    "UnknownSessionError",
     "UnknownReceiptError",
+    "UnknownSessionError",
     "UnreadableError",
     "UsageError",
     "ValueRefusedError",

@@ -32,6 +32,8 @@ SEALED = ("pam", "pam_jsonl", "pam_cbor")
 """Formats that hold an agent: its own, and artifacts, which hold everything."""
 
 _MOST_NAMED = 1000
+_BEGINNING = 4
+"""Places of the log in which is said whose it is; an import that comes then made the bank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ def export_agent(
     Raises:
         UnknownAgentError: If there is no such agent.
         UnknownBankError: If its bank is not there.
-        PathRefusedError: If its workspace is a link, or the output is outside of roots that are set.
+        PathRefusedError: If its workspace is a link, or the output is outside of the roots.
         UnreadableError: If its workspace cannot be read.
         TargetError: If the output cannot be written.
         UsageError: If its format has no place for an agent.
@@ -247,11 +249,16 @@ def _versions(file: File, agent: str) -> list[FileVersion]:
 
 
 def _container_before(view: View) -> dict[str, Any]:
-    """Return what was around the memory in the last agent file that the bank took in."""
-    for one in reversed(view.imports()):
-        if not one.complete or one.undone:
-            continue
-        source = view.get([one.source])[one.source].model
-        if isinstance(source, Source) and source.format == FORMAT:
-            return source.container
+    """Return what was around the memory in the agent file that the bank began with, if it did."""
+    imports = view.imports()
+    first = imports[0] if imports else None
+    if first is None or first.undone or first.place > _BEGINNING:
+        return {}
+    there = view.get([first.source])[first.source].model
+    if isinstance(there, Source) and "nous" in there.container:
+        return there.container
+    for logged in view.imported(first.source):  # of an artifact
+        model = logged.model
+        if isinstance(model, Source) and "nous" in model.container:
+            return model.container
     return {}

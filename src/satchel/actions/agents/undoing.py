@@ -8,7 +8,9 @@ import msgspec
 from satchel.actions.agents.staging import Placed, take_back
 from satchel.actions.agents.writing_config import say
 from satchel.actions.config import Settings
-from satchel.actions.importing.undoing import Undone, undo_import
+from satchel.actions.importing.undoing import Undone, undo_import, undo_in
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
 from satchel.disk.contained import ContainedFolder
 from satchel.errors import UnreadableError
 
@@ -25,17 +27,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the configuration said of the agent; None for nothing."""
 
     files: Placed = msgspec.field(default_factory=Placed)
-
-
-class AgentUndone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What taking an import back did, where it was that of an agent."""
-
-    agent: str
-    configured: bool
-    """Whether the configuration changed."""
-
-    stays: list[str] = []
-    """Files that came with it and were changed since: they stay."""
 
 
 def keep_record(settings: Settings, source: str, record: Record) -> None:
@@ -55,20 +46,41 @@ def undo(
     *,
     reason: str | None = None,
     dry_run: bool = False,
-) -> tuple[Undone, AgentUndone | None]:
+) -> Undone:
     """Take an import back; where it was that of an agent, its files and settings as well.
 
     Args and Raises: as ``undo_import``.
     """
+    require_owner(settings, "undo")
     done = undo_import(settings, bank, wanted, reason=reason, dry_run=dry_run)
+    return with_agent(settings, done)
+
+
+def undo_agent_in(
+    bank: OpenBank, wanted: str | None = None, *, reason: str | None = None
+) -> Undone:
+    """Take an import into an open bank back; see ``undo``."""
+    require_owner(bank.settings, "undo")
+    return with_agent(bank.settings, undo_in(bank, wanted, reason=reason))
+
+
+def with_agent(settings: Settings, done: Undone) -> Undone:
+    """Take back what an import changed besides the bank, where it was that of an agent.
+
+    Raises:
+        TargetError: If a file cannot be put back; it can be done again.
+    """
+    require_owner(settings, "undo")
     record = _record_of(settings, done.source)
-    if record is None or dry_run:
-        return done, None
+    if record is None:
+        return done
+    if done.dry_run:
+        return msgspec.structs.replace(done, agent=record.agent)
     stays = take_back(record.files)
-    changed = say(settings, record.agent, record.before)
+    say(settings, record.agent, record.before)
     with ContainedFolder(_folder(settings), private=True) as folder:
         folder.remove(_name(done.source))
-    return done, AgentUndone(agent=record.agent, configured=changed, stays=stays)
+    return msgspec.structs.replace(done, agent=record.agent, stays=stays)
 
 
 def _record_of(settings: Settings, source: str) -> Record | None:

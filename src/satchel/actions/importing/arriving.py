@@ -54,6 +54,9 @@ class Arriving:
         UnknownFormatError: If no format recognises it.
     """
 
+    without: frozenset[str] = frozenset()
+    """Types of records that are left where they are."""
+
     def __init__(
         self,
         settings: Settings,
@@ -76,9 +79,6 @@ class Arriving:
 
         self.agent: str | None = None
         """Whose memory it is taken for, where a file is that of one agent."""
-
-        self.without = frozenset[str]()
-        """Types of records that are left where they are."""
 
         self.any_version = False
         """Whether a version that is not known is read all the same."""

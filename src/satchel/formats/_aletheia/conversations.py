@@ -28,8 +28,9 @@ from satchel.ports.linking.placeholders import placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"
-"""What changed beside the messages, and the points to return to, each after how many messages. Where
-it is there, what was last said of the state is a part of it."""
+"""What changed beside the messages, and the points to return to, each after how many messages.
+
+Where it is there, what was last said of the state is a part of it."""
 
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
 _BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)

@@ -6,18 +6,18 @@ drawn from others, and edges. A conversation waits until all of it but its messa
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, Self
 
 import msgspec
 
-from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Spool
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._aletheia import older
-from satchel.formats._aletheia.conversations import TYPE, Conversation
+from satchel.formats._aletheia.conversations import Conversation
+from satchel.formats._aletheia.links import EVENTS, NODES, VECTORS, Links
+from satchel.formats._aletheia.opening import reader_of
 from satchel.formats._aletheia.rows import (
     binary_files,
-    edge_of,
     entry_of,
     node_of,
     require_path,
@@ -35,22 +35,14 @@ from satchel.formats._aletheia.shape import (
     text_in,
 )
 from satchel.formats._order import Order
-from satchel.formats._unpacking import Unpacked
-from satchel.memory.entries import Entry
-from satchel.memory.parts import Origin
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
-from satchel.ports.linking.placeholders import placeholder
 from satchel.ports.place import Place
 from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
 
-_PREFIX = "blake3:"
 _SHOWN = 80
-_HERE = b"waits"
 _MOST_NAMES = 100_000
-_PASSES = 64
-"""How often what waits for its parents is gone through; a longer chain loses links, counted."""
 
 _KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
     "facts": ("vectors", older.vector_of_fact),
@@ -73,9 +65,8 @@ class Document:
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
-        self._names, self._waits = Keyed(), Keyed()
+        self._links = Links(reading, place.name)
         self._order = Order()
-        self._derived, self._edges = Spool(), Spool()
         self._count = 0
         self._whose: str | None = None
 
@@ -83,8 +74,7 @@ class Document:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._names, self._waits, self._derived, self._edges):
-            one.close()
+        self._links.close()
 
     def records(self) -> Iterator[Model]:
         """Yield what is in the file, what is named before what names it.
@@ -105,9 +95,9 @@ class Document:
             document.end()
             self._settle(document.line)
         reading.line = lambda: None
-        yield from self._waiting()
+        yield from self._links.waiting(self._agent())
         self._order.keep(reading)
-        yield from self._joined()
+        yield from self._links.joined(self._agent())
         if not self._count:
             raise EmptyInputError("there is no memory in this file", file=name)
 
@@ -217,12 +207,12 @@ class Document:
                             named.append(row)
                             self._require_few(named, document.line)
                         else:
-                            self._names.add(f"f/{path}".encode())
+                            self._links.is_new(path)
                             yield from self._binary(row, path)
             else:
                 self._keep("workspace", part, document)
         for row in named:  # where the contents are not in the file, the name is
-            if self._names.add(f"f/{row['path']}".encode()):
+            if self._links.is_new(row["path"]):
                 yield from self._binary(row, row["path"])
 
     def _binary(self, row: Row, path: str) -> Iterator[Model]:
@@ -274,24 +264,17 @@ class Document:
 
     def _vector(self, row: Row) -> Iterator[Model]:
         entry, parents = entry_of(row, self._agent())
-        self._note("v", row["id"], entry, entry.origin)
+        self._links.note(VECTORS, row["id"], entry)
         self._count += 1
         self._order.add(entry)
-        key = _key(row["id"])
-        if any(not self._is_out(one) for one in parents):
-            self._derived.write(msgspec.json.encode(row) + b"\n")
-            self._waits.add(key)
-        else:
-            yield msgspec.structs.replace(entry, parent_ids=self._parents(parents))
-
-    def _is_out(self, name: Any) -> bool:
-        """Tell whether a memory was given out already."""
-        return self._standing(name, "v") is not None and self._waits.get(_key(name)) is None
+        found = self._links.derived(row, entry, parents)
+        if found is not None:
+            yield found
 
     def _node(self, row: Row) -> Iterator[Model]:
         row = older.node_of(row)
         node = node_of(row, self._agent())
-        self._note("n", row["id"], node, node.origin)
+        self._links.note(NODES, row["id"], node)
         self._count += 1
         yield node
 
@@ -299,7 +282,8 @@ class Document:
         row = older.edge_of(row)
         text_in(row, "source")
         text_in(row, "target")
-        self._edges.write(msgspec.json.encode(row) + b"\n")
+        self._links.edge(row)
+        self._count += 1
         yield from ()
 
     def _sessions(self, document: ForeignReader) -> Iterator[Model]:
@@ -337,7 +321,7 @@ class Document:
             with self._refusing(document, where):
                 row = older.session_of(row) if flat else row
                 found = Conversation(row, self._agent())
-                self._note_event(found.start)
+                self._links.note(EVENTS, row["id"], found.start)
                 if where == "sessions/primary" or (flat and self._is_main(row)):
                     self._container["primary"] = row["id"]
                 self._count += 1
@@ -367,121 +351,17 @@ class Document:
                 error.field = f"{where}/{error.field}"
                 self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
                 continue
-            self._note_event(event)
+            if event.origin is not None and event.origin.id:
+                self._links.note(EVENTS, event.origin.id, event)
             self._count += 1
             yield event
             yield from found.moments()
 
-    # -- links -----------------------------------------------------------------------------
-
-    def _note_event(self, event: Any) -> None:
-        self._note("e", event.origin.id, event, event.origin)
-
-    def _note(self, table: str, name: str, draft: Model, origin: Origin | None) -> None:
-        """Remember what stands for the id of what a file calls so."""
-        assert origin is not None  # noqa: S101 - each record that is read has one
-        tag, scope = str(draft.__struct_config__.tag), getattr(draft, "scope", None)
-        if table == "e":
-            tag = TYPE
-        raw = bytes.fromhex(placeholder(tag, scope, origin).removeprefix(_PREFIX))
-        if not self._names.add(f"{table}/{name}".encode(), raw):
-            self._reading.report.note(f"several things have one id, such as {name[:_SHOWN]!r}")
-
-    def _standing(self, name: Any, tables: str) -> str | None:
-        for table in tables:
-            found = self._names.get(f"{table}/{name}".encode())
-            if found:
-                return _PREFIX + found.hex()
-        return None
-
-    def _waiting(self) -> Iterator[Entry]:
-        """Yield the memories that were drawn from others, parents first."""
-        left = Keyed()
-        try:
-            for row in self._lines(self._derived):
-                left.add(_key(row["id"]), _HERE)
-            for number in range(_PASSES):
-                later, count, moved = Spool(), 0, False
-                for row in self._lines(self._derived):
-                    entry, names = entry_of(row, self._agent())
-                    waits = any(left.get(_key(one)) == _HERE for one in names if one != row["id"])
-                    if waits and number + 1 < _PASSES:
-                        later.write(msgspec.json.encode(row) + b"\n")
-                        count += 1
-                        continue
-                    moved = True
-                    left.put(_key(row["id"]), b"")
-                    yield msgspec.structs.replace(entry, parent_ids=self._parents(names))
-                self._derived.close()
-                self._derived = later
-                if not count or not moved:
-                    break
-            for row in self._lines(self._derived):  # a ring, which no bank has
-                self._reading.report.lost("parent_ids", "its own ancestor", example=str(row["id"]))
-                yield entry_of(row, self._agent())[0]
-        finally:
-            left.close()
-
-    def _parents(self, names: list[Any]) -> tuple[str, ...]:
-        found = dict.fromkeys(self._standing(one, "v") for one in names)
-        if None in found:
-            self._reading.report.lost("parent_ids", "a parent is not in the file")
-        return tuple(one for one in found if one is not None)
-
-    def _joined(self) -> Iterator[Model]:
-        for row in self._lines(self._edges):
-            self._count += 1
-            ends = [self._standing(row[side], "nve") for side in ("source", "target")]
-            if ends[0] is None or ends[1] is None:
-                side = "source" if ends[0] is None else "target"
-                problem = f"its {side} is not in the file: {str(row[side])[:_SHOWN]!r}"
-                field = f"memory/graph/edges/{side}"
-                error = MalformedError(problem, file=self._place.name, field=field)
-                self._reading.report.refuse(error)
-                continue
-            with self._refusing(None, "memory/graph/edges"):
-                yield edge_of(row, (ends[0], ends[1]), self._agent())
-
-    @staticmethod
-    def _lines(spool: Spool) -> Iterator[Row]:
-        for line in spool.lines():
-            yield msgspec.json.decode(line)
-
     @contextmanager
-    def _refusing(self, document: ForeignReader | None, where: str) -> Iterator[None]:
+    def _refusing(self, document: ForeignReader, where: str) -> Iterator[None]:
         try:
             yield
         except InputError as error:
             error.field = f"{where}/{error.field}" if error.field else where
-            line = None if document is None else document.line
-            self._reading.refuse(error.located(file=self._place.name, line=line))  # type: ignore[arg-type]
-
-
-def reader_of(stream: BinaryIO, place: Place, reading: Reading) -> ForeignReader:
-    """Return what reads a file, compressed or not."""
-    source = cast("BinaryIO", _Source(stream, place.name, reading))
-    return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
-
-
-class _Source:
-    """A file, decompressed where it is gzip."""
-
-    def __init__(self, stream: BinaryIO, name: str, reading: Reading) -> None:
-        self._stream = stream
-        self._name = name
-        self._limits = reading.limits
-        self._unpacked: Unpacked | None = None
-
-    def read(self, size: int = -1) -> bytes:
-        """Return some bytes more, however many; none at the end."""
-        del size
-        try:
-            if self._unpacked is None:
-                self._unpacked = Unpacked(self._stream, self._limits)
-            return self._unpacked.read()
-        except InputError as error:
-            raise error.located(file=self._name) from None
-
-
-def _key(name: Any) -> bytes:
-    return str(name).encode("utf-8", "surrogatepass")
+            located = error.located(file=self._place.name, line=document.line)
+            self._reading.refuse(located)  # type: ignore[arg-type]

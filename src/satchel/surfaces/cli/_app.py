@@ -19,6 +19,7 @@ MODULES = {
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "agents.commands": ("agent",),
     "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
