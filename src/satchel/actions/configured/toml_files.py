@@ -125,10 +125,10 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
             del wanted[path[0]]
     else:
         outer[path[1]] = value
-    made = _without_table(text, path)
+    made = _without_table(text, path).rstrip("\n")
+    made += "\n" if made else ""
     if value is not None:
-        made = made.rstrip("\n") + "\n\n" if made.strip() else ""
-        made += toml_of({path[0]: {path[1]: value}})
+        made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
     found = tomllib.loads(made)
     if value is None and not found.get(path[0], True):
         del found[path[0]]

@@ -168,7 +168,7 @@ class Leaving:
                 change = {kind: state[kind] for kind in KINDS if kind in state}
                 changes.append({**change, "created_at": said.get("created_at")})
                 moments.append({"after": count, **when, "change": change})
-                is_plain = is_plain and _is_first(change, changes)
+                is_plain = is_plain and _is_plain(changes)
                 continue
             point = {k: state[k] for k in ("why", "distillation") if k in state}
             point |= {"name": said["name"]} if "name" in said else {}
@@ -319,13 +319,15 @@ class _Session:
         return {**made, "archived": True} if self._archived else made
 
 
-def _is_first(change: Row, changes: list[Row]) -> bool:
-    """Tell whether a change is one that a file without a timeline gives back: state, then notes."""
-    return (
-        len(changes) == 1
-        or (set(change) == {NOTE} and NOTE not in changes[0])
-        or (set(change) == {NOTE} and all(set(one) <= {NOTE, "created_at"} for one in changes))
-    )
+def _is_plain(changes: list[Row]) -> bool:
+    """Tell whether the last change is one that a file without a timeline gives back as it was.
+
+    That has one change of the state, whose time it does not say, and then the notes.
+    """
+    last = changes[-1]
+    if NOTE in last:
+        return set(last) <= {NOTE, "created_at"}
+    return len(changes) == 1 and last.get("created_at") is None
 
 
 def _members(event: SessionEvent) -> dict[str, Any]:

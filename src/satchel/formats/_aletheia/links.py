@@ -68,7 +68,7 @@ class Links:
         if all(self._is_out(one) for one in parents):
             return msgspec.structs.replace(entry, parent_ids=self._parents(parents))
         self._derived.write(msgspec.json.encode(row) + b"\n")
-        self._waits.add(_key(VECTORS, row["id"]))
+        self._waits.add(_key(VECTORS, row["id"]), _HERE)
         return None
 
     def edge(self, row: Row) -> None:
@@ -115,7 +115,7 @@ class Links:
     def _is_out(self, name: Any) -> bool:
         """Tell whether a memory was given out already."""
         is_known = self._names.get(_key(VECTORS, name)) is not None
-        return is_known and self._waits.get(_key(VECTORS, name)) is None
+        return is_known and not self._is_waiting(name)
 
     def _is_waiting(self, name: Any) -> bool:
         return self._waits.get(_key(VECTORS, name)) == _HERE

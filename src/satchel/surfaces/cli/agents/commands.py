@@ -304,29 +304,33 @@ def _show_imported(done: AgentImported) -> None:
         return
     would = "would be" if done.dry_run else "is"
     line(f"{done.came_as} {would} {done.agent} here ({done.how})")
+    facts(_rows_of(done))
+    for name in done.files.differ[:_SHOWN]:
+        message("stays as it is, and says something else than the file: ", name)
+    if done.files.not_in_file:
+        message(f"binary files whose contents did not come: {len(done.files.not_in_file):,}")
+    if done.lossless is False:
+        message("the file says that it does not hold all of the agent: exportMetadata in it")
+    told = done.memory
+    for note in [*done.notes, *(told.notes if told is not None else ())]:
+        message("note: ", note)
+    if told is not None:
+        show_losses(told.losses)
+        tell_secrets(told.secrets, told.secrets_kept)
+
+
+def _rows_of(done: AgentImported) -> list[tuple[str, object]]:
     told, files = done.memory, done.files
     rows: list[tuple[str, object]] = [("bank", done.bank)]
-    if told is not None:
-        read = sum(one.done.added + one.done.others for one in told.banks)
-        rows.append(("memory", f"{read:,} records new to it"))
-        near = sum(one.done.near for one in told.banks)
-        if near:
-            rows.append(("", f"{near:,} left out, as others say the same; see --near-duplicates"))
+    banks = told.banks if told is not None else []
+    rows.append(("memory", f"{sum(one.done.added + one.done.others for one in banks):,} records"))
+    near = sum(one.done.near for one in banks)
+    if near:
+        rows.append(("", f"{near:,} left out, as others say the same; see --near-duplicates"))
     if files.folder:
         rows.append(("files", f"{files.written:,} in {files.folder}"))
     if files.kept:
         rows.append(("", f"the folder that was there is now {files.kept}"))
     if done.undo is not None:
         rows.append(("undo", f"satchel undo {done.undo[:23]} --bank {done.bank}"))
-    facts(rows)
-    for name in files.differ[:_SHOWN]:
-        message("stays as it is, and says something else than the file: ", name)
-    if files.not_in_file:
-        message(f"binary files whose contents did not come: {len(files.not_in_file):,}")
-    if done.lossless is False:
-        message("the file says that it does not hold all of the agent: exportMetadata in it")
-    for note in [*done.notes, *(told.notes if told is not None else ())]:
-        message("note: ", note)
-    if told is not None:
-        show_losses(told.losses)
-        tell_secrets(told.secrets, told.secrets_kept)
+    return rows
