@@ -128,9 +128,7 @@ def test_binary_files_go_along_with_their_hashes_where_asked_for(tmp_path: Path)
         ("blob.bin", b"\x00-----BEGIN PRIVATE KEY-----\x00"),
     ],
 )
-def test_secrets_stay_behind_and_are_named(
-    tmp_path: Path, name: str, content: str | bytes
-) -> None:
+def test_secrets_stay_behind_and_are_named(tmp_path: Path, name: str, content: str | bytes) -> None:
     """By name or by what they say; the report in the file names them, and not what they say."""
     files = syn(tmp_path)
     path = files / name
@@ -138,7 +136,7 @@ def test_secrets_stay_behind_and_are_named(
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     done = leave("syn", tmp_path / "syn.agent.json", rules=WorkspaceRules(binary=True))
     text = (tmp_path / "syn.agent.json").read_text()
-    left = name.split("/")[0] if name.startswith(".ssh") else name
+    left = name.split("/", maxsplit=1)[0] if name.startswith(".ssh") else name
     assert left in {one.path for one in done.left_out}
     assert name not in written(tmp_path / "syn.agent.json")["workspace"]["files"]
     assert SECRET not in text

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from bank_kit import filled, keep, owner, texts
-import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents_kit import (
@@ -29,6 +29,7 @@ from satchel.actions.agents.importing import OnAgent
 from satchel.actions.agents.undoing import undo
 from satchel.actions.agents.workspace import WorkspaceRules
 from satchel.actions.banks import list_banks
+from satchel.actions.configured.toml_files import with_table
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.opened import opened_bank
@@ -67,9 +68,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", ["syn.agent.json", "syn.agent.json.gz", "syn.pam"])
-def test_a_copy_has_everything_and_the_original_is_never_touched(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_copy_has_everything_and_the_original_is_never_touched(tmp_path: Path, name: str) -> None:
     """Memory, conversations, files and settings; the source's log is as long as it was."""
     files = workspace(syn(tmp_path), a_bin=bytes(range(256)) * 2000)
     key = owner() if name.endswith(".pam") else None
@@ -144,7 +143,7 @@ def test_a_sample_comes_out_as_it_went_in(tmp_path: Path, sample: str) -> None:
 
 
 @pytest.mark.prove
-@hypothesis.settings(max_examples=3)
+@hypothesis.settings(max_examples=25)
 @given(
     texts=st.lists(st.text(max_size=20).filter(str.strip), min_size=1, max_size=3, unique=True),
     metadata=json_objects(),
@@ -469,3 +468,23 @@ def test_memory_alone_is_no_agent(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormatError, match="no whole agent") as refusal:
         arrive(tmp_path / "m.json")
     assert "satchel import" in str(refusal.value.hint)
+
+
+def test_a_yaml_configuration_names_the_agent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seeds' kind of file is written as well as read."""
+    file = tmp_path / "satchel.yaml"
+    file.write_text("store:\n  bank: main\n")
+    monkeypatch.setenv("SATCHEL_CONFIG", str(file))
+    arrive(SAMPLES / "good-small.agent.json")
+    assert settings().options.agents["a-1"].model == "m"
+    assert settings().options.store.bank == "main"
+
+
+def test_a_table_inside_another_is_not_changed_by_guessing(tmp_path: Path) -> None:
+    """Where a text cannot be changed in place, nothing is written, and the error says how."""
+    text = 'agents = { "a-1" = { name = "x" } }\n'
+    with pytest.raises(UsageError, match="where it stands") as refusal:
+        with_table(text, ("agents", "a-1"), {"name": "y"})
+    assert "[agents.a-1]" in str(refusal.value.hint)

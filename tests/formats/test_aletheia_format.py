@@ -62,9 +62,7 @@ def test_what_the_rust_program_forgot_is_past_its_expiry() -> None:
 def test_nodes_of_the_typescript_program_are_found_by_their_names() -> None:
     """They have no ids, and edges name them all the same."""
     found = SUBJECT.take(SAMPLES / "other-typescript.agent.json")
-    nodes = {
-        one.id: one.model.name for one in found.records if isinstance(one.model, GraphNode)
-    }
+    nodes = {one.id: one.model.name for one in found.records if isinstance(one.model, GraphNode)}
     edge = next(one.model for one in found.records if isinstance(one.model, Edge))
     assert (nodes[edge.source], edge.kind, nodes[edge.target]) == ("Rosa", "LIKES", "Tea")
 
