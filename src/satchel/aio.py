@@ -3,6 +3,7 @@
 from satchel.api.aio import (
     Bank,
     HierarchicalMemory,
+    HierarchicalTransfer,
     Satchel,
     agents,
     copy_store,
@@ -17,6 +18,7 @@ open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
 __all__ = [
     "Bank",
     "HierarchicalMemory",
+    "HierarchicalTransfer",
     "Satchel",
     "agents",
     "copy_store",
