@@ -93,6 +93,7 @@ ASKED_BY_ANOTHER = {
     "host_answer",
     "chosen_settings",
     "hierarchical",
+    "spoken_from",
     # what they work on was opened by one that asks
     "matching",
     "clean",

@@ -1,7 +1,6 @@
 """An agent out of one file: new ids, contained files, all or nothing, and taken back again."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -265,8 +264,8 @@ def test_merging_leaves_near_duplicates_out_restorably(tmp_path: Path) -> None:
     assert vectors[0]["text"] in said("syn")
 
 
-def test_undo_takes_all_of_an_agent_back(tmp_path: Path) -> None:
-    """Memory, settings and files; its folder is kept aside, since there may be more in it by now."""
+def test_undo_takes_all_of_an_agent_back() -> None:
+    """Memory, settings and files; its folder is kept aside: there may be more in it by now."""
     file = configured("other", name="Other")
     before = file.read_text()
     done = arrive(SAMPLES / "good-whole.agent.json")
@@ -303,7 +302,7 @@ def test_an_import_that_was_stopped_is_run_again(
     assert done.files.same == 2
 
 
-def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_changes_nothing() -> None:
     """It says what would become of it."""
     done = arrive(SAMPLES / "good-whole.agent.json", dry_run=True)
     assert (done.how, done.agent, done.dry_run) == ("new", "syn", True)
@@ -313,7 +312,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     assert not settings().home.joinpath("agents").exists()
 
 
-def test_comments_in_the_configuration_stay(tmp_path: Path) -> None:
+def test_comments_in_the_configuration_stay() -> None:
     """Only the table of the agent is written."""
     file = configured("other", name="Other")
     arrive(SAMPLES / "good-small.agent.json")
@@ -453,7 +452,7 @@ def test_a_link_that_waits_in_the_folder_is_not_written_through(tmp_path: Path) 
     files = syn(tmp_path)
     outside = tmp_path / "outside.md"
     outside.write_text("mine")
-    os.symlink(outside, files / "trap.md")
+    (files / "trap.md").symlink_to(outside)
     held = {"files": {"trap.md": "owned"}, "binaryFiles": []}
     nous = {"id": "syn", "name": "x", "model": "m", "config": {}}
     file = agent_file(tmp_path / "evil.agent.json", workspace=held, nous=nous)
@@ -482,7 +481,7 @@ def test_a_yaml_configuration_names_the_agent_too(
     assert settings().options.store.bank == "main"
 
 
-def test_a_table_inside_another_is_not_changed_by_guessing(tmp_path: Path) -> None:
+def test_a_table_inside_another_is_not_changed_by_guessing() -> None:
     """Where a text cannot be changed in place, nothing is written, and the error says how."""
     text = 'agents = { "a-1" = { name = "x" } }\n'
     with pytest.raises(UsageError, match="where it stands") as refusal:

@@ -153,6 +153,16 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "sessions record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
+        "sessions set": ["talk", "--note", "x"],
+        "sessions show": ["talk"],
+        "sessions diff": ["talk", "talk"],
+        "sessions rename": ["talk", "walk"],
+        "sessions archive": ["talk"],
+        "checkpoint create": ["talk"],
+        "checkpoint list": ["talk"],
+        "fork": ["talk"],
+        "distill": ["talk"],
         "code index": [sealed.with_name("code")],
         "code query": ["--name", "run"],
         "code show": ["run"],
@@ -253,6 +263,11 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
             assert satchel(*write).status == 0
     if verb == "agent":
         assert satchel("agent", "import", WHOLE_AGENT, "--no-embed").status == 0
+    if verb in ("sessions", "checkpoint", "fork", "distill"):
+        talk = sealed.with_name("talk.jsonl")
+        talk.write_text('{"role": "user", "content": "I live in Oslo."}\n')
+        record = ("sessions", "record", talk, "--name", "talk", "--bank", "here")
+        assert satchel(*record).status == 0
     if verb == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
     if verb == "receipt":

@@ -33,7 +33,7 @@ def configured(agent: str, **said: Any) -> Path:
 
 
 def workspace(folder: Path, **files: str | bytes) -> Path:
-    """Lay out a workspace; ``__`` in a name stands for a slash, ``_`` before an ending for a dot."""
+    """Lay out files; ``__`` in a name stands for a slash, ``_`` before an ending for a dot."""
     for name, content in files.items():
         path = folder / name.replace("__", "/").replace("_md", ".md").replace("_bin", ".bin")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,17 @@ or give a memory a ``key``, under which doing it twice is the same as once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
 from functools import partial, update_wrapper
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -22,13 +31,16 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.amplihack import transfer as plain_transfer
+from satchel.api.continuity import sessions as plain_sessions
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
+from satchel.continuity.shown import MessageShown
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Plain = TypeVar("_Plain")
 
+_TOGETHER = 256
 _UNSURE = "The call may have begun, and goes on then: what it writes is written."
 
 
@@ -131,6 +143,11 @@ class Bank:
         """The code that its memories speak of; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
+    @property
+    def sessions(self) -> "Sessions":
+        """As ``satchel.Bank.sessions``."""
+        return Sessions(self._plain.sessions)
+
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)
     disclose = _awaited(plain_bank.Bank.disclose)
@@ -163,6 +180,36 @@ class Code:
     show = _awaited(plain_code.Code.show)
     trees = _awaited(plain_code.Code.trees)
     drop = _awaited(plain_code.Code.drop)
+
+
+class Sessions:
+    """As ``satchel.Bank.sessions``, awaited."""
+
+    def __init__(self, plain: plain_sessions.Sessions) -> None:
+        self._plain = plain
+
+    create = _awaited(plain_sessions.Sessions.create)
+    append = _awaited(plain_sessions.Sessions.append)
+    change = _awaited(plain_sessions.Sessions.change)
+    show = _awaited(plain_sessions.Sessions.show)
+    diff = _awaited(plain_sessions.Sessions.diff)
+    rename = _awaited(plain_sessions.Sessions.rename)
+    archive = _awaited(plain_sessions.Sessions.archive)
+    checkpoint = _awaited(plain_sessions.Sessions.checkpoint)
+    checkpoints = _awaited(plain_sessions.Sessions.checkpoints)
+    fork = _awaited(plain_sessions.Sessions.fork)
+    distill = _awaited(plain_sessions.Sessions.distill)
+    list = _awaited(plain_sessions.Sessions.list)
+
+    async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageShown]:
+        """As ``satchel.Bank.sessions.messages``: some at a time, each time in a thread."""
+        found = self._plain.messages(session, at=at)
+        try:
+            while some := await _away(lambda: tuple(islice(found, _TOGETHER))):
+                for one in some:
+                    yield one
+        finally:
+            found.close()
 
 
 class Satchel:

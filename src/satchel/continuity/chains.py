@@ -41,26 +41,34 @@ def back(view: View, element: Logged) -> Iterator[Logged]:
     return _Back(view).walk(element)
 
 
-def places(view: View, element: Logged) -> "array[int]":
-    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each."""
-    found = array("q", (each.seq for each in back(view, element)))
-    found.reverse()
-    return found
-
-
-def forward(view: View, element: Logged, *, after: int = 0) -> Iterator[Logged]:
-    """Yield the elements of a conversation up to one, in their order.
+def places(view: View, element: Logged, *, since: int = 0) -> "array[int]":
+    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each.
 
     Args:
         view: The bank.
         element: As ``back`` takes it.
-        after: Leave out the first elements, so many.
+        since: Only those after so many messages.
     """
-    found = places(view, element)
-    for start in range(after, len(found), _TOGETHER):
+    found = array("q")
+    for each in back(view, element):
+        if since and 0 <= count_in(each.model, "number") <= since:
+            break
+        found.append(each.seq)
+    found.reverse()
+    return found
+
+
+def forward(view: View, element: Logged) -> Iterator[Logged]:
+    """Yield the elements of a conversation up to one, in their order; see ``places``."""
+    return at_places(view, places(view, element))
+
+
+def at_places(view: View, found: "array[int]") -> Iterator[Logged]:
+    """Yield the elements at places of the log, in the order of the places."""
+    for start in range(0, len(found), _TOGETHER):
         some = found[start : start + _TOGETHER].tolist()
         there = {each.seq: each for each in view.at(some)}
-        yield from (there[seq] for seq in some)
+        yield from (there[seq] for seq in some if seq in there)
 
 
 def tip_of(view: View, start: Logged) -> Tip:
@@ -74,23 +82,48 @@ def tip_of(view: View, start: Logged) -> Tip:
         view: The bank.
         start: The session or the fork.
     """
-    session, last = key_of(start), start
+    session, last, place = key_of(start), start, start.seq
     known = Filter(types=EVENTS, session=session)
     for logged in view.newest(known):
-        if not logged.row.batch and event_of(logged.model) in ELEMENTS:
-            last = logged
+        found = None if logged.row.batch else _anchor(view, logged, session)
+        if found is not None:
+            last, place = found, logged.seq
             break
     is_ours = session == start.record.id
-    for logged in view.scan(known, after=last.seq):
-        event, parent = event_of(logged.model), parent_of(logged.model)
-        if event not in ELEMENTS:
+    for logged in view.scan(known, after=place):
+        if event_of(logged.model) not in ELEMENTS:
             continue
-        if parent == last.record.id or (not is_ours and parent is None and _is_loose(last)):
+        parent = parent_of(logged.model)
+        loose = not is_ours and parent is None and _is_loose(last)
+        if loose or (parent == last.record.id and _follows(view, last, logged)):
             last = logged
     if last is not start and count_in(last.model, "step") == FOREIGN:
         number = sum(1 for _ in back(view, last))
         return Tip(session, last.record.id, number, number)
     return tip_after(last, session, state_at(view, last))
+
+
+def _anchor(view: View, logged: Logged, session: str) -> Logged | None:
+    """Return the tip of then, where a record of this machine tells it."""
+    event = event_of(logged.model)
+    if event in ELEMENTS:
+        return logged
+    named = pointer_in(logged.model, "tip") if event == "about" else None
+    found = view.get([named]).get(named) if named is not None else None
+    if found is None or event_of(found.model) not in ELEMENTS or session_of(found) != session:
+        return None
+    return found if is_current(view, found) else None
+
+
+def _follows(view: View, last: Logged, logged: Logged) -> bool:
+    """Tell whether an element counts itself as the next one after another."""
+    step, number = count_in(last.model, "step"), count_in(last.model, "number")
+    if event_of(last.model) == "session":
+        step = number = 0
+    elif step == FOREIGN:
+        step = number = sum(1 for _ in back(view, last))
+    number += event_of(logged.model) == "message"
+    return (count_in(logged.model, "step"), count_in(logged.model, "number")) == (step + 1, number)
 
 
 def _is_loose(logged: Logged) -> bool:

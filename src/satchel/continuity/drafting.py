@@ -58,7 +58,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogHead(msgspec.Struct, frozen=True, kw_only=True):
-    """How a bank's log was."""
+    """The head of a bank's log."""
 
     size: int
     """Records."""
@@ -192,19 +192,22 @@ class Recorder:
         self,
         log: LogHead,
         *,
+        as_of: int | None = None,
         name: str | None = None,
         created_at: str | None = None,
         distillation: JsonObject | None = None,
     ) -> Sealed:
-        """Return a pointer to how the conversation is now: a checkpoint.
+        """Return a pointer to the tip of a conversation: a checkpoint.
 
         Args:
             log: How the bank's log is.
+            as_of: Records that the bank's log had at the tip; None for as many as are before the
+                checkpoint itself.
             name: What people call it.
             created_at: Canonical time; None for now.
             distillation: What a distillation did, where that is the reason for it.
         """
-        place = self._pointer(log)
+        place = self._pointer(log, as_of)
         place["why"] = ASKED if distillation is None else DISTILLED
         if distillation is not None:
             place["distillation"] = distillation
@@ -227,25 +230,25 @@ class Recorder:
         log: LogHead,
         *,
         source: str,
+        as_of: int,
         name: str | None = None,
         checkpoint: str | None = None,
-        as_of: bool = False,
-        created_at: str | None = None,
+        hides: bool = False,
     ) -> Sealed:
         """Return the record of a new session that has everything up to the tip; nothing is copied.
 
         Args:
-            log: How the bank's log was at the tip.
-            source: The session that is forked; not the tip's own where that is what it forked.
+            log: How the bank's log is.
+            source: The session that is forked.
+            as_of: Records that the bank's log had at the tip.
             name: What people are to call the new one.
             checkpoint: Id of the checkpoint that it goes back to.
-            as_of: Whether memories that came after the tip are hidden from it.
-            created_at: Canonical time; None for now.
+            hides: Whether memories that came after the tip are hidden from it.
         """
-        place = self._pointer(log)
+        place = self._pointer(log, as_of)
         if checkpoint is not None:
             place["checkpoint"] = checkpoint
-        if as_of:
+        if hides:
             place["memories"] = "as-of"
         return seal(
             SessionEvent(
@@ -254,7 +257,7 @@ class Recorder:
                 parent=self.tip.element,
                 name=name,
                 state=place,
-                created_at=created_at or now(),
+                created_at=now(),
                 origin=self._origin,
             ),
             nonces=self._nonces,
@@ -264,10 +267,12 @@ class Recorder:
     def _place(self, *, number: int) -> dict[str, Any]:
         return {"number": number, "step": self.tip.step + 1}
 
-    def _pointer(self, log: LogHead) -> dict[str, Any]:
+    def _pointer(self, log: LogHead, as_of: int | None) -> dict[str, Any]:
         place: dict[str, Any] = {"number": self.tip.number, "step": self.tip.step}
         if self.tip.state is not None:
             place["state"] = self.tip.state
+        if as_of is not None:
+            place["as_of"] = as_of
         return {**place, "log": {"size": log.size, "root": log.root}}
 
     def _sealed(self, draft: SessionEvent) -> Sealed:
@@ -279,7 +284,12 @@ class Recorder:
 
 
 def about(
-    session: str, start: str, *, name: str | None = None, archived: bool | None = None
+    session: str,
+    start: str,
+    *,
+    name: str | None = None,
+    archived: bool | None = None,
+    tip: str | None = None,
 ) -> Sealed:
     """Return the record that gives a session another name, archives it, or takes it back out.
 
@@ -288,14 +298,16 @@ def about(
         start: Id of its record.
         name: The name from now on; None for the one that it has.
         archived: Whether it is put away; None for as it is.
+        tip: Id of its last element, to be found at once when many came with an import.
     """
+    said = {"archived": archived, "tip": tip}
     return seal(
         SessionEvent(
             event="session",
             session=session,
             parent=start,
             name=name,
-            state=None if archived is None else {"archived": archived},
+            state={name: one for name, one in said.items() if one is not None} or None,
             created_at=now(),
         )
     )

@@ -6,7 +6,6 @@ import msgspec
 
 from satchel.continuity.chains import (
     back,
-    element_of,
     is_current,
     session_of,
     state_at,
@@ -154,17 +153,11 @@ def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
     found, at, step = list[tuple[Logged, int]](), start, -1
     while True:
         found.append((at, step))
-        if event_of(at.model) != "fork":
-            return found
-        element = element_of(view, at)
-        if element is None:
-            return found
-        step = count_in(at.model, "step")
-        key = element.record.id if event_of(element.model) in STARTS else session_of(element)
-        above = _start_of(view, key)
+        above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
         if above is None:
             return found
-        at = above
+        begins = max(count_in(at.model, "step"), 0)
+        at, step = above, begins if step < 0 else min(step, begins)
 
 
 def messages(view: View, element: Logged, *, last: int | None = None) -> Iterator[MessageShown]:
@@ -257,12 +250,11 @@ def checkpoint(logged: Logged) -> CheckpointShown:
 def size_there(pointer: Logged) -> int:
     """Return how many records the bank's log had at a checkpoint, or where a fork begins.
 
-    At a checkpoint that is its own place. A fork says it, unless it came from another bank and so
-    counts that one's records: there it is when it arrived.
+    One that came from another bank counts that one's records, so there it is when it arrived; and
+    what was made of a distillation comes right after its memories.
     """
-    said = members(pointer.model).get("log")
-    found = said.get("size") if isinstance(said, dict) else None
-    if event_of(pointer.model) == "fork" and type(found) is int and not pointer.row.batch:
+    found = members(pointer.model).get("as_of")
+    if type(found) is int and not pointer.row.batch:
         return max(0, min(found, pointer.seq))
     return pointer.seq
 

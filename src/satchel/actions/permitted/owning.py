@@ -19,6 +19,7 @@ OWNERS = frozenset(
         "agent",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",

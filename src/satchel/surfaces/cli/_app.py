@@ -20,6 +20,8 @@ MODULES = {
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
     "agents.commands": ("agent",),
+    "sessions.talks": ("sessions",),
+    "sessions.points": ("fork", "distill", "checkpoint"),
     "code.commands": ("code",),
     "sealing": ("convert", "inspect", "verify"),
     "importing": ("import", "undo"),
