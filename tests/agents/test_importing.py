@@ -89,18 +89,14 @@ def test_every_id_is_new_and_the_old_one_is_kept_as_origin(tmp_path: Path) -> No
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")
     done = arrive(tmp_path / "syn.agent.json", name="copy")
-    ids = dict[str, set[str]]()
+    ids, came = dict[str, set[str]](), set[str]()
     for bank in ("syn", "copy"):
         with opened_bank(settings(), bank) as opened, opened.ledger.reading() as view:
             ids[bank] = {one.record.id for one in view.scan()}
-            if bank == "copy":
-                came = {
-                    one.model.origin.id
-                    for one in view.scan()
-                    if getattr(one.model, "origin", None) is not None
-                }
+            origins = [getattr(one.model, "origin", None) for one in view.scan()]
+            came |= {one.id for one in origins if one is not None and bank == "copy"}
     assert not ids["syn"] & ids["copy"]
-    assert {one for one in came if one in ids["syn"]}
+    assert came & ids["syn"]
     assert {*done.sessions} <= ids["syn"]
     assert {*done.sessions.values()} <= ids["copy"]
 
@@ -208,9 +204,12 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
     assert "--on-conflict" in str(refusal.value.hint)
     assert banks() == before
     asked: list[str] = []
-    done = arrive(
-        tmp_path / "syn.agent.json", ask=lambda name: asked.append(name) or OnAgent.RENAME
-    )
+
+    def ask(name: str) -> OnAgent:
+        asked.append(name)
+        return OnAgent.RENAME
+
+    done = arrive(tmp_path / "syn.agent.json", ask=ask)
     assert (asked, done.agent) == (["syn"], "syn-2")
 
 

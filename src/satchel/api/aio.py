@@ -31,55 +31,17 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.amplihack import transfer as plain_transfer
+from satchel.api.awaiting import awaited as _awaited
+from satchel.api.awaiting import awaited_call as _awaited_call
+from satchel.api.awaiting import away as _away
 from satchel.api.continuity import sessions as plain_sessions
 from satchel.api.sharing import tokens as plain_tokens
-from satchel.api.telling import AWAITING
 from satchel.continuity.shown import MessageShown
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_Plain = TypeVar("_Plain")
 
 _TOGETHER = 256
-_UNSURE = "The call may have begun, and goes on then: what it writes is written."
-
-
-async def _away(call: Callable[[], _R]) -> _R:
-    """Run a call in a thread; what it tells on the way is told in this loop."""
-    loop = asyncio.get_running_loop()
-
-    def there() -> _R:
-        AWAITING.set(loop)  # in the thread's own context
-        return call()
-
-    try:
-        return await asyncio.to_thread(there)
-    except asyncio.CancelledError as error:
-        error.add_note(_UNSURE)
-        raise
-
-
-def _awaited(
-    method: Callable[Concatenate[_Plain, _P], _R],
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method that awaits one of the same arguments."""
-
-    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await _away(partial(method, self._plain, *args, **kwargs))
-
-    update_wrapper(call, method)
-    return call
-
-
-def _awaited_call(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    """Return a function that awaits one of the same arguments."""
-
-    async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await _away(partial(call, *args, **kwargs))
-
-    update_wrapper(awaited, call)
-    return awaited
-
 
 agents = _awaited_call(plain_agents.agents)
 export_agent = _awaited_call(plain_agents.export_agent)
