@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
-    from satchel.api.agents import agents, export_agent, import_agent
+    from satchel.api.agents.moving import agents, export_agent, import_agent
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
@@ -29,13 +29,13 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
-    "agents": "satchel.api.agents",
+    "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
-    "export_agent": "satchel.api.agents",
-    "import_agent": "satchel.api.agents",
+    "export_agent": "satchel.api.agents.moving",
+    "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
     "verify": "satchel.api",

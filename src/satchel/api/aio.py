@@ -24,11 +24,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
-from satchel.api import agents as plain_agents
 from satchel.api import bank as plain_bank
 from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
+from satchel.api.agents import moving as plain_agents
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.amplihack import transfer as plain_transfer
 from satchel.api.awaiting import awaited as _awaited

@@ -129,7 +129,10 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
     made += "\n" if made else ""
     if value is not None:
         made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
-    found = tomllib.loads(made)
+    try:
+        found = tomllib.loads(made)
+    except tomllib.TOMLDecodeError:  # there is the table, and it has no heading
+        found = {}
     if value is None and not found.get(path[0], True):
         del found[path[0]]
     if found != wanted:

@@ -1,4 +1,4 @@
-"""Whole agents, from Python."""
+"""Exporting and importing whole agents, and listing them."""
 
 from collections.abc import Sequence
 from pathlib import Path
