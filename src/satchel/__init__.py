@@ -2,9 +2,9 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does, ``export_agent`` and ``import_agent`` what
-``agent export`` and ``agent import`` do. Everything is loaded when first used, so importing the
-package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``pipeline`` what ``rehydrate`` does,
+``export_agent`` and ``import_agent`` what ``agent export`` and ``agent import`` do. Everything is
+loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -38,6 +39,7 @@ _WHERE = {
     "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
+    "pipeline": "satchel.api.waking",
     "verify": "satchel.api",
 }
 
@@ -58,6 +60,7 @@ __all__ = [
     "import_agent",
     "inspect",
     "migrate",
+    "pipeline",
     "verify",
 ]
 

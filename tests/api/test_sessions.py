@@ -7,7 +7,7 @@ import pytest
 
 import satchel
 from satchel import aio
-from satchel.api.aio import Sessions as Awaited
+from satchel.api.awaited.parts import Sessions as Awaited
 from satchel.api.continuity.sessions import Sessions
 from satchel.errors import MalformedError, UnknownSessionError
 

@@ -14,6 +14,8 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 MODULES = {
     "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
+    "waking.rehydrating": ("rehydrate",),
+    "waking.quarantine": ("promote", "quarantine"),
     "memories.evaluating": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.linking": ("links", "path"),
@@ -32,6 +34,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
+    "operating.serving": ("serve",),
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),

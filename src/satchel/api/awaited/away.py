@@ -1,4 +1,4 @@
-"""Calls made in a thread, for programs that await."""
+"""Calls that block, in threads of their own, for programs that await."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -39,13 +39,3 @@ def awaited(
 
     update_wrapper(call, method)
     return call
-
-
-def awaited_call(call: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
-    """Return a function that awaits one of the same arguments."""
-
-    async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await away(partial(call, *args, **kwargs))
-
-    update_wrapper(awaited, call)
-    return awaited
