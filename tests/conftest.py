@@ -33,6 +33,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "satchel-witness"))
     monkeypatch.setenv("SATCHEL_CONFIG", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "satchel-config"))
     return home
 
 

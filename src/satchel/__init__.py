@@ -2,8 +2,9 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does, ``pipeline`` what ``rehydrate`` does. Everything
-is loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``pipeline`` what ``rehydrate`` does,
+``export_agent`` and ``import_agent`` what ``agent export`` and ``agent import`` do. Everything is
+loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
+    from satchel.api.agents.moving import agents, export_agent, import_agent
     from satchel.api.bank import Bank
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
@@ -28,10 +30,13 @@ _WHERE = {
     "SatchelError": "satchel.errors",
     "Sealed": "satchel.seal.records",
     "Verification": "satchel.api",
+    "agents": "satchel.api.agents.moving",
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
+    "export_agent": "satchel.api.agents.moving",
+    "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
     "pipeline": "satchel.api.waking",
@@ -46,10 +51,13 @@ __all__ = [
     "SatchelError",
     "Sealed",
     "Verification",
+    "agents",
     "attenuate",
     "convert",
     "copy_store",
     "derive",
+    "export_agent",
+    "import_agent",
     "inspect",
     "migrate",
     "pipeline",

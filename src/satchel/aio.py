@@ -1,5 +1,6 @@
 """``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.awaited.stores``."""
 
+from satchel.api.awaited.agents import agents, export_agent, import_agent
 from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
 from satchel.api.awaited.stores import Bank, Satchel, copy_store, migrate, pipeline
 
@@ -11,7 +12,10 @@ __all__ = [
     "HierarchicalMemory",
     "HierarchicalTransfer",
     "Satchel",
+    "agents",
     "copy_store",
+    "export_agent",
+    "import_agent",
     "migrate",
     "open",
     "pipeline",

@@ -200,6 +200,9 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "files diff": ["user/a.md", "2"],
         "files restore": ["user/a.md", "1"],
         "files promote": ["user/a.md", "memory/a.md"],
+        "agent show": ["syn"],
+        "agent export": ["syn", "--output", sealed.with_name("syn.agent.json")],
+        "agent import": [WHOLE_AGENT, "--name", "other", "--no-embed"],
         "banks config show": ["here"],
         "banks config set": ["here", "recall_limit=3"],
         "banks config export": ["here", sealed.with_name("here.json")],
@@ -210,6 +213,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
 
 AGENT = Path(__file__).parent.parent / "data" / "formats" / "amplihack" / "good-rust.json"
 """A file of an agent of amplihack."""
+WHOLE_AGENT = AGENT.parent.parent / "aletheia" / "good-whole.agent.json"
+"""An agent file."""
 QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],
 "questions": [{"question": "tea", "evidence": [1]}]}]}"""
 """A set of questions to measure recall by."""
@@ -298,6 +303,8 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
             assert satchel(*write).status == 0
+    if verb == "agent":
+        assert satchel("agent", "import", WHOLE_AGENT, "--no-embed").status == 0
     if verb in ("sessions", "checkpoint", "fork", "distill"):
         talk = sealed.with_name("talk.jsonl")
         talk.write_text('{"role": "user", "content": "I live in Oslo."}\n')
@@ -371,6 +378,9 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["memory", "export", "--agent", "a/b", "--output", "out.json"], 2, "usage"),
         (["memory", "import", "--agent", "a", "--input", "missing"], 4, "input.unreadable"),
         (["banks", "config", "show", "nobody"], 2, "bank.unknown"),
+        (["agent", "show", "nobody"], 2, "agent.unknown"),
+        (["agent", "export", "nobody"], 2, "agent.unknown"),
+        (["agent", "import", "missing.agent.json"], 4, "input.unreadable"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

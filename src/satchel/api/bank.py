@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
+from satchel.actions.agents.undoing import undo_agent_in
 from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.undoing import Undone, undo_in
+from satchel.actions.importing.undoing import Undone
 from satchel.actions.inferring.duplicates import MOST, Duplicates, duplicates
 from satchel.actions.inferring.embedding import Embedded, embed_bank
 from satchel.actions.memories import changing, counting, remembering, showing
@@ -199,7 +200,7 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing):
             UnknownImportError: If there is none.
         """
         with self._lifetime.use():
-            return undo_in(self._opened, imported, reason=reason)
+            return undo_agent_in(self._opened, imported, reason=reason)
 
     def update(
         self, memory: str, text: str | None = None, **said: Unpack[UpdateArguments]

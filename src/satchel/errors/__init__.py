@@ -41,6 +41,7 @@ from satchel.errors.satchel_error import (
     SatchelError,
 )
 from satchel.errors.targets import (
+    AgentExistsError,
     ChangedError,
     ConflictError,
     InferenceError,
@@ -61,6 +62,7 @@ from satchel.errors.usage import (
     ConfigError,
     MissingExtraError,
     RetiredMemoryError,
+    UnknownAgentError,
     UnknownBankError,
     UnknownBlobError,
     UnknownCodeError,
@@ -76,6 +78,7 @@ from satchel.errors.usage import (
 __all__ = [
     "AccessDenied",
     "AdoptedError",
+    "AgentExistsError",
     "ChangedError",
     "ClosedError",
     "ConcurrencyError",
@@ -117,6 +120,7 @@ __all__ = [
     "TokenRevokedError",
     "TokenTimeError",
     "UnfinishedCopyError",
+    "UnknownAgentError",
     "UnknownBankError",
     "UnknownBlobError",
     "UnknownCodeError",

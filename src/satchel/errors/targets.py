@@ -99,6 +99,12 @@ class ConflictError(SatchelError):
     http_status: ClassVar[int] = 409
 
 
+class AgentExistsError(ConflictError):
+    """There is an agent of that id already, and nobody said what to do about it."""
+
+    code: ClassVar[str] = "agent.exists"
+
+
 class ChangedError(SatchelError):
     """What somebody was going to change was changed by somebody else first; nothing was done."""
 

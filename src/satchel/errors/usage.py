@@ -76,6 +76,13 @@ class UnknownBankError(UsageError):
     http_status: ClassVar[int] = 404
 
 
+class UnknownAgentError(UsageError):
+    """The configuration names no such agent."""
+
+    code: ClassVar[str] = "agent.unknown"
+    http_status: ClassVar[int] = 404
+
+
 class UnknownImportError(UsageError):
     """There is no such import into the bank."""
 

@@ -96,6 +96,9 @@ class Reading:
     """Set by the reader before its first record, where records name others by placeholders
     (``ports.linking``): those that are named come before those that name them."""
 
+    chained: bool = False
+    """Set with ``linked``, where records may also name others of their own type."""
+
     agent: str | None = None
     """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
 

@@ -7,7 +7,7 @@ from itertools import islice
 from satchel.errors import InputError
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
-from satchel.ports.linking.placeholders import Links
+from satchel.ports.linking.placeholders import Links, names_others
 from satchel.ports.place import Place
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
@@ -130,7 +130,8 @@ def _together(
     """Yield what a reader gives, some at a time; its error comes after what came before it.
 
     With it come the lines of it, where the reader knows them. Where records are linked, all in a
-    batch are of one type, so what they are linked to is sealed before them.
+    batch are of one type, so what they are linked to is sealed before them; what may be linked to
+    its own type begins a batch.
     """
     size, problem, ahead = _FIRST, None, list[Model | Sealed]()
     while problem is None:
@@ -138,7 +139,7 @@ def _together(
         ahead = []
         try:
             for item in islice(items, size):
-                if reading.linked and some and type(item) is not type(some[0]):
+                if some and _is_apart(item, some[0], reading):
                     ahead.append(item)
                     break
                 some.append(item)
@@ -150,6 +151,13 @@ def _together(
         yield some, lines
         size = min(_MOST, 2 * size)
     raise problem
+
+
+def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: Reading) -> bool:
+    """Tell whether a record may name one that would be sealed together with it."""
+    if not reading.linked:
+        return False
+    return type(item) is not type(first) or (reading.chained and names_others(item))
 
 
 def _line_of(number: int, adapter: Format, place: Place, reading: Reading) -> int | None:

@@ -8,7 +8,7 @@ verifies it. Source: docs/spec/3-artifact.md, docs/spec/7-disclosure-redaction-e
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 from msgspec import structs
@@ -31,6 +31,20 @@ from satchel.transfer.selecting import Chosen, Selection
 
 Progress = Callable[[int, int, str | None], None]
 """Called now and then with the records done and the records there are."""
+
+
+class Wanted(Protocol):
+    """Says which memory is meant."""
+
+    @property
+    def as_of(self) -> int | None:
+        """How the bank was when its log had this many records; None for now."""
+        ...
+
+    def wants(self, logged: Logged) -> bool:
+        """Tell whether a record that is memory is meant."""
+        ...
+
 
 _ABOUT_THE_LOG = frozenset({"bank", "config"})
 """What shows, in a sealed file, whose the log is and who may sign its head."""
@@ -80,7 +94,7 @@ class Outgoing:
 
 
 def take_out(
-    view: View, wanted: Selection, outgoing: Outgoing, progress: Progress | None = None
+    view: View, wanted: Wanted, outgoing: Outgoing, progress: Progress | None = None
 ) -> Taken:
     """Add the memory that is wanted to a builder, in the order of the log.
 
@@ -114,7 +128,7 @@ def take_out(
 class _Taking:
     """One pass over a bank."""
 
-    def __init__(self, view: View, wanted: Selection, outgoing: Outgoing, chosen: Chosen) -> None:
+    def __init__(self, view: View, wanted: Wanted, outgoing: Outgoing, chosen: Chosen) -> None:
         self.found = Taken()
         self._view = view
         self._wanted = wanted

@@ -65,7 +65,7 @@ def _content(new: Path, *, as_yaml: bool) -> bytes:
     if is_yaml(new) is as_yaml:
         with reading(new) as stream:
             return stream.read()
-    table = _without_nulls(read_file(new).table)
+    table = without_nulls(read_file(new).table)
     if as_yaml:
         import yaml
 
@@ -73,9 +73,10 @@ def _content(new: Path, *, as_yaml: bool) -> bytes:
     return toml_of(table).encode()
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """Return a value without what TOML cannot say."""
     if isinstance(value, dict):
-        return {name: _without_nulls(held) for name, held in value.items() if held is not None}
+        return {name: without_nulls(held) for name, held in value.items() if held is not None}
     if isinstance(value, list):
-        return [_without_nulls(held) for held in value if held is not None]
+        return [without_nulls(held) for held in value if held is not None]
     return value

@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from satchel.actions.configured.sections import AgentSettings
 from satchel.actions.configured.toml_files import line_of
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, MalformedError
@@ -127,7 +128,9 @@ def _ours(found: ConfigFile) -> ConfigFile:
     elif table.get("provider_tier") == "storage" and "vector_store_config" in table:
         raise found.wrong("there is no vector store that this is for", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
-        # `sources` and `agents` could be ours one day; what is here belongs to Astrocyte.
+        # `sources` could be ours one day; what is here belongs to Astrocyte.
+        if name == "agents" and _are_ours(found.path, table[name]):
+            continue
         del table[name]
         left.add(name)
     banks = table.get("banks")
@@ -139,6 +142,13 @@ def _ours(found: ConfigFile) -> ConfigFile:
     if left:
         found.notes.append(f"Astrocyte's own, without a meaning here: {', '.join(sorted(left))}")
     return ConfigFile(found.path, table, found.line, found.notes)
+
+
+def _are_ours(path: Path, agents: Any) -> bool:
+    """Tell whether a table of agents is ours: Astrocyte's files are YAML, and say other things."""
+    members = {each.name for each in msgspec.structs.fields(AgentSettings)}
+    tables = isinstance(agents, dict) and all(isinstance(one, dict) for one in agents.values())
+    return not is_yaml(path) or (tables and all(set(one) <= members for one in agents.values()))
 
 
 def _bank_of(name: str, held: Any, left: set[str]) -> Any:

@@ -190,6 +190,28 @@ class HookTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A bank was brought to another store."""
 
 
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent, the table ``[agents.<id>]``: what of it is not memory."""
+
+    name: str | None = None
+    """What people call it; its id where that is not said."""
+
+    model: str | None = None
+    """The model that it runs on, for whoever runs it."""
+
+    bank: str | None = None
+    """Its memory: the name or id of a bank; the bank that has its id otherwise."""
+
+    workspace: str | None = None
+    """The folder with its files, an absolute path; None for none."""
+
+    archived: bool = False
+    """Whether it is not active any more."""
+
+    config: dict[str, Any] = {}
+    """The settings of the program that runs it, as they are."""
+
+
 class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a configuration file may hold besides plain settings."""
 
@@ -207,6 +229,9 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     banks: dict[str, BankSettings] = {}
     """By name or id."""
+
+    agents: dict[str, AgentSettings] = {}
+    """By id."""
 
     profiles: dict[str, Profile] = {}
     hooks: HookTable = HookTable()

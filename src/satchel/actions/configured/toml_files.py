@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,3 +102,52 @@ def _value(value: Any, path: tuple[str, ...]) -> str:
         inner = (f"{_name(name)} = {_value(one, path)}" for name, one in value.items())
         return "{" + ", ".join(inner) + "}"
     raise UsageError("this has no form in TOML", field=".".join(path))
+
+
+def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None) -> str:
+    """Return a TOML document in which one table is another, and all the rest as it was.
+
+    Comments and the order of everything else stay. What the table was is found by its headings.
+
+    Args:
+        text: A TOML document that can be read.
+        path: Of the table, such as ``("agents", "syn")``.
+        value: What it is to hold; None to take it away.
+
+    Raises:
+        UsageError: If it cannot be done so: the table is written inside another one.
+    """
+    wanted = tomllib.loads(text)
+    outer = wanted.setdefault(path[0], {})
+    if value is None:
+        outer.pop(path[1], None)
+        if not outer:
+            del wanted[path[0]]
+    else:
+        outer[path[1]] = value
+    made = _without_table(text, path).rstrip("\n")
+    made += "\n" if made else ""
+    if value is not None:
+        made += ("\n" if made else "") + toml_of({path[0]: {path[1]: value}})
+    try:
+        found = tomllib.loads(made)
+    except tomllib.TOMLDecodeError:  # there is the table, and it has no heading
+        found = {}
+    if value is None and not found.get(path[0], True):
+        del found[path[0]]
+    if found != wanted:
+        hint = f"Write it as a table of its own: [{path[0]}.{_name(path[1])}]."
+        raise UsageError("this cannot be changed where it stands", field=path[0], hint=hint)
+    return made
+
+
+def _without_table(text: str, path: tuple[str, str]) -> str:
+    kept, gone, start = list[str](), False, ".".join(path)
+    for line in text.splitlines(keepends=True):
+        heading = _TABLE.match(line)
+        if heading is not None:
+            found = _path(heading[1])
+            gone = found == start or found.startswith(start + ".")
+        if not gone:
+            kept.append(line)
+    return "".join(kept)

@@ -8,7 +8,12 @@ import msgspec
 
 from satchel.actions.configured.files import ConfigFile, nearest, with_variables
 from satchel.actions.configured.provider import store_address
-from satchel.actions.configured.sections import BankSettings, Declared, Profile
+from satchel.actions.configured.sections import (
+    AgentSettings,
+    BankSettings,
+    Declared,
+    Profile,
+)
 from satchel.errors import ConfigError
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
@@ -113,7 +118,7 @@ def require_shapes(said: list[Value], found: ConfigFile) -> None:
         ConfigError: Naming it.
     """
     for one in said:
-        kind = {"banks": BankSettings, "profiles": Profile}.get(one.name)
+        kind = {"banks": BankSettings, "profiles": Profile, "agents": AgentSettings}.get(one.name)
         if kind is None or not isinstance(one.value, dict):
             continue
         for name, held in one.value.items():

@@ -54,6 +54,9 @@ class Arriving:
         UnknownFormatError: If no format recognises it.
     """
 
+    without: frozenset[str] = frozenset()
+    """Types of records that are left where they are."""
+
     def __init__(
         self,
         settings: Settings,
@@ -170,6 +173,8 @@ class Arriving:
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.file, self.reading.limits) as found:
                 for record in found:
+                    if record.type in self.without:
+                        continue
                     self.screening(record.model)
                     yield unplaced_row(record.model, record.id, record.body)
         else:
@@ -177,6 +182,8 @@ class Arriving:
             pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
             for record, draft in pairs:
                 self._note_ending(record)
+                if record.type in self.without:
+                    continue
                 yield unplaced_row(draft, record.id, record.body)
 
     def extract_entities(self) -> None:

@@ -51,6 +51,9 @@ class ImportOptions:
     any_version: bool = False
     """Read a version that is not known as the one most like it."""
 
+    without: frozenset[str] = frozenset()
+    """Types of records that are left where they are; of what is more than memory."""
+
     maps: tuple[str, ...] = ()
     """Which owner's memory goes into which bank, each as ``user:ada=bank-ada``."""
 
@@ -102,6 +105,7 @@ class ImportOptions:
             "skip_bad": self.skip_bad,
             "agent": self.agent,
             "any_version": self.any_version,
+            "without": sorted(self.without),
             "re_embed": self.re_embed,
             "re_extract_entities": self.re_extract_entities,
             "near_duplicates": None if self.near_duplicates is None else str(self.near_duplicates),

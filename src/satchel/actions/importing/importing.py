@@ -145,4 +145,5 @@ def _arriving(
     arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
     arriving.skip_bad = asked.skip_bad
     arriving.agent, arriving.any_version = asked.agent, asked.any_version
+    arriving.without = asked.without
     return arriving

@@ -92,6 +92,7 @@ def resume_job(
         skip_bad=bool(said.get("skip_bad")),
         agent=said.get("agent"),
         any_version=bool(said.get("any_version")),
+        without=frozenset(said.get("without", ())),
         re_embed=bool(said.get("re_embed")),
         re_extract_entities=bool(said.get("re_extract_entities")),
         near_duplicates=_near(said.get("near_duplicates")),

@@ -36,6 +36,12 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replaced: list[str] = []
     """Memories that the import had replaced and that stay so, as others replaced them again."""
 
+    agent: str | None = None
+    """The agent that was taken back with it, its files and settings too; None for memory alone."""
+
+    stays: list[str] = []
+    """Files of that agent that were changed since, and so stay."""
+
     dry_run: bool = False
 
 

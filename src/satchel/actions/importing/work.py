@@ -84,6 +84,7 @@ class Work:
         changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
         changed += [f"agent {asked.agent}"] * (asked.agent is not None)
+        changed += [f"without {name}" for name in sorted(asked.without)]
         changed += ["any version"] * asked.any_version
         self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
         self._journal = self._new_journal()

@@ -20,6 +20,7 @@ OWNERS = frozenset(
         "push",
         "migrate",
         "store",
+        "agent",
         "amplihack",
         "code",
         "sessions",

@@ -13,7 +13,6 @@ import msgspec
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
 from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of, with_vector
-from satchel.formats._ama.order import Order, in_order
 from satchel.formats._ama.own_vectors import MODEL, Incoming, Outgoing, header_member, maker_in
 from satchel.formats._ama.rows import (
     NAME,
@@ -22,6 +21,7 @@ from satchel.formats._ama.rows import (
     without_embedding,
     without_entities,
 )
+from satchel.formats._order import Order, in_order
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component

@@ -5,7 +5,8 @@ A draft has no id, so a reader that knows links (``Reading.linked``) writes, whe
 before what links. When that is sealed, its id takes the placeholder's place.
 """
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 from blake3 import blake3
@@ -13,8 +14,8 @@ from blake3 import blake3
 from satchel.disk.databases.keyed import Keyed
 from satchel.errors import MalformedError
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Origin, Scope
-from satchel.memory.records import Edge, Model
+from satchel.memory.parts import Origin, Scope, is_id
+from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.seal.encoding.jcs import encode_sorted
 
 _PREFIX = "blake3:"
@@ -63,15 +64,59 @@ class Links:
             found = filter(None, map(self._id, draft.parent_ids))
             parents = tuple(dict.fromkeys(found))
             return cast("Model", msgspec.structs.replace(draft, parent_ids=parents))
+        if isinstance(draft, SessionEvent):
+            return event_with(draft, self._known)
         return draft
 
     def close(self) -> None:
         """Give the space back."""
         self._ids.close()
 
+    def _known(self, name: str) -> str:
+        return self._id(name) or name
+
     def _id(self, name: str) -> str | None:
         found = self._ids.get(_raw(name))
         return None if found is None else _PREFIX + found.hex()
+
+
+def names_others(item: Any) -> bool:
+    """Tell whether a draft may name records of its own type."""
+    if isinstance(item, SessionEvent):
+        return item.parent is not None or item.session is not None
+    return isinstance(item, Entry) and bool(item.parent_ids)
+
+
+def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent:
+    """Return an event of a conversation with other ids where it names other events.
+
+    Args:
+        event: The event.
+        there: Gives the id to put in the place of one; the same for what is not known.
+    """
+    changed: dict[str, Any] = {
+        name: there(found)
+        for name in ("session", "parent")
+        if (found := getattr(event, name)) is not None and is_id(found)
+    }
+    if isinstance(event.state, dict):
+        changed["state"] = _pointers_with(event.state, there)
+    return msgspec.structs.replace(event, **changed)
+
+
+def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
+    """Return where an event stands, with other ids of the changes that it names."""
+    found = state.get("state")
+    if isinstance(found, str) and is_id(found):
+        state = {**state, "state": there(found)}
+    latest = state.get("latest")
+    if isinstance(latest, dict):
+        ids = {
+            kind: there(one) if isinstance(one, str) and is_id(one) else one
+            for kind, one in latest.items()
+        }
+        state = {**state, "latest": ids}
+    return state
 
 
 def _raw(name: str) -> bytes:

@@ -21,6 +21,7 @@ MODULES = {
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
     "memories.embedding": ("embed", "duplicates"),
+    "agents.commands": ("agent",),
     "sessions.talks": ("sessions",),
     "sessions.points": ("fork", "distill", "checkpoint"),
     "code.commands": ("code",),

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from satchel.actions.agents.undoing import undo
 from satchel.actions.importing.imported import BankImported, Imported, ImportOptions
-from satchel.actions.importing.undoing import ImportLine, Undone, list_imports, undo_import
+from satchel.actions.importing.undoing import ImportLine, Undone, list_imports
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.operating.providing import import_into
 from satchel.seal.verify.verification import Outcome
@@ -264,7 +265,7 @@ def undo_command(
         else:
             _show_imports(lines)
         return
-    done = undo_import(state.settings, bank, wanted, reason=reason, dry_run=dry_run)
+    done = undo(state.settings, bank, wanted, reason=reason, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
@@ -288,5 +289,9 @@ def _show_undone(done: Undone) -> None:
         return
     would = "would take back" if done.dry_run else "took back"
     line(f"{would} {count(done.records, 'record')} of {done.source}")
+    if done.agent:
+        message(f"with it, the files and settings of the agent {done.agent}")
+    for name in done.stays:
+        message("stays, as it was changed since: ", name)
     if done.replaced:
         message(f"stays replaced, by what came later: {len(done.replaced):,}")

@@ -5,11 +5,13 @@ another id, the link goes there; so importing the same thing again finds the sam
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from satchel.disk.databases.keyed import Keyed
+from satchel.memory.records import SessionEvent
+from satchel.ports.linking.placeholders import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
@@ -66,12 +68,27 @@ class Finals:
                 return None
             same = ends == {"source": said.source, "target": said.target}
             return row if same else self._again(row, ends)
+        if row.type == "session_event":
+            return self._event(row)
         if _PARENTS not in body:
             return row
         before = msgspec.json.decode(body).get("parent_ids", [])
         found = [there for there in map(self._of, before) if there is not None]
         parents = list(dict.fromkeys(found))
         return row if parents == before else self._again(row, {"parent_ids": parents})
+
+    def _event(self, row: Row) -> Row:
+        record = Sealed(row.id, row.type, row.body or b"")
+        before = cast("SessionEvent", record.model)
+        after = event_with(before, self._named)
+        if after == before:
+            return row
+        unnamed = msgspec.structs.replace(after, id=None, nonce=None)
+        made = seal(unnamed, nonces=self._nonces, unknown=record.unknown)
+        return unplaced_row(made.model, made.id, made.body)
+
+    def _named(self, identity: str) -> str:
+        return self._of(identity) or identity
 
     def close(self) -> None:
         """Give the space back."""

@@ -7,6 +7,7 @@ that came by a copy of its log, is made again from the log. Source: docs/spec/2-
 """
 
 from bisect import bisect_left
+from typing import Any
 
 import msgspec
 from blake3 import blake3
@@ -24,9 +25,11 @@ _SIDE = FINGERPRINTS
 _ENTRIES = frozenset(map(str, Component))
 
 
-_EDGE, _PARENTS = b'"type":"edge"', b'"parent_ids":['
+_EDGE, _EVENT, _PARENTS = b'"type":"edge"', b'"type":"session_event"', b'"parent_ids":['
 _LINKS = frozenset({"parent_ids"})
 _ENDS = frozenset({"source", "target"})
+_BEFORE = frozenset({"session", "parent"})
+_POINTERS = frozenset({"state", "latest"})
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -39,7 +42,7 @@ def key_of(identity: str, body: bytes) -> bytes:
         identity: The record's id.
         body: Its canonical bytes.
     """
-    if _PARENTS in body or _EDGE in body:
+    if _PARENTS in body or _EDGE in body or _EVENT in body:
         body = _without_links(body)
     return fingerprint(identity, body)[:WIDTH]
 
@@ -48,8 +51,20 @@ def _without_links(body: bytes) -> bytes:
     members = _members(body)
     if "origin" not in members:
         return body
+    if bytes(members["type"]) == b'"session_event"':
+        return _without_chain(members)
     links = _LINKS | _ENDS if bytes(members["type"]) == b'"edge"' else _LINKS
     return msgspec.json.encode({name: part for name, part in members.items() if name not in links})
+
+
+def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
+    """Return what an event of a conversation says, without the events that it names."""
+    kept: dict[str, Any] = {name: part for name, part in members.items() if name not in _BEFORE}
+    if "state" in kept:
+        state = msgspec.json.decode(members["state"])
+        if isinstance(state, dict):
+            kept["state"] = {name: part for name, part in state.items() if name not in _POINTERS}
+    return msgspec.json.encode(kept)
 
 
 def repeated(found: bytes, times: int) -> bytes:

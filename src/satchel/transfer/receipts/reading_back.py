@@ -48,6 +48,10 @@ _TOGETHER = 500
 _WRAP = (1 << 256) - 1
 _IN_ALL = frozenset({"id", "nonce"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
+_ENDS = frozenset({"source", "target", "session", "parent"})
+_PLACE = frozenset({"number", "step", "state", "latest", "log"})
+"""Where an event stands in its conversation and in the log; another log counts anew."""
+
 _INSIDE = frozenset({"scope", "origin"})
 _EXAMPLES = 3
 _COLUMNS = ("print", "key", "words")
@@ -376,8 +380,10 @@ def _same(name: str, one: Any, other: Any) -> bool:
     """Tell whether two values are the same; an id of another record may be another id now."""
     if name in _LINKS and isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other)
-    if name in ("source", "target") and isinstance(one, str) and is_id(one):
+    if name in _ENDS and isinstance(one, str) and is_id(one):
         return isinstance(other, str)
+    if name == "state" and isinstance(one, dict) and isinstance(other, dict):
+        one, other = ({k: v for k, v in said.items() if k not in _PLACE} for said in (one, other))
     if canonical_checked(one) == canonical_checked(other):
         return True
     try:  # a number that no record can hold has several spellings: 1e22, 1e+22

@@ -4,8 +4,8 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
-from satchel.formats._ama.lines import Row
 from satchel.memory.entries import Entry
 from satchel.ports.format import Reading
 from satchel.ports.records import RecordSet
@@ -40,7 +40,7 @@ class Order:
             reading.container[_MEMBER] = packed
 
 
-def in_order(records: RecordSet, container: Row) -> Iterator[Sealed]:
+def in_order(records: RecordSet, container: dict[str, Any]) -> Iterator[Sealed]:
     """Yield the entries, in the order in which they were read as far as it is known."""
     waiting = [records.of(kind) for kind in _KINDS]
     count = sum(records.count(kind) for kind in _KINDS)

@@ -1,0 +1,173 @@
+"""How much of an agent's conversations goes along.
+
+Of its main one: what came after the last distillation, the newest 500 messages of that at most, and
+all that was kept beside them. Of others that were active in the last seven days: that there were
+some. All of everything where that is asked for.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from satchel.continuity.chains import forward, tip_of
+from satchel.continuity.elements import count_in, event_of, key_of
+from satchel.continuity.finding import checkpoints, sessions
+from satchel.continuity.shown import CheckpointShown, SessionShown
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.times import format_time, now, to_datetime
+from satchel.transfer.selecting import WHOLE
+
+TAIL = 500
+"""Messages of the main conversation that go along at most."""
+
+DAYS = 7
+"""How long ago a conversation was active that is told of."""
+
+MOST_RECEIPTS = 10
+_MAIN = ("main", "primary")
+
+
+@dataclass(slots=True, kw_only=True)
+class History:
+    """What of a bank goes along: its memory, and so much of its conversations."""
+
+    full: bool
+    primary: str | None = None
+    """Id of the main conversation's record."""
+
+    kept: set[int] = field(default_factory=set)
+    """Places of the events that go along, where not all do."""
+
+    background: list[dict[str, Any]] = field(default_factory=list)
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+    """Of distillations that there is no point to return to for in the file."""
+
+    messages: int = 0
+    """Of the main conversation."""
+
+    taken: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    """Conversations that stay behind, by the reason."""
+
+    files: bool = True
+    """Whether versions of files in the log go along; not where there is a workspace."""
+
+    as_of: int | None = None
+
+    def wants(self, logged: Logged) -> bool:
+        """Tell whether a record goes along."""
+        if logged.row.type == "file_version" and not self.files:
+            return False
+        if logged.row.type == "session_event" and not self.full:
+            return logged.seq in self.kept
+        return WHOLE.wants(logged)
+
+
+def history_of(view: View, came: str | None, *, full: bool, files: bool) -> History:
+    """Return how much goes along of a bank.
+
+    Args:
+        view: Of it.
+        came: What the file that the agent came in calls its main conversation.
+        full: All of everything.
+        files: Whether versions of files in the log go along.
+    """
+    found = History(full=full, files=files)
+    known = sessions(view)
+    main = main_of(known, _came_as(view, known, came))
+    found.primary = None if main is None else main.id
+    since = format_time(to_datetime(now()) - timedelta(days=DAYS))
+    for one in known:
+        if main is not None and one.id == main.id:
+            continue
+        if not one.archived and (one.last_at or one.created_at or "") >= since:
+            found.background.append(
+                {
+                    "key": one.name or one.id,
+                    "messageCount": one.messages,
+                    "lastActivity": one.last_at or one.created_at,
+                }
+            )
+            if not full:
+                _leave(found, "only told of: active in the last 7 days")
+        elif not full:
+            _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
+    if main is not None:
+        _take_main(view, main, found)
+    return found
+
+
+def _came_as(view: View, known: list[SessionShown], name: str | None) -> str | None:
+    """Return the id of the conversation that a file called so."""
+    if name is None:
+        return None
+    for one in known:
+        there = view.get([one.id]).get(one.id)
+        origin = getattr(there.model, "origin", None) if there is not None else None
+        if origin is not None and origin.id == name:
+            return one.id
+    return None
+
+
+def main_of(known: list[SessionShown], came: str | None = None) -> SessionShown | None:
+    """Return an agent's main conversation: the one that says so, or else the last active one.
+
+    Args:
+        known: The conversations.
+        came: Id of the one that was the main one where the agent came from.
+    """
+    if came is not None:
+        return next(one for one in known if one.id == came)
+    active = [one for one in known if not one.archived] or known
+    said = [
+        one
+        for one in active
+        if "primary" in (one.metadata.get("type"), one.metadata.get("sessionType"))
+    ]
+    said = said or [one for one in active if one.name in _MAIN]
+    return max(said or active, key=lambda one: one.last_at or one.created_at or "", default=None)
+
+
+def _leave(found: History, reason: str) -> None:
+    found.left[reason] = found.left.get(reason, 0) + 1
+
+
+def _take_main(view: View, main: SessionShown, found: History) -> None:
+    start = view.get([main.id])[main.id]
+    element = tip_of(view, start).element
+    last = view.get([element]).get(element, start)
+    points = checkpoints(view, start)
+    distilled = [one for one in points if one.distillation is not None]
+    after = 0 if found.full or not distilled else distilled[-1].number
+    tail, counted = list[int](), 0
+    found.kept.add(start.seq)
+    starts = {key_of(start)}
+    for logged in forward(view, last):
+        starts.add(str(getattr(logged.model, "session", "")))
+        if event_of(logged.model) != "message":
+            found.kept.add(logged.seq)
+            continue
+        found.messages += 1
+        counted = max(count_in(logged.model, "number"), counted + 1)
+        if counted > after:
+            tail.append(logged.seq)
+            if not found.full and len(tail) > TAIL:
+                del tail[0]
+    found.kept.update(tail)
+    found.taken = len(tail)
+    first = counted - len(tail)
+    for one in points:
+        if one.number >= first:
+            found.kept.add(view.places([one.id])[one.id])
+        elif one.distillation is not None and not found.full:
+            found.receipts.append(_receipt(one))
+    del found.receipts[:-MOST_RECEIPTS]
+    # A conversation that was forked has messages of the one before it, whose record names it.
+    there = view.get([name for name in starts if name.startswith("blake3:")])
+    found.kept.update(logged.seq for logged in there.values())
+
+
+def _receipt(one: CheckpointShown) -> dict[str, Any]:
+    receipt = {"id": one.id, "sessionId": one.session, "distilledAt": one.created_at}
+    return {**receipt, **(one.distillation or {})}

@@ -1,0 +1,391 @@
+"""Making an agent of a file: its memory, conversations, files and settings, all or nothing.
+
+Everything is read and checked before anything changes. The files are laid out aside; the memory
+becomes visible in one moment; then the folder takes its name and the configuration says that there
+is an agent. Whoever is stopped in between runs it again. Source: decision 0046.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from satchel.actions.agents.agents import Agent, agent_of
+from satchel.actions.agents.exporting import FORMAT, SEALED
+from satchel.actions.agents.staging import Placed, Staging
+from satchel.actions.agents.undoing import Record, keep_record
+from satchel.actions.agents.writing_config import said_of, say
+from satchel.actions.config import Settings
+from satchel.actions.configured.activating import without_nulls
+from satchel.actions.configured.sections import AgentSettings
+from satchel.actions.importing.arriving import Arriving, arrived
+from satchel.actions.importing.imported import Imported, ImportOptions, Owners
+from satchel.actions.importing.importing import import_file
+from satchel.actions.inferring.duplicates import NearDuplicates
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.opened import named_banks, open_bank_in, opened_bank
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import has_store, opened_store
+from satchel.disk.reading import OpenFile
+from satchel.errors import (
+    AgentExistsError,
+    EmptyInputError,
+    MissingExtraError,
+    UnknownFormatError,
+    UsageError,
+)
+from satchel.memory.agent_names import is_agent_name
+from satchel.memory.records import FileVersion, SessionEvent, Source
+from satchel.ports.rows import Row
+from satchel.seal.encoding.carry import restore
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seeded_nonces
+
+_FILES = frozenset({"file_version"})
+_MOST_FREE = 10_000
+
+
+class OnAgent(StrEnum):
+    """What to do where there is an agent of that id."""
+
+    PROMPT = "prompt"
+    RENAME = "rename"
+    OVERWRITE = "overwrite"
+    MERGE = "merge"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentImportOptions:
+    """What an import of an agent is asked to do."""
+
+    name: str | None = None
+    """Its id here; as the file says when not given."""
+
+    on_conflict: OnAgent = OnAgent.PROMPT
+    ask: Callable[[str], OnAgent] | None = None
+    """Asks a person what to do where there is an agent of that id; None where there is none."""
+
+    workspace: Path | None = None
+    """The folder for its files; below the home when not given."""
+
+    near_duplicates: NearDuplicates | None = None
+    """What to do with memories that say what another one says; a merge leaves them out."""
+
+    embed: bool = True
+    """Make the vectors of its memories."""
+
+    dry_run: bool = False
+    memory: ImportOptions = field(default_factory=ImportOptions)
+    """What every import is asked."""
+
+
+class AgentImported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an import of an agent did, or would do."""
+
+    agent: str
+    came_as: str
+    """Its id in the file."""
+
+    bank: str
+    how: str
+    """``new``, ``rename``, ``overwrite``, ``merge``, ``resume``, or ``known``: nothing to do."""
+
+    memory: Imported | None = None
+    files: Placed = msgspec.field(default_factory=Placed)
+    sessions: dict[str, str] = {}
+    """Ids of the conversations here, by those in the file; memories say their own in ``origin``."""
+
+    configured: bool = False
+    """Whether the configuration changed."""
+
+    lossless: bool | None = None
+    """What the file says of itself: whether it holds all of the agent. None for nothing."""
+
+    notes: list[str] = []
+    undo: str | None = None
+    """Id of the import, by which all of it is taken back."""
+
+    dry_run: bool = False
+
+
+def import_agent(
+    settings: Settings,
+    source: Path | OpenFile,
+    owner: Owners,
+    options: AgentImportOptions | None = None,
+) -> AgentImported:
+    """Make an agent of a file.
+
+    Args:
+        settings: Where the store, the keys and the agents are.
+        source: The file: an agent file of any version, or a sealed artifact of an agent.
+        owner: Gives the key that owns a bank that is made.
+        options: What is asked for.
+
+    Raises:
+        AgentExistsError: If there is such an agent, and nobody said what to do.
+        InputError: If the file cannot be read, or anything in it is not what it has to be. Nothing
+            is changed.
+        VerificationError: If a sealed file does not verify.
+        UsageError: If the id cannot be that of an agent.
+        TargetError: If something cannot be written; run it again.
+    """
+    require_owner(settings, "agent")
+    asked = options or AgentImportOptions()
+    with arrived(settings, source) as file:
+        arriving = Arriving(settings, file, str(source), asked.memory.source_format, None)
+        if arriving.format not in (FORMAT, *SEALED):
+            raise UnknownFormatError(
+                f"{arriving.format} holds no whole agent",
+                file=str(source),
+                hint="Import its memory: satchel import FILE --bank NAME.",
+            )
+        arriving.verify(asked.memory.trusted_keys, asked.memory.unsafe_accept)
+        return _Importing(settings, arriving, file, owner, asked).run()
+
+
+class _Importing:
+    """One import of an agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        arriving: Arriving,
+        file: OpenFile,
+        owner: Owners,
+        asked: AgentImportOptions,
+    ) -> None:
+        self._settings = settings
+        self._arriving = arriving
+        self._file = file
+        self._owner = owner
+        self._asked = asked
+        self._notes = list[str]()
+        self._container: dict[str, Any] = {}
+
+    def run(self) -> AgentImported:
+        """Do it."""
+        self._look()
+        nous = self._container["nous"]
+        came_as = str(nous["id"])
+        agent, how = self._chosen(self._asked.name or came_as, nous)
+        told = AgentImported(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
+        told = msgspec.structs.replace(
+            told, lossless=self._lossless(), dry_run=self._asked.dry_run, notes=self._notes
+        )
+        if how == "known":
+            return told
+        if self._asked.dry_run:
+            return msgspec.structs.replace(told, memory=self._memory(agent, how))
+        final = agent.folder or self._settings.home / "agents" / agent.id / "workspace"
+        with Staging(final) as staging:
+            for row in self._rows():
+                if row.type == "file_version":
+                    staging.take(cast("FileVersion", _model_of(row)))
+            staging.finish()
+            memory = self._memory(agent, how)
+            return self._commit(told, agent, memory, staging)
+
+    def _look(self) -> None:
+        """Read all of the file, and remember what is around the memory."""
+        for row in self._rows():
+            if row.type == "source":
+                container = cast("Source", _model_of(row)).container
+                if "nous" in container:
+                    self._container = container
+        if not self._arriving.is_sealed:
+            self._container = self._arriving.reading.container
+        nous = self._container.get("nous")
+        if not isinstance(nous, dict) or not isinstance(nous.get("id"), str):
+            raise UnknownFormatError(
+                "this artifact holds no agent",
+                file=self._arriving.name,
+                hint="Import its memory: satchel import FILE --bank NAME.",
+            )
+
+    def _rows(self) -> Any:
+        return self._arriving.rows(seeded_nonces(bytes(32)))
+
+    # -- who it is -------------------------------------------------------------------------
+
+    def _chosen(self, wanted: str, nous: dict[str, Any]) -> tuple[Agent, str]:
+        """Return the agent that it is going to be, and how that comes about."""
+        if not is_agent_name(wanted):
+            raise UsageError(
+                f"no agent can have the id {wanted[:80]!r}",
+                field="name",
+                hint="Give it one: --name. 1 to 64 letters, digits, _ and -.",
+            )
+        known = self._settings.options.agents.get(wanted)
+        banks = self._banks()
+        there = agent_of(wanted, known) if known is not None else None
+        bank = there.bank if there is not None else wanted
+        if there is None and bank not in banks:
+            return self._new(wanted, nous, wanted), "new"
+        if bank in banks and self._is_in(bank):
+            return (there, "known") if there else (self._new(wanted, nous, wanted), "resume")
+        how = self._resolved(wanted)
+        if how is OnAgent.RENAME:
+            free = self._free(wanted, banks)
+            return self._new(free, nous, free), "rename"
+        if how is OnAgent.OVERWRITE:
+            made = self._new(wanted, nous, self._free(bank, banks))
+            folder = there.workspace if there is not None else None
+            return msgspec.structs.replace(made, workspace=made.workspace or folder), "overwrite"
+        return self._merged(there or self._new(wanted, nous, wanted), nous), "merge"
+
+    def _resolved(self, wanted: str) -> OnAgent:
+        how = self._asked.on_conflict
+        if how is OnAgent.PROMPT and self._asked.ask is not None:
+            how = self._asked.ask(wanted)
+        if how in (OnAgent.PROMPT, OnAgent.FAIL):
+            raise AgentExistsError(
+                f"there is an agent {wanted!r} already, or a bank of that name",
+                field="name",
+                hint="Say --name NEW, or --on-conflict rename, overwrite or merge.",
+            )
+        return how
+
+    def _free(self, name: str, banks: set[str]) -> str:
+        agents = self._settings.options.agents
+        for number in range(2, _MOST_FREE):
+            free = f"{name[:58]}-{number}"
+            if free not in agents and free not in banks:
+                return free
+        raise UsageError("there is no free name", field="name", hint="Give it one: --name.")
+
+    def _new(self, identity: str, nous: dict[str, Any], bank: str) -> Agent:
+        name, model, folder = nous.get("name"), nous.get("model"), self._asked.workspace
+        config = nous.get("config")
+        return Agent(
+            id=identity,
+            name=name if isinstance(name, str) and name else identity,
+            bank=bank,
+            model=model if isinstance(model, str) and model else None,
+            workspace=None if folder is None else str(folder.expanduser().absolute()),
+            config=without_nulls(restore(config)) if isinstance(config, dict) else {},
+        )
+
+    def _merged(self, there: Agent, nous: dict[str, Any]) -> Agent:
+        new = self._new(there.id, nous, there.bank)
+        return msgspec.structs.replace(
+            there,
+            model=there.model or new.model,
+            workspace=there.workspace or new.workspace,
+            config={**new.config, **there.config},
+        )
+
+    def _banks(self) -> set[str]:
+        if not has_store(self._settings):
+            return set()
+        with opened_store(self._settings, read_only=True) as store:
+            return set(named_banks(store))
+
+    def _is_in(self, bank: str) -> bool:
+        """Tell whether the very file was imported into a bank, and that holds."""
+        with opened_store(self._settings, read_only=True) as store:
+            opened = open_bank_in(self._settings, store, bank)
+            with opened.ledger.reading() as view:
+                for one in view.imports():
+                    source = view.get([one.source])[one.source].model
+                    same = isinstance(source, Source) and source.digest == self._arriving.digest
+                    if same and one.complete and not one.undone:
+                        return True
+        return False
+
+    # -- bringing it in --------------------------------------------------------------------
+
+    def _memory(self, agent: Agent, how: str) -> Imported | None:
+        near = self._asked.near_duplicates
+        if near is None:
+            near = NearDuplicates.SKIP if how == "merge" else NearDuplicates.OFF
+            if how == "merge" and find_spec("numpy") is None:
+                near = NearDuplicates.OFF
+                self._notes.append("near-duplicates are not looked for: install satchel[recall]")
+        asked = replace(
+            self._asked.memory,
+            source_format=self._arriving.format,
+            without=_FILES,
+            near_duplicates=near,
+            dry_run=self._asked.dry_run,
+        )
+        try:
+            return import_file(self._settings, self._file, agent.bank, self._owner, asked)
+        except EmptyInputError:
+            self._notes.append("there is no memory in this file, only who the agent is")
+            return None
+
+    def _commit(
+        self, told: AgentImported, agent: Agent, memory: Imported | None, staging: Staging
+    ) -> AgentImported:
+        settings, is_merge = self._settings, told.how in ("merge", "resume")
+        before = said_of(settings, agent.id)
+        source = memory.banks[0].source if memory and memory.banks else None
+        record = Record(agent=agent.id, before=before, bank=agent.bank)
+        if source is not None:
+            keep_record(settings, source, record)
+        placed = Placed()
+        if staging.names or staging.not_in_file:
+            placed = staging.put(merge=is_merge)
+            agent = msgspec.structs.replace(agent, workspace=str(staging.final))
+        if source is not None:
+            keep_record(settings, source, msgspec.structs.replace(record, files=placed))
+        changed = say(settings, agent.id, _table(agent))
+        if self._asked.embed and memory is not None:
+            self._embed(agent.bank)
+        return msgspec.structs.replace(
+            told,
+            memory=memory,
+            files=placed,
+            configured=changed,
+            undo=source,
+            notes=self._notes,
+            sessions=self._sessions(agent.bank, source) if source is not None else {},
+        )
+
+    def _embed(self, name: str) -> None:
+        try:
+            with opened_bank(self._settings, name, writes=True) as bank:
+                embed_bank(bank)
+        except (MissingExtraError, UsageError) as error:
+            self._notes.append(f"no vectors were made: {error.message}")
+
+    def _sessions(self, name: str, source: str) -> dict[str, str]:
+        found = dict[str, str]()
+        with opened_bank(self._settings, name) as bank, bank.ledger.reading() as view:
+            for logged in view.imported(source):
+                model = logged.model
+                if not isinstance(model, SessionEvent) or model.event not in ("session", "fork"):
+                    continue
+                if model.origin is not None and model.origin.id and model.session is None:
+                    found[model.origin.id] = logged.record.id
+        return found
+
+    def _lossless(self) -> bool | None:
+        said = self._container.get("exportMetadata")
+        found = said.get("lossless") if isinstance(said, dict) else None
+        return found if isinstance(found, bool) else None
+
+
+def _table(agent: Agent) -> dict[str, Any]:
+    """Return what the configuration says of an agent."""
+    said = AgentSettings(
+        name=agent.name if agent.name != agent.id else None,
+        model=agent.model,
+        bank=agent.bank if agent.bank != agent.id else None,
+        workspace=agent.workspace,
+        archived=agent.archived,
+    )
+    table = {name: one for name, one in msgspec.to_builtins(said).items() if one not in (None, {})}
+    if not agent.archived:
+        del table["archived"]
+    return {**table, **({"config": agent.config} if agent.config else {})}
+
+
+def _model_of(row: Row) -> Any:
+    return Sealed(row.id, row.type, row.body or b"").model

@@ -1,0 +1,237 @@
+"""The files of an agent: which of them go along, as what, and why others do not.
+
+Nothing in a workspace leads out of it: links are told of, never followed. Text is what is valid
+UTF-8, whatever its name. What looks like a secret stays behind, by name or by what it says.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from satchel.code_graph.sources.folders import IGNORE_FILES, written_out
+from satchel.code_graph.sources.ignoring import MOST_BYTES, Rules, part_matches, patterns_of
+from satchel.disk.contained import ContainedFolder
+from satchel.errors import InputError, LimitError, PathRefusedError
+from satchel.screen.secrets import find_secrets
+
+MIB = 1 << 20
+_NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".cache", ".venv"})
+_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker"})
+_SECRET_NAMES = (
+    *(".env", ".env.*", "*.env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx"),
+    *("*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "credentials", "credentials.json"),
+    *("secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml", "service-account*.json"),
+)
+_HARMLESS = (".env.example", ".env.sample", ".env.template", "*.pub")
+_KEY = b"PRIVATE KEY-----"
+_DEEPEST = 64
+_MOST_TOLD = 1000
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder that stays behind."""
+
+    path: str
+    reason: str
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A symbolic link, which is told of and not followed."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceRules:
+    """What of a workspace goes along."""
+
+    binary: bool = False
+    """Whether the contents of binary files do, not only their names."""
+
+    secrets: bool = False
+    """Whether what looks like a secret does."""
+
+    file_bytes: int = 4 * MIB
+    """Of the largest file."""
+
+    total_bytes: int = 256 * MIB
+    files: int = 20_000
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes along."""
+
+    path: str
+    text: str | None = None
+    binary: dict[str, Any] | None = None
+    """For one that is not text: its size and SHA-256, and where asked for, its contents."""
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The files of one agent, read one after another.
+
+    Args:
+        folder: Where they are.
+        rules: What goes along.
+    """
+
+    folder: Path
+    rules: WorkspaceRules = field(default_factory=WorkspaceRules)
+    links: list[Link] = field(default_factory=list)
+    left: list[LeftOut] = field(default_factory=list)
+    """What stays behind, and why; the first thousand."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many stay behind for each reason."""
+
+    texts: int = 0
+    binaries: int = 0
+    _bytes: int = 0
+
+    def files(self) -> Iterator[File]:
+        """Yield the files that go along, folder by folder, in the order of their names.
+
+        Raises:
+            PathRefusedError: If the workspace is a link, or no folder.
+            UnreadableError: If it cannot be read.
+        """
+        with ContainedFolder(self.folder) as folder:
+            yield from self._through(folder, (), Rules())
+
+    def _through(
+        self, folder: ContainedFolder, parts: tuple[str, ...], rules: Rules
+    ) -> Iterator[File]:
+        listed = folder.listing(parts)
+        names = {one.name for one in listed}
+        for name in IGNORE_FILES:
+            if name in names:
+                rules = rules.with_patterns(patterns_of(_rules_in(folder, (*parts, name))))
+        folders = []
+        for name, kind in listed:
+            path = (*parts, name)
+            if kind == "link":
+                self._link(path)
+            elif (reason := self._why_not(path, kind, rules)) is not None:
+                self._leave(path, reason)
+            elif kind == "folder":
+                folders.append(path)
+            else:
+                yield from self._file(folder, path)
+        for path in folders:
+            if len(path) > _DEEPEST:
+                self._leave(path, f"more than {_DEEPEST} folders deep")
+            else:
+                yield from self._through(folder, path, rules.below())
+
+    def _why_not(self, path: tuple[str, ...], kind: str, rules: Rules) -> str | None:
+        """Return why something stays behind, by its name and kind."""
+        is_folder = kind == "folder"
+        if kind == "other":
+            return "no regular file"
+        if path[-1] in _NEVER or rules.ignore(path, folder=is_folder):
+            return "ignored"
+        if not self.rules.secrets and _names_secret(path[-1], folder=is_folder):
+            return "its name is that of a secret"
+        return None
+
+    def _file(self, folder: ContainedFolder, path: tuple[str, ...]) -> Iterator[File]:
+        rules = self.rules
+        if self.texts + self.binaries >= rules.files:
+            self._leave(path, f"more than {rules.files:,} files")
+            return
+        try:
+            data = folder.read(path, limit=rules.file_bytes)
+        except LimitError:
+            self._leave(path, f"larger than {rules.file_bytes:,} bytes")
+            return
+        except (InputError, PathRefusedError) as error:
+            self._leave(path, f"cannot be read: {error.message}")
+            return
+        if self._bytes + len(data) > rules.total_bytes:
+            self._leave(path, f"more than {rules.total_bytes:,} bytes in all")
+            return
+        found = self._as_file("/".join(path), data)
+        if found is not None:
+            self._bytes += len(data)
+            yield found
+
+    def _as_file(self, path: str, data: bytes) -> File | None:
+        text = _text_of(data)
+        if not self.rules.secrets:
+            kinds = _secrets_in(text, data)
+            if kinds:
+                self._leave(tuple(path.split("/")), f"looks like it holds a secret: {kinds}")
+                return None
+        if text is not None:
+            self.texts += 1
+            return File(path=path, text=text)
+        self.binaries += 1
+        if not self.rules.binary:
+            self._count("the contents of a binary file; --include-binary takes them along")
+            return File(path=path, binary={})
+        said = {
+            "sizeBytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "contentsBase64": base64.b64encode(data).decode(),
+        }
+        return File(path=path, binary=said)
+
+    def _link(self, path: tuple[str, ...]) -> None:
+        try:
+            target = written_out(self.folder.joinpath(*path).readlink())
+        except OSError as error:
+            self._leave(path, f"cannot be read: {error.strerror}")
+            return
+        self._count("a link, which is told of and not followed")
+        if len(self.links) < _MOST_TOLD:
+            self.links.append(Link(path="/".join(path), target=target))
+
+    def _leave(self, path: tuple[str, ...], reason: str) -> None:
+        self._count(reason)
+        if len(self.left) < _MOST_TOLD:
+            shown = written_out(Path(*path))
+            self.left.append(LeftOut(path=shown, reason=reason))
+
+    def _count(self, reason: str) -> None:
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+
+
+def _rules_in(folder: ContainedFolder, path: tuple[str, ...]) -> str:
+    try:
+        with folder.open(path) as stream:
+            return stream.read(MOST_BYTES).decode("utf-8", "replace")
+    except (InputError, PathRefusedError):
+        return ""
+
+
+def _names_secret(name: str, *, folder: bool) -> bool:
+    low = name.lower()
+    if folder:
+        return low in _SECRET_FOLDERS
+    if any(part_matches(one, low) for one in _HARMLESS):
+        return False
+    return any(part_matches(one, low) for one in _SECRET_NAMES)
+
+
+def _text_of(data: bytes) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _secrets_in(text: str | None, data: bytes) -> str:
+    """Return the kinds of secrets in a file, joined; empty for none."""
+    if text is None:
+        return "private-key" if _KEY in data else ""
+    return ", ".join(sorted({one.kind for one in find_secrets(text)}))

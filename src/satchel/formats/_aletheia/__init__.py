@@ -1,0 +1,1 @@
+"""What an agent file holds, as records and back; see ``formats.vendor.aletheia``."""

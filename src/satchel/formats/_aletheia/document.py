@@ -1,0 +1,367 @@
+"""An agent file that is being read: version 1, and what the two programs wrote.
+
+It is read as it comes. Only what may name things further down waits on disk: memories that were
+drawn from others, and edges. A conversation waits until all of it but its messages is known.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
+
+import msgspec
+
+from satchel.disk.spool import Spool
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
+from satchel.formats._aletheia import older
+from satchel.formats._aletheia.conversations import Conversation
+from satchel.formats._aletheia.links import EVENTS, NODES, VECTORS, Links
+from satchel.formats._aletheia.opening import reader_of
+from satchel.formats._aletheia.rows import (
+    binary_files,
+    entry_of,
+    node_of,
+    require_path,
+    text_files,
+)
+from satchel.formats._aletheia.shape import (
+    HEAD,
+    KNOWN,
+    NEWEST,
+    Row,
+    a_list,
+    a_row,
+    an_object,
+    source_of,
+    text_in,
+)
+from satchel.formats._order import Order
+from satchel.memory.records import Model
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.encoding.carry import escape_keys
+from satchel.seal.encoding.foreign_json import ForeignReader
+
+_SHOWN = 80
+_MOST_NAMES = 100_000
+
+_KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
+    "facts": ("vectors", older.vector_of_fact),
+    "entities": ("nodes", older.node_of_entity),
+    "relationships": ("edges", older.edge_of_relationship),
+    "factEntityEdges": ("edges", older.edge_of_mention),
+}
+
+
+class Document:
+    """One file that is being read; a context manager.
+
+    Args:
+        place: The file.
+        reading: The bounds, and where what is not a record goes.
+    """
+
+    def __init__(self, place: Place, reading: Reading) -> None:
+        self._place = place
+        self._reading = reading
+        self._around: Row = {}
+        self._container = reading.container
+        self._links = Links(reading, place.name)
+        self._order = Order()
+        self._count = 0
+        self._whose: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._links.close()
+
+    def records(self) -> Iterator[Model]:
+        """Yield what is in the file, what is named before what names it.
+
+        Raises:
+            MalformedError: If it is no agent file, or of a version that is not known.
+            EmptyInputError: If there is nothing in it but who the agent is.
+        """
+        reading, name = self._reading, self._place.name
+        reading.linked = reading.chained = True
+        with self._place.open() as stream:
+            document = reader_of(stream, self._place, reading)
+            reading.line = lambda: document.line
+            if document.peek() != "{":
+                raise MalformedError("no agent file: no object", line=document.line)
+            for key in document.members():
+                yield from self._member(document, key)
+            document.end()
+            self._settle(document.line)
+        reading.line = lambda: None
+        yield from self._links.waiting(self._agent())
+        self._order.keep(reading)
+        yield from self._links.joined(self._agent())
+        if not self._count:
+            raise EmptyInputError("there is no memory in this file", file=name)
+
+    def _member(self, document: ForeignReader, key: str) -> Iterator[Model]:
+        start = document.peek()
+        if key == "workspace" and start == "{":
+            yield from self._workspace(document)
+        elif key == "memory" and start == "{":
+            yield from self._memory(document)
+        elif key == "knowledge" and start == "{":
+            for part in document.members():
+                table, prepare = _KNOWLEDGE.get(part, ("", a_row))
+                if not table:
+                    self._keep("knowledge", part, document)
+                    continue
+                yield from self._rows(document, f"knowledge/{part}", table, prepare)
+        elif key == "sessions" and start == "[":
+            yield from self._flat(document)
+        elif key == "sessions" and start == "{":
+            yield from self._sessions(document)
+        else:
+            line, value = document.line, document.value()
+            if key == "version":
+                self._require_version(value, line)
+            self._around.update(escape_keys([(key, value)]))
+            self._require_bound(line)
+
+    def _require_version(self, value: Any, line: int) -> None:
+        if type(value) is int and (1 <= value <= NEWEST or self._reading.any_version):
+            return
+        raise MalformedError(
+            f"version {str(value)[:40]!r} is not known; known are 1 to {NEWEST}",
+            line=line,
+            field="version",
+        )
+
+    def _agent(self) -> str:
+        """Return whose file it is, also where that stands behind the rest."""
+        if self._whose is None:
+            nous = self._around.get("nous")
+            if nous is None:
+                with self._place.open() as stream:
+                    document = reader_of(stream, self._place, self._reading)
+                    for key in document.members():
+                        nous = document.value()
+                        if key == "nous":
+                            break
+                        nous = None
+            self._whose = source_of(nous)
+        return self._whose
+
+    def _require_bound(self, line: int) -> None:
+        size = len(msgspec.json.encode([self._around, self._container]))
+        bound = self._reading.limits.entry_bytes // 2
+        if size > bound:
+            problem = f"what is around the memory is more than {bound} bytes"
+            raise LimitError(problem, file=self._place.name, line=line)
+
+    def _keep(self, section: str, part: str, document: ForeignReader) -> None:
+        """Keep a member of a section that is no array of rows."""
+        line, value = document.line, document.value()
+        held = self._container.setdefault(section, {})
+        held.update(escape_keys([(part, value)]))
+        self._require_bound(line)
+
+    def _settle(self, line: int) -> None:
+        around, container, name = self._around, self._container, self._place.name
+        if "version" not in around or "nous" not in around:
+            what = "version" if "version" not in around else "nous"
+            raise MalformedError(f"`{what}` is missing", file=name, line=1, field=what)
+        try:
+            nous = an_object(around["nous"], "nous")
+            text_in(nous, "id")
+            held = an_object(around.pop("distillation", None), "distillation")
+            for part in ("receipts", "reflections"):
+                a_list(held.get(part), f"distillation/{part}")
+        except MalformedError as error:
+            raise error.located(file=name, line=line) from None
+        if held:
+            container["distillation"] = held
+        for key in (*HEAD, "nous", "exportMetadata"):
+            if key in around:
+                container[key] = around.pop(key)
+        # A section that is null, or is nothing that it could be, is kept as it is.
+        if around:
+            container["fields"] = around
+        for key in set(around) & set(KNOWN):
+            if around[key] is not None:
+                problem = f"`{key}` is not what it has to be"
+                raise MalformedError(problem, file=name, line=line, field=key)
+
+    # -- sections --------------------------------------------------------------------------
+
+    def _workspace(self, document: ForeignReader) -> Iterator[Model]:
+        named = list[Row]()
+        for part in document.members():
+            start = document.peek()
+            if part == "files" and start == "{":
+                for path in document.members():
+                    yield from self._text_file(path, document)
+            elif part in ("binaryFiles", "binaryFileContents") and start == "[":
+                for place, value in enumerate(document.values()):
+                    with self._refusing(document, f"workspace/{part}/{place}"):
+                        row = {"path": value} if type(value) is str else a_row(value)
+                        path = require_path(text_in(row, "path"), "path")
+                        if part == "binaryFiles":
+                            named.append(row)
+                            self._require_few(named, document.line)
+                        else:
+                            self._links.is_new(path)
+                            yield from self._binary(row, path)
+            else:
+                self._keep("workspace", part, document)
+        for row in named:  # where the contents are not in the file, the name is
+            if self._links.is_new(row["path"]):
+                yield from self._binary(row, row["path"])
+
+    def _binary(self, row: Row, path: str) -> Iterator[Model]:
+        found = binary_files(row, path, self._agent())
+        self._count += len(found)
+        yield from found
+
+    def _require_few(self, named: list[Row], line: int) -> None:
+        if len(named) > _MOST_NAMES:
+            problem = f"more than {_MOST_NAMES:,} binary files"
+            raise LimitError(problem, line=line, field="workspace/binaryFiles")
+
+    def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
+        where = f"workspace/files/{path[:_SHOWN]}"
+        with self._refusing(document, where):
+            text = document.value()
+            require_path(path, "")
+            if type(text) is not str:
+                raise MalformedError("the content of a file is not text")
+            found = text_files(path, text, self._agent())
+            self._count += len(found)
+            yield from found
+
+    def _memory(self, document: ForeignReader) -> Iterator[Model]:
+        for part in document.members():
+            start = document.peek()
+            if part == "vectors" and start == "[":
+                yield from self._rows(document, "memory/vectors", "vectors", a_row)
+            elif part == "graph" and start == "{":
+                for table in document.members():
+                    if table in ("nodes", "edges") and document.peek() == "[":
+                        where = f"memory/graph/{table}"
+                        yield from self._rows(document, where, table, a_row)
+                    else:
+                        self._keep("graph", table, document)
+            else:
+                self._keep("memory", part, document)
+
+    def _rows(
+        self, document: ForeignReader, where: str, table: str, prepare: Callable[[Any], Row]
+    ) -> Iterator[Model]:
+        take = {"vectors": self._vector, "nodes": self._node, "edges": self._edge}[table]
+        if document.peek() != "[":
+            self._keep("memory", where.rpartition("/")[2], document)
+            return
+        for place, value in enumerate(document.values()):
+            with self._refusing(document, f"{where}/{place}"):
+                yield from take(prepare(value))
+
+    def _vector(self, row: Row) -> Iterator[Model]:
+        entry, parents = entry_of(row, self._agent())
+        self._links.note(VECTORS, row["id"], entry)
+        self._count += 1
+        self._order.add(entry)
+        found = self._links.derived(row, entry, parents)
+        if found is not None:
+            yield found
+
+    def _node(self, row: Row) -> Iterator[Model]:
+        row = older.node_of(row)
+        node = node_of(row, self._agent())
+        self._links.note(NODES, row["id"], node)
+        self._count += 1
+        yield node
+
+    def _edge(self, row: Row) -> Iterator[Model]:
+        row = older.edge_of(row)
+        text_in(row, "source")
+        text_in(row, "target")
+        self._links.edge(row)
+        self._count += 1
+        yield from ()
+
+    def _sessions(self, document: ForeignReader) -> Iterator[Model]:
+        for part in document.members():
+            start = document.peek()
+            if part == "primary" and start == "{":
+                yield from self._session(document, "sessions/primary", flat=False)
+                if "primary" not in self._container:
+                    raise MalformedError("`id` is missing", field="sessions/primary/id")
+            elif part == "others" and start == "[":
+                for place in document.elements():
+                    yield from self._session(document, f"sessions/others/{place}", flat=False)
+            else:
+                self._keep("sessions", part, document)
+
+    def _flat(self, document: ForeignReader) -> Iterator[Model]:
+        self._container["flat"] = True
+        for place in document.elements():
+            yield from self._session(document, f"sessions/{place}", flat=True)
+
+    def _session(self, document: ForeignReader, where: str, *, flat: bool) -> Iterator[Model]:
+        """Read a conversation; its messages wait until the rest of it is known."""
+        row: Row = {}
+        with ExitStack() as stack:
+            spool = Spool()
+            stack.callback(spool.close)
+            if document.peek() != "{":
+                raise MalformedError("not an object", line=document.line, field=where)
+            for key in document.members():
+                if key == "messages" and document.peek() == "[":
+                    for value in document.values():
+                        spool.write(msgspec.json.encode(value) + b"\n")
+                else:
+                    row.update(escape_keys([(key, document.value())]))
+            with self._refusing(document, where):
+                row = older.session_of(row) if flat else row
+                found = Conversation(row, self._agent())
+                self._links.note(EVENTS, row["id"], found.start)
+                if where == "sessions/primary" or (flat and self._is_main(row)):
+                    self._container["primary"] = row["id"]
+                self._count += 1
+                yield found.start
+                yield from found.moments()
+                yield from self._messages(found, spool, where, flat=flat)
+                yield from found.rest()
+
+    def _is_main(self, row: Row) -> bool:
+        is_first = "primary" not in self._container
+        if older.is_primary(row) and not self._container.get("found"):
+            self._container["found"] = True
+            return True
+        return is_first
+
+    def _messages(
+        self, found: Conversation, spool: Spool, where: str, *, flat: bool
+    ) -> Iterator[Model]:
+        for place, line in enumerate(spool.lines()):
+            try:
+                row = a_row(msgspec.json.decode(line))
+                event = found.message(older.message_of(row) if flat else row)
+            except InputError as error:
+                error.field = f"messages/{place}" + (f"/{error.field}" if error.field else "")
+                if not self._reading.skip_bad:
+                    raise
+                error.field = f"{where}/{error.field}"
+                self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+                continue
+            if event.origin is not None and event.origin.id:
+                self._links.note(EVENTS, event.origin.id, event)
+            self._count += 1
+            yield event
+            yield from found.moments()
+
+    @contextmanager
+    def _refusing(self, document: ForeignReader, where: str) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            error.field = f"{where}/{error.field}" if error.field else where
+            located = error.located(file=self._place.name, line=document.line)
+            self._reading.refuse(located)  # type: ignore[arg-type]

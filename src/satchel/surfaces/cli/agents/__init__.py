@@ -1,0 +1,1 @@
+"""``satchel agent``: whole agents."""

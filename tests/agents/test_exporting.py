@@ -1,0 +1,233 @@
+"""A whole agent in one file: what goes along, what does not, and that it is said."""
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bank_kit import owner
+from whole_agents_kit import CONFIG, configured, leave, settings, syn, talk, workspace, written
+
+from satchel.actions.agents.agents import list_agents, show_agent
+from satchel.actions.agents.history import TAIL
+from satchel.actions.agents.workspace import WorkspaceRules
+from satchel.actions.moving.exported import ExportOptions
+from satchel.errors import ConfigError, PathRefusedError, UnknownAgentError, UsageError
+
+SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
+
+
+def omitted(report: dict[str, Any], section: str) -> dict[str, int]:
+    """Return what a report says of a section: reasons, and how many."""
+    found = [one for one in report["omittedSections"] if one["section"] == section]
+    return {one["reason"]: one["count"] for one in found}
+
+
+def test_the_file_has_the_members_of_the_specification(tmp_path: Path) -> None:
+    """Version 1, member for member, and what is in them is the agent's."""
+    syn(tmp_path)
+    done = leave("syn", tmp_path / "syn.agent.json")
+    found = written(tmp_path / "syn.agent.json")
+    assert found["version"] == 1
+    assert found["nous"] == {"id": "syn", "name": "Syn", "model": "small-1", "config": CONFIG}
+    assert found["workspace"]["files"] == {
+        "SOUL.md": "Be kind.\n",
+        "notes/tea.md": "Grünes für Gäste\n",
+    }
+    assert [one["text"] for one in found["memory"]["vectors"]] == [
+        "Guests get green tea.",
+        "So there is ice in summer.",
+    ]
+    primary = found["sessions"]["primary"]
+    assert [one["content"] for one in primary["messages"]] == ["hello", "which tea?"]
+    assert primary["workingState"] == {"task": "tea"}
+    assert [(one["content"], one["category"]) for one in primary["notes"]] == [("Buy ice", "task")]
+    assert found["distillation"] == {"receipts": [], "reflections": []}
+    assert found["exportMetadata"]["lossless"] is True
+    assert done.lossless
+    assert done.export.losses == []
+
+
+def test_history_is_cut_to_what_came_after_the_last_distillation(tmp_path: Path) -> None:
+    """What was distilled is in the summary; its receipt is in the file."""
+    syn(tmp_path, talk(*"abcdef", distilled_after=4))
+    done = leave("syn", tmp_path / "syn.agent.json")
+    found = written(tmp_path / "syn.agent.json")
+    primary = found["sessions"]["primary"]
+    assert [one["content"] for one in primary["messages"]] == ["e", "f"]
+    assert primary["threadSummary"] == "so far"
+    assert [one["number"] for one in found["distillation"]["receipts"]] == [1]
+    cut = found["exportMetadata"]["truncations"]
+    assert [(one["section"], one["original"]) for one in cut] == [("sessions.primary.messages", 6)]
+    assert (done.messages, done.messages_there, done.lossless) == (2, 6, False)
+
+
+def test_a_tail_has_500_messages_at_most_and_full_has_all(tmp_path: Path) -> None:
+    """The newest ones; how many there were is said."""
+    texts = [f"m{number}" for number in range(TAIL + 20)]
+    syn(tmp_path, talk(*texts))
+    leave("syn", tmp_path / "tail.agent.json")
+    done = leave("syn", tmp_path / "full.agent.json", full=True)
+    tail, full = (
+        [one["content"] for one in written(tmp_path / name)["sessions"]["primary"]["messages"]]
+        for name in ("tail.agent.json", "full.agent.json")
+    )
+    assert tail == texts[20:]
+    assert full == texts
+    assert done.lossless
+
+
+def test_other_conversations_of_the_last_week_are_told_of(tmp_path: Path) -> None:
+    """By key, messages and last activity; with --full they are all there."""
+    syn(tmp_path, talk("hello"), talk("tick", "tock", name="cron"))
+    done = leave("syn", tmp_path / "a.agent.json")
+    leave("syn", tmp_path / "b.agent.json", full=True)
+    short, full = (written(tmp_path / f"{name}.agent.json")["sessions"] for name in "ab")
+    assert [(one["key"], one["messageCount"]) for one in short["background"]] == [("cron", 2)]
+    assert "others" not in short
+    assert [one["name"] for one in full["others"]] == ["cron"]
+    assert omitted(done.report, "sessions") == {"only told of: active in the last 7 days": 1}
+
+
+def test_text_is_what_is_text_whatever_its_name(tmp_path: Path) -> None:
+    """By content, not by extension; of other files the name goes along."""
+    files = syn(tmp_path)
+    workspace(files, a_bin=b"\x00\x01", b_bin="plain text")
+    (files / "main.rs").write_text("fn main() {}")
+    (files / "noname").write_bytes(b"\xff\xfe")
+    leave("syn", tmp_path / "syn.agent.json")
+    found = written(tmp_path / "syn.agent.json")["workspace"]
+    assert {"main.rs", "b.bin"} <= {*found["files"]}
+    assert found["binaryFiles"] == ["a.bin", "noname"]
+    assert "binaryFileContents" not in found
+
+
+def test_binary_files_go_along_with_their_hashes_where_asked_for(tmp_path: Path) -> None:
+    """Bytes, size and SHA-256; longer ones in parts, and whole in the file."""
+    files, data = syn(tmp_path), bytes(range(256)) * 1500
+    workspace(files, a_bin=data)
+    done = leave("syn", tmp_path / "syn.agent.json", rules=WorkspaceRules(binary=True))
+    (found,) = written(tmp_path / "syn.agent.json")["workspace"]["binaryFileContents"]
+    assert found["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (found["path"], found["sizeBytes"]) == ("a.bin", len(data))
+    assert done.export.losses == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".env", "A=1"),
+        (".env.production", "A=1"),
+        ("deploy/id_ed25519", "x"),
+        ("server.pem", "x"),
+        (".netrc", "x"),
+        (".ssh/config", "Host x"),
+        ("notes.md", f"the key is {SECRET}"),
+        ("blob.bin", b"\x00-----BEGIN PRIVATE KEY-----\x00"),
+    ],
+)
+def test_secrets_stay_behind_and_are_named(tmp_path: Path, name: str, content: str | bytes) -> None:
+    """By name or by what they say; the report in the file names them, and not what they say."""
+    files = syn(tmp_path)
+    path = files / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = leave("syn", tmp_path / "syn.agent.json", rules=WorkspaceRules(binary=True))
+    text = (tmp_path / "syn.agent.json").read_text()
+    left = name.split("/", maxsplit=1)[0] if name.startswith(".ssh") else name
+    assert left in {one.path for one in done.left_out}
+    assert name not in written(tmp_path / "syn.agent.json")["workspace"]["files"]
+    assert SECRET not in text
+    assert not done.lossless
+
+
+def test_a_secret_in_the_settings_is_replaced_and_told(tmp_path: Path) -> None:
+    """What the program that runs an agent needs to log in is not the agent's memory."""
+    files = syn(tmp_path)
+    configured("syn", workspace=str(files), config={"aws": SECRET})
+    done = leave("syn", tmp_path / "syn.agent.json")
+    assert SECRET not in (tmp_path / "syn.agent.json").read_text()
+    assert omitted(done.report, "nous.config") == {"secrets in its settings, replaced": 1}
+
+
+def test_links_are_told_of_and_never_followed(tmp_path: Path) -> None:
+    """Neither a file nor a folder behind one is read."""
+    files = syn(tmp_path)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.md").write_text("not mine")
+    (files / "folder").symlink_to(tmp_path / "outside")
+    (files / "passwd").symlink_to("/etc/passwd")
+    done = leave("syn", tmp_path / "syn.agent.json")
+    found = written(tmp_path / "syn.agent.json")["workspace"]
+    assert [one["path"] for one in found["symlinks"]] == ["folder", "passwd"]
+    assert {*found["files"]} == {"SOUL.md", "notes/tea.md"}
+    assert omitted(done.report, "workspace") == {"a link, which is told of and not followed": 2}
+
+
+def test_a_workspace_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """It may lead anywhere by the time it is read."""
+    files = syn(tmp_path)
+    (tmp_path / "link").symlink_to(files)
+    configured("syn", workspace=str(tmp_path / "link"))
+    with pytest.raises(PathRefusedError):
+        leave("syn", tmp_path / "syn.agent.json")
+    assert not (tmp_path / "syn.agent.json").exists()
+
+
+def test_ignore_files_and_bounds_hold(tmp_path: Path) -> None:
+    """What they leave out is counted, with the reason."""
+    files = syn(tmp_path)
+    workspace(files, draft_md="x", node_modules__a_md="x", big_md="y" * 2000)
+    (files / ".gitignore").write_text("draft.md\n")
+    done = leave("syn", tmp_path / "syn.agent.json", rules=WorkspaceRules(file_bytes=1000))
+    assert omitted(done.report, "workspace") == {"ignored": 2, "larger than 1,000 bytes": 1}
+    done = leave("syn", tmp_path / "b.agent.json", rules=WorkspaceRules(files=1, total_bytes=9))
+    assert sum(omitted(done.report, "workspace").values()) >= 3
+
+
+def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    """The same file, smaller."""
+    syn(tmp_path)
+    leave("syn", tmp_path / "syn.agent.json.gz")
+    data = gzip.decompress((tmp_path / "syn.agent.json.gz").read_bytes())
+    assert json.loads(data)["nous"]["id"] == "syn"
+
+
+def test_a_sealed_artifact_has_the_same_in_it(tmp_path: Path) -> None:
+    """Signed; it verifies, and has the files and conversations as records."""
+    syn(tmp_path)
+    done = leave("syn", tmp_path / "syn.pam", export=ExportOptions(key=owner()))
+    assert done.export.read_back == "good"
+    assert done.export.records["files"] == 2
+    assert done.export.records["sessions"] == 4
+
+
+def test_an_unknown_agent_or_format_is_refused_by_name(tmp_path: Path) -> None:
+    """With what there is instead."""
+    syn(tmp_path)
+    with pytest.raises(UnknownAgentError, match="nobody"):
+        leave("nobody", tmp_path / "x.agent.json")
+    with pytest.raises(UsageError, match="whole agent"):
+        leave("syn", tmp_path / "x.mem0.json")
+
+
+def test_agents_are_listed_with_what_they_consist_of(tmp_path: Path) -> None:
+    """Active means not archived; one without its memory says so."""
+    files = syn(tmp_path)
+    (line,) = list_agents(settings())
+    assert (line.id, line.name, line.bank, line.workspace) == ("syn", "Syn", "syn", str(files))
+    assert show_agent(settings(), "syn").config == CONFIG
+    configured("old", archived=True)
+    (line,) = list_agents(settings())
+    assert line.archived
+    assert line.problem is not None
+
+
+def test_a_workspace_has_an_absolute_path(tmp_path: Path) -> None:
+    """One that depends on where somebody stands would be another one tomorrow."""
+    syn(tmp_path)
+    configured("syn", workspace="files")
+    with pytest.raises(ConfigError, match="absolute"):
+        leave("syn", tmp_path / "x.agent.json")

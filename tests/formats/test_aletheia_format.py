@@ -1,0 +1,160 @@
+"""Agent files: what the programs really wrote, and conversations that can be gone on with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.conformance.apparatus import leaves
+from satchel.conformance.subject import Subject, Taken, sealed, source_of
+from satchel.errors import LimitError, MalformedError
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Edge, GraphNode, SessionEvent
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+from satchel.seal.encoding.carry import restore
+
+SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
+SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)
+PROGRAMS = ["typescript", "rust"]
+
+
+def again(found: Taken, name: str = "again.agent.json") -> Any:
+    """Return what is written of what was read."""
+    records = [*found.records, source_of("aletheia", found.container)]
+    with sealed(records) as held, SUBJECT.written(held, name) as (path, report):
+        assert report.total == 0
+        return json.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_nothing_in_the_file_of_a_program_vanishes(program: str) -> None:
+    """Each text and number is in a record, or around them, or told as lost."""
+    sample = SAMPLES / f"other-{program}.agent.json"
+    found = SUBJECT.take(sample)
+    values = [restore([one.value for one in found.records]), restore(found.container)]
+    kept = leaves([*values, again(found)])
+    assert [one for one in leaves(json.loads(sample.read_bytes())) if one not in kept] == []
+    assert found.report.total == 0
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_file_of_a_program_comes_out_as_version_1_and_stays_that(program: str) -> None:
+    """Read, written and read once more, it says the same."""
+    first = again(SUBJECT.take(SAMPLES / f"other-{program}.agent.json"))
+    second = again(SUBJECT.take_bytes(json.dumps(first).encode(), like=Path("a.agent.json")))
+    assert first["version"] == 1
+    assert {*first} >= {"nous", "workspace", "memory", "sessions", "distillation"}
+    assert second == first
+
+
+def test_what_the_rust_program_forgot_is_past_its_expiry() -> None:
+    """Nobody is shown a fact that its agent forgot."""
+    found = SUBJECT.take(SAMPLES / "other-rust.agent.json")
+    facts = [one.model for one in found.records if isinstance(one.model, Semantic)]
+    assert [one.expires_at for one in facts] == [None, "2026-03-01T00:00:00.000000Z"]
+    assert [one.valid_until for one in facts] == [None, None]
+
+
+def test_nodes_of_the_typescript_program_are_found_by_their_names() -> None:
+    """They have no ids, and edges name them all the same."""
+    found = SUBJECT.take(SAMPLES / "other-typescript.agent.json")
+    nodes = {one.id: one.model.name for one in found.records if isinstance(one.model, GraphNode)}
+    edge = next(one.model for one in found.records if isinstance(one.model, Edge))
+    assert (nodes[edge.source], edge.kind, nodes[edge.target]) == ("Rosa", "LIKES", "Tea")
+
+
+def test_the_main_session_is_the_active_primary_one() -> None:
+    """Not the first in the list."""
+    found = SUBJECT.take(SAMPLES / "other-typescript.agent.json")
+    assert found.container["primary"] == "ses_9f"
+    sessions = again(found)["sessions"]
+    assert sessions["primary"]["id"] == "ses_9f"
+    assert [one["id"] for one in sessions["others"]] == ["ses_a0"]
+
+
+def test_each_event_names_the_one_before_it() -> None:
+    """What is read is a chain, from the last event back to the start of its conversation."""
+    found = SUBJECT.take(SAMPLES / "good-whole.agent.json")
+    events = [one for one in found.records if isinstance(one.model, SessionEvent)]
+    models = [one.model for one in events if isinstance(one.model, SessionEvent)]
+    assert {one.session for one in models[1:]} == {events[0].id}
+    assert [one.parent for one in models[1:]] == [one.id for one in events[:-1]]
+    places = [one.state for one in models[1:]]
+    assert [one["step"] for one in places if isinstance(one, dict)] == [*range(1, len(models))]
+
+
+def test_a_memory_may_be_drawn_from_one_that_comes_later_in_the_file() -> None:
+    """The order in a file means nothing for what was drawn from what."""
+    vectors = [
+        {"id": "c", "text": "c", "metadata": {}, "record": {"parent_ids": ["b"]}},
+        {"id": "b", "text": "b", "metadata": {}, "record": {"parent_ids": ["a"]}},
+        {"id": "a", "text": "a", "metadata": {}},
+    ]
+    found = SUBJECT.take_bytes(_file(memory={"vectors": vectors}), like=Path("a.agent.json"))
+    contents = {one["text"]: one for one in found.contents if "text" in one}
+    assert contents["c"]["parent_ids"] == ["#1"]
+    assert contents["b"]["parent_ids"] == ["#0"]
+
+
+def test_memories_that_are_their_own_ancestors_are_told_of_not_waited_for() -> None:
+    """A ring ends, and the link that closes it is counted as lost."""
+    vectors = [
+        {"id": name, "text": name, "metadata": {}, "record": {"parent_ids": [other]}}
+        for name, other in (("a", "b"), ("b", "a"))
+    ]
+    found = SUBJECT.take_bytes(_file(memory={"vectors": vectors}), like=Path("a.agent.json"))
+    assert len(found.records) == 2
+    assert {name for name, _ in found.report.losses} == {"parent_ids"}
+
+
+def test_an_edge_that_leads_out_of_the_file_is_named_and_left_out() -> None:
+    """Its other end is nowhere; the rest of the file is read."""
+    graph = {"nodes": [{"id": "n"}], "edges": [{"source": "n", "target": "x", "type": "t"}]}
+    found = SUBJECT.take_bytes(_file(memory={"graph": graph}), like=Path("a.agent.json"))
+    assert [one.type for one in found.records] == ["graph_node"]
+    assert found.report.refused[0].field == "memory/graph/edges/target"
+
+
+def test_a_bad_memory_is_left_out_and_named_where_that_is_asked_for() -> None:
+    """Its place in the file is told."""
+    vectors = [{"id": "a", "text": 1}, {"id": "b", "text": "b", "metadata": {}}]
+    path = SUBJECT.samples / "a.agent.json"
+    reading = Reading(skip_bad=True)
+    with SUBJECT.folder() as folder:
+        path = folder / "a.agent.json"
+        path.write_bytes(_file(memory={"vectors": vectors}))
+        found = list(taken(SUBJECT.adapter, Place(path), reading))
+    assert len(found) == 1
+    assert reading.report.refused[0].field == "memory/vectors/0/text"
+
+
+def test_a_version_of_the_future_is_refused_by_name() -> None:
+    """What it says is not guessed."""
+    with pytest.raises(MalformedError) as refusal:
+        SUBJECT.take_bytes(_file(version=7), like=Path("a.agent.json"))
+    assert refusal.value.field == "version"
+
+
+def test_what_is_around_the_memory_is_bounded() -> None:
+    """A settings tree of megabytes ends in an error, before it is in every log."""
+    nous = {"id": "a", "config": {"x": "y" * 600_000}}
+    with pytest.raises(LimitError):
+        SUBJECT.take_bytes(_file(nous=nous), like=Path("a.agent.json"))
+
+
+def test_a_long_file_is_kept_in_parts_and_comes_out_whole() -> None:
+    """No record is larger than the bound, whatever the file."""
+    text = "ü\n" * 300_000
+    workspace = {"files": {"a.md": text, "b.md": ""}, "binaryFiles": []}
+    found = SUBJECT.take_bytes(_file(workspace=workspace), like=Path("a.agent.json"))
+    assert len(found.records) > 3
+    assert again(found)["workspace"]["files"] == {"a.md": text, "b.md": ""}
+
+
+def _file(**changed: Any) -> bytes:
+    value = {"version": 1, "exportedAt": "x", "nous": {"id": "a"}, **changed}
+    return json.dumps(value).encode()
