@@ -74,9 +74,7 @@ class Relevance:
             "similarity": self.similarity,
             "depth": self.depth,
         }
-        parts = [
-            (getattr(weights, name), part) for name, part in told.items() if part is not None
-        ]
+        parts = [(getattr(weights, name), part) for name, part in told.items() if part is not None]
         total = sum(weight for weight, _ in parts)
         return self.penalty * sum(weight * part for weight, part in parts) / total if total else 0.0
 

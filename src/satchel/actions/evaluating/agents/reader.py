@@ -5,6 +5,7 @@ every run. How well it does measures the text that it reads: what is not there, 
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import log
@@ -12,8 +13,11 @@ from math import log
 from satchel.actions.evaluating.agents.agent import Asked
 from satchel.actions.evaluating.probes.judging import says, without_article
 
-_ESCAPED = re.compile(r"\\u\{?([0-9a-fA-F]{4,6})\}?")
-_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))")
+_SHORT = {"n": "\n", "r": "\n", "t": " ", "(": "[", ")": "]", "{": "<", "}": ">", "/": "|"}
+_SHORT |= {"+": "&", "_": " ", ".": ":", "-": "", "v": "", "j": "", "z": ""}
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+_CLAUSE = re.compile(r"[,;:]\s|\band\b|\bbut\b|\bafter\b|\bsince\b|\bbecause\b|\bto\b|\bfrom\b")
 _CHOICES = re.compile(r":\s*([^:?]+?)\s+or\s+([^:?]+)\?\s*$")
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST = 40
@@ -22,11 +26,12 @@ _LONGEST = 40
 _ENOUGH = 0.3
 """The share of what a question asks for that a sentence must have to be an answer."""
 
-_PLAIN = frozenset(
+_SMALL = (
     "a an and are as at be been by can did do does for from had has have how in into is it its "
     "many much now of on or than that the then there they this to was were what when where which "
-    "who whom whose why will with would".split()
+    "who whom whose why will with would"
 )
+_PLAIN = frozenset(_SMALL.split())
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "e", "y")
 _SHORTEST = 3
 
@@ -48,7 +53,7 @@ class Reader:
         """
         ranked = self._ranked(asked)
         if choices := choices_of(asked.question):
-            return _chosen(choices, ranked)
+            return _chosen(choices, ranked, asked.question)
         if not ranked or ranked[0][0] < _ENOUGH:
             return ""
         return " ".join(ranked[0][1].split()[:_LONGEST])
@@ -95,19 +100,37 @@ def _sentences(memory: str) -> list[str]:
 
 
 def _unescaped(line: str) -> str:
-    plain = _ESCAPED.sub(_character, line)
-    return plain.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
+    """Return a record as it was remembered, where its escapes are those of our frame."""
+    return _ESCAPED.sub(_character, line)
 
 
 def _character(found: re.Match[str]) -> str:
-    code = int(found[1], 16)
-    return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else found[0]  # noqa: PLR2004 - Unicode's own
+    if number := found[1] or found[2]:
+        code = int(number, 16)
+        return chr(code) if code <= sys.maxunicode else found[0]
+    return _SHORT.get(found[3], found[3])
 
 
-def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]]) -> str:
-    """Return the choice that stands in the sentences that go best with the question."""
+def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]], question: str) -> str:
+    """Return the choice that stands in the sentence that goes best with the question.
+
+    Where several stand in it, it is that of the part of the sentence that has most of the question.
+    """
+    wanted = frozenset(terms_of(question[: question.rfind(":")]))
     for share, sentence in ranked:
-        there = [one for one in choices if says(sentence, [without_article(one)])]
-        if share >= _ENOUGH and len(there) == 1:
+        if share < _ENOUGH:
+            break
+        there = _named(choices, sentence)
+        if len(there) > 1:
+            parts = sorted(
+                (part for part in _CLAUSE.split(sentence) if len(_named(choices, part)) == 1),
+                key=lambda part: -len(wanted.intersection(terms_of(part))),
+            )
+            there = _named(choices, parts[0]) if parts else []
+        if len(there) == 1:
             return there[0]
     return choices[0]
+
+
+def _named(choices: Sequence[str], text: str) -> list[str]:
+    return [one for one in choices if says(text, [without_article(one)])]

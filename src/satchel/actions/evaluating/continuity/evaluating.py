@@ -27,10 +27,10 @@ from satchel.actions.evaluating.continuity.trials import (
     with_memory,
     with_text,
 )
+from satchel.actions.evaluating.conversing import comparing
 from satchel.actions.evaluating.probes.sets import ProbeSet, shipped_sets
-from satchel.actions.inferring.models import embedder_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import MissingExtraError, UsageError
+from satchel.errors import UsageError
 from satchel.ports.inference.embedder import Embedder
 
 LEVELS = (25, 50, 75, 100)
@@ -148,7 +148,7 @@ def evaluate_transfer(
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
     telling = Telling(3 * len(probes), progress)
-    embedder, notes = _embedder(settings, asked)
+    embedder, notes = comparing(settings) if asked.vectors else (None, [])
     whole = told(asked.sets)
     source = with_text(asked.source, probes, in_full(whole), telling)
     with _carried(asked, embedder) as framing:
@@ -182,7 +182,7 @@ def evaluate_fidelity(
     require_owner(settings, "evaluate")
     probes = items(asked.sets)
     telling = Telling((1 + len(asked.levels)) * len(probes), progress)
-    embedder, notes = _embedder(settings, asked)
+    embedder, notes = comparing(settings) if asked.vectors else (None, [])
     whole = told(asked.sets)
     source = with_text(asked.source, probes, in_full(whole), telling)
     measured = list[AtBudget]()
@@ -223,12 +223,3 @@ def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[Framing]:
         owner.carry(_SOURCE, _TARGET)
         with owner.framing(_TARGET) as framing:
             yield framing
-
-
-def _embedder(settings: Settings, asked: Trial) -> tuple[Embedder | None, list[str]]:
-    if not asked.vectors:
-        return None, []
-    try:
-        return embedder_of(settings), []
-    except MissingExtraError:
-        return None, ["no vectors were compared: the extra [recall] is not installed"]

@@ -92,7 +92,9 @@ def likeness(
     ]
 
 
-def level(one: AtBudget, full: AtBudget, source: Sequence[Response], asked: Sequence[Item], seed: int) -> Level:
+def level(
+    one: AtBudget, full: AtBudget, source: Sequence[Response], asked: Sequence[Item], seed: int
+) -> Level:
     """Return what was measured at one budget, held against the largest."""
     alike = [value for value in one.alike if value is not None]
     categories = dict[str, list[float]]()

@@ -59,7 +59,9 @@ def continuities(
         for item, one, two, none in zip(asked, source, target, baseline, strict=True)
     ]
     names = list(dict.fromkeys(item.category for item in asked))
-    found = [_continuity(name, [one[1:] for one in right if one[0] == name], seed) for name in names]
+    found = [
+        _continuity(name, [one[1:] for one in right if one[0] == name], seed) for name in names
+    ]
     return [*found, _continuity(OVERALL, [one[1:] for one in right], seed)]
 
 

@@ -61,9 +61,7 @@ def items(sets: Sequence[ProbeSet]) -> list[Item]:
     ]
 
 
-def with_text(
-    agent: Agent, asked: Iterable[Item], text: str, telling: Telling
-) -> list[Response]:
+def with_text(agent: Agent, asked: Iterable[Item], text: str, telling: Telling) -> list[Response]:
     """Return what an agent answers that is given the same text each time."""
     return [_answer(agent, item.probe, text, telling) for item in asked]
 

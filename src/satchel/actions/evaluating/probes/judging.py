@@ -13,7 +13,8 @@ from satchel.actions.evaluating.probes.sets import Probe
 MOST_WORDS = 60
 """Of an answer; a longer one is wrong, however much it holds."""
 
-_NEGATIONS = frozenset("not no never neither nor without isnt wasnt dont doesnt didnt cannot".split())
+_DENIALS = "not no never neither nor without isnt wasnt dont doesnt didnt cannot"
+_NEGATIONS = frozenset(_DENIALS.split())
 _REACH = 4
 """Words after a negation that it may speak of."""
 
