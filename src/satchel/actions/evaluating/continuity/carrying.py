@@ -40,6 +40,9 @@ NOW = "2026-07-01T09:00:00.000000Z"
 """When probes are asked; the sessions that come along were before."""
 
 
+_UNBOUNDED = 1 << 24
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """A memory with when it was told, and the world that it is about."""
@@ -141,9 +144,9 @@ class Framing:
         except UsageError:
             return None
 
-    def everything(self, model: str) -> Rehydrated:
+    def everything(self, model: str, *, enforce: bool = True) -> Rehydrated:
         """Return all of the memory, framed."""
-        asked = Asked(model=model, budget=1 << 20, verbatim=0.0, summarised=0.0)
+        asked = Asked(model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce)
         return rehydrate(self._view, asked, Around(now=lambda: NOW))
 
 
