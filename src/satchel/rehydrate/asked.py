@@ -7,7 +7,6 @@ from typing import Literal
 
 from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
-from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, TrustClass
 from satchel.memory.times import now as present
 from satchel.ports.inference.summariser import Summariser
@@ -18,8 +17,11 @@ Style = Literal["structured", "narrative"]
 Framing = Literal["encoded", "pam-1.0"]
 Similarity = Literal["recall", "cosine"]
 
+Enforce = Literal["outside", "all", "shapes", "nothing"]
+
 STYLES = ("structured", "narrative")
 FRAMINGS = ("encoded", "pam-1.0")
+ENFORCED = ("outside", "all", "shapes", "nothing")
 
 DAY = 86_400.0
 MAX_AGE = 1825.0
@@ -125,8 +127,9 @@ class Asked:
     agent: str | None = None
     run: str | None = None
     app: str | None = None
-    enforce: bool = True
-    """Whether what does not match its block is left out, and put into quarantine."""
+    enforce: Enforce = "outside"
+    """What is held back for not matching its block: shapes of prompts from anybody, and imperatives
+    from ``outside``; from ``all``; only ``shapes``; or ``nothing``."""
 
     times: bool = True
     """Whether a time that the task names is a filter."""
@@ -141,6 +144,8 @@ class Asked:
             raise UsageError(f"a style is one of {', '.join(STYLES)}", field="style")
         if self.framing not in FRAMINGS:
             raise UsageError(f"framing is one of {', '.join(FRAMINGS)}", field="framing")
+        if self.enforce not in ENFORCED:
+            raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="enforce")
         if not 0 <= self.summarised <= self.verbatim <= 1:
             raise UsageError("thresholds are from 0 to 1, verbatim the higher", field="verbatim")
         if not self.max_age > 0:
@@ -175,6 +180,3 @@ class Around:
 
     origin: str = ""
     """What the memory comes from, for the notice; the bank's own name when empty."""
-
-
-Entries = Mapping[str, Entry]
