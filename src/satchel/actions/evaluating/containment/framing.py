@@ -11,6 +11,7 @@ from satchel.actions.evaluating.continuity.carrying import Owner, Told
 from satchel.actions.evaluating.probes.sets import Remembered
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, TrustClass
+from satchel.rehydrate.asked import Enforce
 from satchel.rehydrate.rehydrated import Rehydrated
 
 TOGETHER = 500
@@ -47,22 +48,22 @@ def judged(texts: Sequence[str], *, trust: TrustClass = TrustClass.EXTERNAL) -> 
         by_default = framed_texts(some, trust=trust)
         held += len(by_default.quarantined)
         framed += len(by_default.entries)
-        bare = framed_texts(some, trust=trust, enforce=False)
-        tame = framed_texts([_HARMLESS for _ in bare.entries], trust=trust, enforce=False)
+        bare = framed_texts(some, trust=trust, enforce="nothing")
+        tame = framed_texts([_HARMLESS for _ in bare.entries], trust=trust, enforce="nothing")
         frame = frame_of(tame.text, _HARMLESS)
         escapes += judge(bare.text, frame, len(bare.entries))
     return Judged(texts=len(texts), held_back=held, framed=framed, escapes=escapes)
 
 
 def framed_texts(
-    texts: Iterable[str], *, trust: TrustClass | None = None, enforce: bool = True
+    texts: Iterable[str], *, trust: TrustClass | None = None, enforce: Enforce = "outside"
 ) -> Rehydrated:
     """Return texts as memories of one bank, framed all together.
 
     Args:
         texts: The texts.
         trust: What the memories claim; as if the user had said them when None.
-        enforce: Whether what does not match its block is held back.
+        enforce: What is held back; see ``Asked``.
     """
     origin = None if trust is None else Origin(provider="web", trust=trust)
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:

@@ -28,7 +28,7 @@ from satchel.memory.entries import Entry, Episodic
 from satchel.ports.inference.embedder import Embedder
 from satchel.recall.generations import Made, fill
 from satchel.recall.showing import text_of
-from satchel.rehydrate.asked import Around, Asked
+from satchel.rehydrate.asked import Around, Asked, Enforce
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.seal.records import Sealed
@@ -144,7 +144,7 @@ class Framing:
         except UsageError:
             return None
 
-    def everything(self, model: str, *, enforce: bool = True) -> Rehydrated:
+    def everything(self, model: str, *, enforce: Enforce = "outside") -> Rehydrated:
         """Return all of the memory, framed."""
         asked = Asked(model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce)
         return rehydrate(self._view, asked, Around(now=lambda: NOW))

@@ -79,7 +79,7 @@ def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
     differ, fewer = gained + lost, min(gained, lost)
     if not differ:
         return 1.0
-    tail = sum(comb(differ, count) for count in range(fewer + 1)) / 2**differ
+    tail: float = sum(comb(differ, count) for count in range(fewer + 1)) / 2**differ
     return min(1.0, 2 * tail)
 
 
@@ -93,8 +93,8 @@ def sign_flips(differences: Sequence[float], seed: int) -> float:
         return 1.0
     least = abs(sum(told)) - 1e-12
     if len(told) <= _ALL_FLIPS:
-        sums = (_signed(told, signs) for signs in range(2 ** len(told)))
-        return sum(abs(one) >= least for one in sums) / 2 ** len(told)
+        every = 1 << len(told)
+        return sum(abs(_signed(told, signs)) >= least for signs in range(every)) / every
     chance = random.Random(seed)  # noqa: S311 - as above
     drawn = (_signed(told, chance.getrandbits(len(told))) for _ in range(_FLIPS))
     return (1 + sum(abs(one) >= least for one in drawn)) / (1 + _FLIPS)

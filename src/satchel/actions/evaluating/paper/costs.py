@@ -2,7 +2,8 @@
 
 import gzip
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from satchel.actions.evaluating.continuity.carrying import Owner
@@ -72,16 +73,17 @@ def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = _R
         Encoding.CBOR: written(folder / "memory.pam.cbor", records, Encoding.CBOR, key),
     }
 
+    def write(encoding: Encoding) -> Path:
+        return written(files[encoding], records, encoding, key)
+
     def read(encoding: Encoding) -> int:
         with opened_records(files[encoding], DEFAULT_LIMITS) as found:
             return sum(1 for _ in found)
 
     found = dict[str, tuple[float, float]]()
     both = (Encoding.JSON, Encoding.CBOR)
-    found["serialize"] = _pair(
-        [lambda one=one: written(files[one], records, one, key) for one in both], rounds
-    )
-    found["deserialize"] = _pair([lambda one=one: read(one) for one in both], rounds)
+    found["serialize"] = _pair([partial(write, one) for one in both], rounds)
+    found["deserialize"] = _pair([partial(read, one) for one in both], rounds)
     hashes = _least(lambda: all(map(id_holds, records)), rounds)
     found["verify all hashes"] = (hashes, hashes)
     pipeline = _pipeline(folder, embedder, rounds)
@@ -106,7 +108,7 @@ def _pipeline(folder: Path, embedder: Embedder | None, rounds: int) -> float:
         return _least(lambda: framing(_TASK, "gpt-4o", _BUDGET), rounds)
 
 
-def _pair(jobs: list[Callable[[], object]], rounds: int) -> tuple[float, float]:
+def _pair(jobs: Sequence[Callable[[], object]], rounds: int) -> tuple[float, float]:
     first, second = (_least(job, rounds) for job in jobs)
     return first, second
 

@@ -12,7 +12,7 @@ MODEL, BUDGET = "gpt-4-turbo", 4096
 
 TASK = "Go on with the quarterly report for Accra Harbour."
 
-_MEMORIES = (
+_MEMORIES: tuple[Episodic | Semantic | Procedural | Working | Identity, ...] = (
     Identity(
         persona="An assistant for financial analysts", policies=("Figures carry their source.",)
     ),
@@ -23,7 +23,7 @@ _MEMORIES = (
     Procedural(
         name="quarterly_report",
         description="How the report is made",
-        body="Read the ledger, compare with the quarter before, and mark what changed by over 10 %.",
+        body="Read the ledger, compare it with the quarter before, mark what changed by over 10 %.",
         preconditions=("the ledger of the quarter is closed",),
     ),
     Working(

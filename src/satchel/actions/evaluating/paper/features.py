@@ -42,13 +42,9 @@ def features_table(tables: dict[str, Table], escapes: int) -> Table:
             "metrics",
         ],
         rows=[*(list[Cell](row) for row in _THEIRS), ours],
-        note="Satchel's row is from the tables below: memory that was carried elsewhere answers "
-        "at least "
-        "as much as its source's nine tenths of the paper's lowest pair; every change and every "
-        "bad token "
-        "was noticed; no attack got out of its record; fidelity has a figure. The other rows "
-        "are the "
-        "paper's own.",
+        note="Satchel's row is from the tables below: memory that was carried elsewhere has at "
+        "least the TCS of the paper's lowest pair; every change and every bad token was noticed; "
+        "no attack got out of its record; fidelity has a figure. The other rows are the paper's.",
     )
 
 

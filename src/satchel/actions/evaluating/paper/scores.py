@@ -133,7 +133,7 @@ def sessions_table(
 def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
     there = told(asked.sets, sessions=range(number + 1))
     keys = {(one.world, one.memory.key) for one in there}
-    replaced = {(one.world, one.memory.replaces) for one in there}
+    replaced = {(one.world, one.memory.replaces or "") for one in there}
     probes = [one for one in items(asked.sets) if _is_told(one, keys - replaced)]
     telling = Telling(3 * len(probes), None)
     source = with_text(asked.source, probes, in_full(there), telling)
@@ -144,7 +144,7 @@ def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
     return continuities(probes, source, target, none, asked.seed)[-1]
 
 
-def _is_told(item: Item, keys: set[tuple[str, str | None]]) -> bool:
+def _is_told(item: Item, keys: set[tuple[str, str]]) -> bool:
     return all((item.world, key) in keys for key in item.probe.needs)
 
 
