@@ -14,7 +14,7 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 MODULES = {
     "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
-    "memories.evaluating": ("evaluate",),
+    "evaluating.group": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),
