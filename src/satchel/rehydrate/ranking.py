@@ -29,7 +29,7 @@ from satchel.stores.matching import Term, terms_of
 MOST_READ = 2000
 """Records that are proved and read for one text, at most."""
 
-LEAST_TOKENS = 12
+LEAST_TOKENS = 16
 """What a memory takes at least, for how many can be needed at most."""
 
 FEW, ALWAYS = 32, 64

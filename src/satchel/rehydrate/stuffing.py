@@ -12,6 +12,7 @@ _MOST_SHARE = 0.12
 _LEAST_PLAIN = 0.22
 """Share of common words, such as "the" and "of", that sentences have at least."""
 
+_LEAST_REPEATED = 4
 _LONGEST = 1 << 12
 
 
@@ -22,7 +23,10 @@ def is_stuffed(text: str, terms: Sequence[Term]) -> bool:
         text: The text.
         terms: Of the question.
     """
-    tokens = tokens_of(text[:_LONGEST]) if terms else []
+    words = text[:_LONGEST].casefold().split() if terms else []
+    if len(words) - len(set(words)) < _LEAST_REPEATED:
+        return False
+    tokens = tokens_of(text[:_LONGEST])
     if len(tokens) < _LEAST_WORDS:
         return False
     times = sum(term.times(tokens) for term in terms)
