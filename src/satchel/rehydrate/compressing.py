@@ -19,10 +19,10 @@ from satchel.rehydrate.framing.frames import Frame, Record
 from satchel.rehydrate.ranking import Ranked, Ranking
 from satchel.rehydrate.rehydrated import Form, HeldBack
 
-SHORT = 64
+SHORT = 128
 """Tokens of a line that is not worth shortening."""
 
-SUMMARY_WORDS = 32
+SUMMARY_WORDS = 48
 """About how many words a shortened memory has."""
 
 CHARACTERS_A_TOKEN = 8

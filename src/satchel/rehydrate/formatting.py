@@ -69,6 +69,11 @@ def said_by(line: Line) -> str:
     return "\n".join(piece.text for piece in line.pieces if piece.is_memory)
 
 
+def said_by_entry(entry: Entry) -> str:
+    """Return all that a memory says."""
+    return "\n".join(part.value for part in _parts(entry) if part.value)
+
+
 def _is_dated(entry: Entry) -> bool:
     return not isinstance(entry, Identity | Procedural)
 

@@ -119,3 +119,6 @@ class Rehydrated(msgspec.Struct, frozen=True, kw_only=True):
 
     looked_at: int
     """Memories that were proved and read."""
+
+    notes: list[str] = []
+    """What else there is to be told: of the bank, and of what could not be done."""

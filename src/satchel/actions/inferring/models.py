@@ -129,6 +129,8 @@ def _server(settings: InferenceSettings) -> Embedder:
     for name in ("base_url", "model", "dimensions"):
         if not getattr(settings, name):
             raise ConfigError("the server is not configured", field=f"inference.{name}")
+    if settings.dimensions < 0 or settings.timeout <= 0:
+        raise ConfigError("this must be more than 0", field="inference.dimensions, timeout")
     return OpenAIEmbedder(
         settings.base_url,
         settings.model,
@@ -143,7 +145,7 @@ def _key(settings: InferenceSettings) -> str:
     """Return the key of the server, from the variable that is configured; empty for none."""
     key = ""
     if settings.key_variable:
-        key = os.environ.get(settings.key_variable, "")
+        key = os.environ.get(settings.key_variable, "").strip()
         if not key:
             raise ConfigError(
                 f"the environment variable {settings.key_variable} is not set",

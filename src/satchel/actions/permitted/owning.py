@@ -9,6 +9,8 @@ OWNERS = frozenset(
         "import",
         "undo",
         "jobs",
+        "quarantine",
+        "promote",
         "embed",
         "prune",
         "everything",
