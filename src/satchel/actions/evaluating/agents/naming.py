@@ -16,7 +16,7 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Ag
     Args:
         settings: Say where the endpoint is.
         text: ``reader``; ``command:`` and a command line; ``endpoint:`` and a model's name.
-        timeout: Seconds that an answer may take.
+        timeout: Seconds that an answer of a program may take; of an endpoint ``inference.timeout``.
 
     Raises:
         UsageError: If it names none.
@@ -33,7 +33,7 @@ def agent_called(settings: Settings, text: str, *, timeout: float = 120.0) -> Ag
         from satchel.actions.evaluating.agents.endpoint import Endpoint
         from satchel.actions.inferring.models import chat_of
 
-        return Endpoint(chat_of(settings, rest, timeout=timeout))
+        return Endpoint(chat_of(settings, rest))
     raise UsageError(
         f"there is no agent {text[:60]!r}",
         hint="Known: reader, command:PROGRAM ARGUMENTS, endpoint:MODEL.",

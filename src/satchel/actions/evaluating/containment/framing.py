@@ -31,6 +31,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     framed: int
     """Shown to the model as data by default."""
 
+    unshown: int
+    """Not in the text even with quarantine switched off; then nothing was judged of them."""
+
     escapes: list[Escape]
     """Of all of them, quarantine switched off."""
 
@@ -42,17 +45,26 @@ def judged(texts: Sequence[str], *, trust: TrustClass = TrustClass.EXTERNAL) -> 
         texts: None of them empty.
         trust: What the memories claim.
     """
-    held, framed, escapes = 0, 0, list[Escape]()
+    held, framed, unshown, escapes = 0, 0, 0, list[Escape]()
     for start in range(0, len(texts), TOGETHER):
         some = texts[start : start + TOGETHER]
         by_default = framed_texts(some, trust=trust)
         held += len(by_default.quarantined)
         framed += len(by_default.entries)
         bare = framed_texts(some, trust=trust, enforce="nothing")
-        tame = framed_texts([_HARMLESS for _ in bare.entries], trust=trust, enforce="nothing")
-        frame = frame_of(tame.text, _HARMLESS)
+        unshown += len(some) - len(bare.entries)
+        frame = frame_of(framed_texts(_tame(some), trust=trust, enforce="nothing").text, _HARMLESS)
         escapes += judge(bare.text, frame, len(bare.entries))
-    return Judged(texts=len(texts), held_back=held, framed=framed, escapes=escapes)
+    return Judged(texts=len(texts), held_back=held, framed=framed, unshown=unshown, escapes=escapes)
+
+
+def _tame(texts: Sequence[str]) -> list[str]:
+    """Return as many harmless texts, with the signs that are in the others.
+
+    What the frame says of the signs in its records is the same for both then.
+    """
+    signs = sorted({one for text in texts for one in text if one.isascii() and not one.isalnum()})
+    return [_HARMLESS + "".join(signs) for _ in texts]
 
 
 def framed_texts(

@@ -41,6 +41,9 @@ BUDGET = 2048
 
 SEED = 20260701
 
+_KEPT = 24
+"""Tokens that the pipeline keeps for saying what was left out."""
+
 _SOURCE, _TARGET = "source", "target"
 
 
@@ -188,8 +191,9 @@ def evaluate_fidelity(
     measured = list[AtBudget]()
     with _carried(asked, embedder) as framing:
         full = framing.everything(asked.model)
+        most = full.tokens + _KEPT
         for percent in asked.levels:
-            budget = max(1, full.tokens * percent // 100)
+            budget = max(1, most * percent // 100)
             answers, taken = with_memory(
                 asked.target, probes, framing, (asked.model, budget), telling
             )
@@ -201,7 +205,7 @@ def evaluate_fidelity(
         source=asked.source.name,
         target=asked.target.name,
         model=asked.model,
-        full=full.tokens,
+        full=most,
         tokenizer=full.tokenizer,
         memories=len(whole),
         probes=len(probes),
@@ -220,6 +224,9 @@ def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[Framing]:
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder), embedder)
         owner.remember(_SOURCE, told(asked.sets))
-        owner.carry(_SOURCE, _TARGET)
+        owner.carry(_KEPT = 24
+"""Tokens that the pipeline keeps for saying what was left out."""
+
+_SOURCE, _TARGET)
         with owner.framing(_TARGET) as framing:
             yield framing

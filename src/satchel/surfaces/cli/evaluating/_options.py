@@ -38,7 +38,7 @@ Page = Annotated[
     typer.Option("--page", help="Write a page with plots here: one HTML file, nothing loaded."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Seconds that an answer may take.")
+    float, typer.Option("--timeout", min=0.1, help="Seconds that an answer of a program may take.")
 ]
 
 
