@@ -47,8 +47,7 @@ def test_tcs_is_the_targets_successes_by_the_sources() -> None:
     source = answers("yyyn")
     target = answers("ynyy")
     found = {
-        one.category: one
-        for one in continuities(asked(4), source, target, answers("nnnn"), 1)
+        one.category: one for one in continuities(asked(4), source, target, answers("nnnn"), 1)
     }
     assert list(found) == ["even", "odd", "all"]
     scores = {name: one.tcs.value for name, one in found.items() if one.tcs}
@@ -60,9 +59,7 @@ def test_tcs_is_the_targets_successes_by_the_sources() -> None:
 
 def test_a_source_without_success_has_no_tcs() -> None:
     """A ratio to nothing is none, and no error either."""
-    (even, odd, whole) = continuities(
-        asked(2), answers("nn"), answers("yy"), answers("nn"), 1
-    )
+    (even, odd, whole) = continuities(asked(2), answers("nn"), answers("yy"), answers("nn"), 1)
     assert (even.tcs, odd.tcs, whole.tcs) == (None, None, None)
     assert whole.target.count == 2
 

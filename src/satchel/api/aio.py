@@ -19,6 +19,7 @@ from satchel.api import bank as plain_bank
 from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
+from satchel.api import waking as plain_waking
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
@@ -75,6 +76,14 @@ async def copy_store(
     return await _away(partial(operating.copy_store, source, target, **said))
 
 
+async def pipeline(
+    source: "Bank | str | Path", task: str = "", **wanted: Unpack[plain_waking.PipelineArguments]
+) -> plain_waking.Rehydrated:
+    """Put the memory of a bank or a file in front of a model; see ``satchel.pipeline``."""
+    plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
+    return await _away(partial(plain_waking.pipeline, plain, task, **wanted))
+
+
 class Tokens:
     """As ``satchel.Bank.tokens``, awaited."""
 
@@ -86,6 +95,18 @@ class Tokens:
     revoke = _awaited(plain_tokens.Tokens.revoke)
     verify = _awaited(plain_tokens.Tokens.verify)
     write_revocations = _awaited(plain_tokens.Tokens.write_revocations)
+
+
+class Quarantine:
+    """As ``satchel.Bank.quarantine``, awaited."""
+
+    def __init__(self, plain: plain_waking.Quarantine) -> None:
+        self._plain = plain
+
+    list = _awaited(plain_waking.Quarantine.list)
+    show = _awaited(plain_waking.Quarantine.show)
+    release = _awaited(plain_waking.Quarantine.release)
+    reject = _awaited(plain_waking.Quarantine.reject)
 
 
 class Bank:
@@ -110,12 +131,19 @@ class Bank:
         return Tokens(self._plain.tokens)
 
     @property
+    def quarantine(self) -> Quarantine:
+        """As ``satchel.Bank.quarantine``."""
+        return Quarantine(self._plain.quarantine)
+
+    @property
     def code(self) -> "Code":
         """The code that its memories speak of; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
     remember = _awaited(plain_bank.Bank.remember)
     recall = _awaited(plain_bank.Bank.recall)
+    rehydrate = _awaited(plain_bank.Bank.rehydrate)
+    promote = _awaited(plain_bank.Bank.promote)
     disclose = _awaited(plain_bank.Bank.disclose)
     export = _awaited(plain_bank.Bank.export)
     import_ = _awaited(plain_bank.Bank.import_)

@@ -86,7 +86,7 @@ def _parts(entry: Entry) -> Iterator[_Part]:
         yield _Part("name", "How to: ", entry.name or "")
         yield _Part("what", "It does this: ", entry.description or "")
     yield _Part("", "", entry.text or "")
-    yield from _OWN.get(entry.__struct_config__.tag, _nothing)(entry)
+    yield from _OWN.get(str(entry.__struct_config__.tag), _nothing)(entry)
     if entry.data is not None:
         yield _Part("data", "As data: ", _json(entry.data))
     if entry.tags:

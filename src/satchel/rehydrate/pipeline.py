@@ -118,7 +118,7 @@ class _Pipeline:
         return ""
 
     def _shown(self, one: Chosen) -> Shown:
-        logged, parts = one.ranked.logged, one.ranked.parts
+        logged = one.ranked.logged
         source = self._view.source_of(logged)
         model = source.model if source is not None else None
         return Shown(
@@ -143,7 +143,8 @@ class _Pipeline:
         details = {
             "rank": f"{ranking.looked_at:,} looked at; compared by {ranking.compared}",
             "compress": f"{forms['verbatim']:,} word for word, {forms['summary']:,} shortened"
-            f"{summariser}; {found.irrelevant:,} not relevant, {found.over_budget:,} over the budget",
+            f"{summariser}; {found.irrelevant:,} not relevant,"
+            f" {found.over_budget:,} over the budget",
             "format": f"{self._asked.style}, for {self._profile.name}",
             "frame": f"{self._asked.framing}; {held:,} held back;"
             f" {tokens:,} of {self._budget:,} tokens, counted by {counted}",

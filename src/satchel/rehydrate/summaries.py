@@ -1,4 +1,5 @@
 """Shortening memories without a model: the sentences that have most to do with the task."""
+# ruff: noqa: RUF001 - sentences end otherwise in Chinese
 
 import re
 from collections import Counter

@@ -33,11 +33,15 @@ def notice(shown: Sequence[Shown], left_out: LeftOut, origin: str) -> str:
     )
     first = shown[0].id.removeprefix("blake3:")[:_SHOWN_DIGITS]
     many = "memory was" if len(shown) == 1 else "memories were"
-    return (
-        f"{len(shown):,} {many} put in front of the model: {listed}."
-        f" Look at one: satchel show {first}. Correct it: satchel correct ID. Reject it:"
-        f" satchel quarantine reject ID.{_held(left_out)}"
-    )
+    if origin:
+        what = " To look at one, correct or reject it, import the file: satchel import FILE."
+    else:
+        what = (
+            f" Look at one: satchel show {first}. Correct it: satchel correct ID. Reject it:"
+            " satchel quarantine reject ID."
+        )
+    put = f"{len(shown):,} {many} put in front of the model: {listed}."
+    return f"{put}{what}{_held(left_out)}"
 
 
 def _whence(source: str, signer: str, trust: str, origin: str) -> str:

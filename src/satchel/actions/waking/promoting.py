@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from satchel.actions.memories.changing import MOST_TRIES
 from satchel.actions.memories.naming import find_record
+from satchel.actions.memories.remembering import MOST_TRIES
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import trust_from
@@ -63,6 +63,7 @@ def promote(
     wished = trust_from(trust, "trust") or TrustClass.USER
     if not wanted:
         raise UsageError("no memory is named", field="id")
+    told = list[Promoted]()
     for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
             found = {one.record.id: one for one in (_found(view, name) for name in wanted)}

@@ -1,6 +1,5 @@
 """Putting a bank's memory, or a file's, in front of a model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from satchel.actions.config import Settings
 from satchel.actions.inferring.models import asking, summariser_of
 from satchel.actions.memories.values import notes_of
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.actions.permitted.owning import require_owner
 from satchel.actions.waking.of_files import FromFile, view_of_file
 from satchel.actions.waking.quarantining import hold_back
 from satchel.actions.waking.wanted import Wanted, asked_of
@@ -19,10 +17,9 @@ from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
-from satchel.recall.query import COMPONENTS
 from satchel.rehydrate.asked import Around, Judge
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.rehydrated import HeldBack, Rehydrated
+from satchel.rehydrate.rehydrated import Rehydrated
 
 __all__ = ["Parts", "Wanted", "rehydrate_bank", "rehydrate_file", "rehydrate_memories"]
 

@@ -28,14 +28,11 @@ _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
 _SPACED = re.compile(r"\b(?:[^\W\d_] ){3,}[^\W\d_]\b")
 _TAGGED = re.compile("[\U000e0020-\U000e007e]{4,}")
 
-_CODE = dict(
-    zip(
-        ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- "
-        "-..- -.-- --..".split(),
-        "abcdefghijklmnopqrstuvwxyz",
-        strict=True,
-    )
+_LETTERS = (
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .--"
+    " -..- -.-- --.."
 )
+_CODE = dict(zip(_LETTERS.split(" "), "abcdefghijklmnopqrstuvwxyz", strict=True))
 
 
 def hidden_in(text: str) -> Iterator[str]:

@@ -49,9 +49,9 @@ def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enfor
     if enforce == "nothing":
         return []
     found = [f"shape: {one}" for one in shapes_in(text)]
-    if enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE):
-        if component not in PROMOTED_ONLY or trust in FROM_OUTSIDE:
-            found += [f"imperative: {one}" for one in told_by(text)]
+    is_asked = enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE)
+    if is_asked and (component not in PROMOTED_ONLY or trust in FROM_OUTSIDE):
+        found += [f"imperative: {one}" for one in told_by(text)]
     return found
 
 

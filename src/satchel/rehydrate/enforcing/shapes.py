@@ -3,6 +3,7 @@
 They are looked for in the text as it is and as somebody would take it, folded. Whoever notes such a
 mark for a reason releases the memory once: ``satchel quarantine release``.
 """
+# ruff: noqa: RUF001 - both bars
 
 import re
 

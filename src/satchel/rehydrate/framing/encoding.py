@@ -4,6 +4,7 @@ A backslash starts each escape. Brackets, bars and ampersands are written as wha
 and means nothing to anybody; line ends as everywhere; what cannot be seen, and letters in disguise,
 by their numbers. A colon that would make a word before it the name of a speaker is escaped as well.
 """
+# ruff: noqa: RUF001 - lookalikes are what it is about
 
 import re
 import unicodedata
@@ -35,6 +36,9 @@ COLON = "\\."
 
 _BACK = {escape: character for character, escape in SHORT.items()} | {COLON: ":"}
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
+_PLAIN = 2
+"""Characters of a short escape."""
+
 _BMP = 0xFFFF
 _REMEMBERED = 1 << 16
 
@@ -67,7 +71,7 @@ def _written(character: str) -> str:
         return SHORT[character]
     if character.isascii():
         return character if character.isprintable() else _numbered(character)
-    if character in _LOOKALIKES or is_unseen(character) and not _marks(character):
+    if character in _LOOKALIKES or (is_unseen(character) and not _marks(character)):
         return _numbered(character)
     if unicodedata.category(character) in ("Zl", "Zp", "Zs", "Cs"):
         return _numbered(character)
@@ -126,11 +130,11 @@ def decoded(text: str) -> str:
 
 def _original(escape: re.Match[str]) -> str:
     found = escape.group()
-    if len(found) > 2:  # noqa: PLR2004 - a backslash and one character
-        return chr(int(found[2:], 16))
-    if found not in _BACK:
+    if found in _BACK:
+        return _BACK[found]
+    if found[1] not in "uU" or len(found) == _PLAIN:
         raise MalformedError(f"no record has this escape: {found!r}")
-    return _BACK[found]
+    return chr(int(found[2:], base=16))  # noqa: FURB166 - a letter stands before, no 0x
 
 
 LEGEND = {

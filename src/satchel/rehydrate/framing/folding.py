@@ -3,6 +3,7 @@
 Compatibility forms and letters of other scripts become the ones that they look like, what cannot be
 seen is left out. It only finds things; nothing that is shown was folded.
 """
+# ruff: noqa: RUF001 - lookalikes are what it is about
 
 import re
 import unicodedata

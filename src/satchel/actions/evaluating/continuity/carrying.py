@@ -142,7 +142,9 @@ class Framing:
         given = None if self._embedder is None else embedders
         try:
             asked = Asked(task=task, model=model, budget=budget)
-            return rehydrate(self._view, asked, Around(embedders=given, now=lambda: NOW, nonce=lambda: _NONCE))
+            return rehydrate(
+                self._view, asked, Around(embedders=given, now=lambda: NOW, nonce=lambda: _NONCE)
+            )
         except UsageError:
             return None
 

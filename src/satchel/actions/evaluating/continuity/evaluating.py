@@ -224,9 +224,6 @@ def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[Framing]:
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder), embedder)
         owner.remember(_SOURCE, told(asked.sets))
-        owner.carry(_KEPT = 24
-"""Tokens that the pipeline keeps for saying what was left out."""
-
-_SOURCE, _TARGET)
+        owner.carry(_SOURCE, _TARGET)
         with owner.framing(_TARGET) as framing:
             yield framing
