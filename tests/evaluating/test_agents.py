@@ -31,7 +31,7 @@ def answer(question: str, memory: str = MEMORY) -> str:
 
 def test_the_reader_answers_with_the_sentence_that_fits() -> None:
     """And not with the frame around it."""
-    assert answer("What does Ada drink?").endswith("Ada drinks oolong.")
+    assert answer("What does Ada drink?") == "Ada drinks oolong."
     assert answer("Which car does Chidi drive to Berlin?") == ""
 
 

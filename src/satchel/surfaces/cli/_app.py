@@ -14,13 +14,9 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 MODULES = {
     "memories.remembering": ("init", "remember"),
     "recalling": ("recall",),
-<<<<<<< HEAD
-    "evaluating.group": ("evaluate",),
-=======
     "waking.rehydrating": ("rehydrate",),
     "waking.quarantine": ("promote", "quarantine"),
-    "memories.evaluating": ("evaluate",),
->>>>>>> hrehydrate
+    "evaluating.group": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),

@@ -20,6 +20,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _CLAUSE = re.compile(r"[,;:]\s|\band\b|\bbut\b|\bafter\b|\bsince\b|\bbecause\b|\bto\b|\bfrom\b")
 _CHOICES = re.compile(r":\s*([^:?]+?)\s+or\s+([^:?]+)\?\s*$")
 _WORD = re.compile(r"[^\W_]+")
+_MARK = re.compile(r"^\w{1,12}\|")
+"""What our frame puts before each record."""
+
 _LONGEST = 40
 """Words of an answer."""
 
@@ -94,7 +97,7 @@ def _stem(word: str) -> str:
 
 def _sentences(memory: str) -> list[str]:
     """Return what stands in a text, with what was escaped as it was."""
-    lines = (_unescaped(line) for line in memory.splitlines())
+    lines = (_unescaped(_MARK.sub("", line)) for line in memory.splitlines())
     found = (one.strip() for line in lines for one in _SENTENCE.split(line))
     return [one for one in found if one]
 
