@@ -33,7 +33,10 @@ INSTRUCTION = (
 class Agent(Protocol):
     """Whoever answers."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        ...
 
     def answer(self, asked: Asked) -> str:
         """Return an answer; empty where there is none.

@@ -82,6 +82,6 @@ def _continuity(name: str, right: list[tuple[bool, bool, bool]], seed: int) -> C
         baseline=share(counts[2], len(right)),
         tcs=ratio(1),
         baseline_tcs=ratio(2),
-        p_baseline=round(mcnemar([(one[2], one[1]) for one in right]), 6),
-        p_source=round(mcnemar([(one[0], one[1]) for one in right]), 6),
+        p_baseline=mcnemar([(one[2], one[1]) for one in right]),
+        p_source=mcnemar([(one[0], one[1]) for one in right]),
     )
