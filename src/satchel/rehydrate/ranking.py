@@ -24,7 +24,7 @@ from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
 from satchel.rehydrate.filtering import wanted
 from satchel.rehydrate.stuffing import is_stuffed
-from satchel.stores.matching import Term, terms_of
+from satchel.stores.matching import Term, terms_of, tokens_of
 
 MOST_READ = 2000
 """Records that are proved and read for one text, at most."""
@@ -32,13 +32,16 @@ MOST_READ = 2000
 LEAST_TOKENS = 16
 """What a memory takes at least, for how many can be needed at most."""
 
-FEW, ALWAYS = 32, 64
+FEW, ALWAYS = 32, 100
 """Memories that are looked at, at least; and of identity and working memory, at most."""
 
 FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
 
 OUTDATED, SUPERSEDED, STUFFED = 0.5, 0.5, 0.4
 """What relevance is multiplied by: not valid now, another took its place, made to be found."""
+
+_COMPARED = 1 << 12
+"""Characters of a memory in which the words of the task are looked for, from its start."""
 
 _DEEPEST = 6
 _MOST_PARENTS = 200
@@ -169,7 +172,7 @@ class _Ranking:
             parts = Relevance(
                 recency=self._recency(one.logged, now),
                 salience=self._salience(one),
-                similarity=self._similarity(one.signals, best),
+                similarity=self._similarity(one, best),
                 depth=1 / (1 + depths[name]),
                 penalty=self._penalty(one.entry, now, is_superseded=name in superseded),
             )
@@ -183,12 +186,17 @@ class _Ranking:
                 score=round(min(1.0, max(0.0, score)), 6),
             )
 
-    def _similarity(self, signals: Signals | None, best: float) -> float | None:
+    def _similarity(self, one: _Candidate, best: float) -> float | None:
+        signals = one.signals
         if self._asked.similarity == "cosine":
             return None if signals is None or signals.cosine is None else signals.cosine
-        if not best:
+        if not self._terms:
             return None  # nothing was compared
-        return 0.0 if signals is None else min(1.0, signals.score / best)
+        if signals is not None:
+            return min(1.0, signals.score / best) if best else 0.0
+        # What recall did not nominate may still have the words, in members that no index has.
+        tokens = tokens_of(text_of(one.entry)[:_COMPARED])
+        return sum(term.times(tokens) > 0 for term in self._terms) / len(self._terms)
 
     def _recency(self, logged: Logged, now: str) -> float:
         moment = logged.row.moment or logged.row.at

@@ -1,5 +1,6 @@
 """The vocabularies of GPT, which the package ``bpe-openai`` carries along; nothing is fetched."""
 
+import warnings
 from typing import Any
 
 from satchel.errors import MissingExtraError
@@ -44,7 +45,10 @@ class GptTokens:
 
     def __init__(self, vocabulary: str = O200K) -> None:
         try:
-            from bpe_openai._bindings import tokenizer_for_encoding
+            with warnings.catch_warnings():
+                # It reads its data in a way that Python is going to give up.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                from bpe_openai._bindings import tokenizer_for_encoding
         except ImportError as error:
             raise MissingExtraError(
                 "counting the tokens of GPT needs its vocabulary",

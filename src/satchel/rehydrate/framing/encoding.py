@@ -49,7 +49,7 @@ _TELLING = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
 
 _COLONS = re.compile("[:\uff1a\ufe55\ufe30\ufe13\u2236\ua789\u02d0\u0589\u05c3\u02f8]")
 _SPEAKER = re.compile(
-    r"(?:^|[^a-z])(?:system|assistant|user|human|ai|developer|tool|function|model|bot|agent|admin"
+    r"(?:^|[^a-z]|\\[nrt])(?:system|assistant|user|human|ai|developer|tool|function|model|bot|agent|admin"
     r"|root|operator|chatgpt|gpt|claude|gemini|llama|instructions?|prompt)[^a-z0-9]{0,8}$"
 )
 _BEFORE = 64
