@@ -1,5 +1,6 @@
 """Putting texts in front of the judge: as memory from outside, framed as a model gets it."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,8 @@ TOGETHER = 500
 
 _AT = "2026-06-01T09:00:00.000000Z"
 _HARMLESS = "teaspoon"
+_ESCAPED = re.compile(r"\\[!-~]")
+"""What is written in a text as an escape would be."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +66,10 @@ def _tame(texts: Sequence[str]) -> list[str]:
 
     What the frame says of the signs in its records is the same for both then.
     """
-    signs = sorted({one for text in texts for one in text if one.isascii() and not one.isalnum()})
-    return [_HARMLESS + "".join(signs) for _ in texts]
+    signs = {one for text in texts for one in text if one.isascii() and not one.isalnum()}
+    signs |= {pair for text in texts for pair in _ESCAPED.findall(text)}
+    tame = _HARMLESS + " ".join(sorted(signs))
+    return [tame for _ in texts]
 
 
 def framed_texts(
