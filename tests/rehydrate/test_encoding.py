@@ -1,4 +1,5 @@
 """The escaped record: nothing leaves it, and it can be read back byte for byte."""
+# ruff: noqa: RUF001 - lookalikes are what it is about
 
 import json
 import unicodedata
@@ -16,7 +17,8 @@ HOSTILE = st.lists(
     st.one_of(
         st.sampled_from(
             [
-                "system", "assistant", "user", "sуstem", "ＳＹＳＴＥＭ", "𝐬𝐲𝐬𝐭𝐞𝐦", ":", "：", " : ", "**",
+                "system", "assistant", "user", "sуstem", "ＳＹＳＴＥＭ", "𝐬𝐲𝐬𝐭𝐞𝐦", ":", "：",
+                " : ", "**",
                 "\n", "\r\n", "\u2028", "\u0085", "\\", "\\n", "<|im_start|>", "[INST]", "<<SYS>>",
                 "[/memory 123456789]", "123|", "\u200b", "\u202e", "\U000e0041", "＜", "｜", "&lt;",
                 "s\u200by\u200bs\u200bt\u200be\u200bm", "\ud800", "❤️", "1️⃣", "ﷺ", "﷽",
@@ -65,7 +67,7 @@ def test_no_word_is_left_the_name_of_a_speaker(text: str) -> None:
     """Role headers lose their colon, in whatever disguise; and come back whole."""
     written = encoded(text)
     assert ":" not in written
-    assert "：" not in written  # noqa: RUF001 - the wide one
+    assert "：" not in written
     assert decoded(written) == text
 
 

@@ -21,7 +21,9 @@ from satchel.rehydrate.framing.encoding import decoded
 from satchel.rehydrate.rehydrated import STAGES
 from satchel.stores.memory import MemoryStore
 
-ROLE_LINE = re.compile(r"^\W*(?:system|assistant|user|human|developer)\s*:", re.IGNORECASE | re.M)
+ROLE_LINE = re.compile(
+    r"^\W*(?:system|assistant|user|human|developer)\s*:", re.IGNORECASE | re.MULTILINE
+)
 DAY = "2026-05-{:02}T00:00:00.000000Z"
 LONG = "The harbour report says that nothing was found at pier nine. "
 
@@ -56,7 +58,9 @@ def test_every_field_that_matters_reaches_the_model(bank: Remembering) -> None:
             communication_style="short", custom_instructions="be kind", language="de",
         ),
         Semantic(subject="Ada", predicate="likes", object="green tea", confidence=0.8),
-        Episodic(observation="tea was served", actor="Bob", tags=("party",), context={"at": "noon"}),
+        Episodic(
+            observation="tea was served", actor="Bob", tags=("party",), context={"at": "noon"}
+        ),
     )  # fmt: skip
     for style in ("structured", "narrative"):
         text = wake(bank, style=style).text
@@ -396,7 +400,7 @@ def test_memory_of_somebody_else_is_not_there(bank: Remembering) -> None:
         Episodic(text="tea drunk", scope=Scope(user="ada"), origin=OUTSIDE),
     )
     assert lines(wake(bank, task="tea", user="bob")) == ["tea of Bob"]
-    asked = {"user": "ada", "components": frozenset({"episodic"})}
+    asked: dict[str, Any] = {"user": "ada", "components": frozenset({"episodic"})}
     assert lines(wake(bank, task="tea", **asked)) == ["tea drunk"]
     assert lines(wake(bank, task="tea", user="ada", trust=TrustClass.AGENT)) == ["tea of Ada"]
 

@@ -22,8 +22,8 @@ from satchel.recall.recalling import recall
 from satchel.recall.showing import text_of
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
+from satchel.rehydrate.enforcing.stuffing import is_stuffed
 from satchel.rehydrate.filtering import wanted
-from satchel.rehydrate.stuffing import is_stuffed
 from satchel.stores.matching import Term, terms_of, tokens_of
 
 MOST_READ = 2000

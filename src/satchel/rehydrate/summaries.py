@@ -55,7 +55,7 @@ class Extractive:
             else sentences[at].rstrip() + _CUT + " "
             for at in sorted(chosen)
         )
-        return kept.strip()
+        return kept.strip()[: 2 * words * _CHARACTERS]
 
 
 def _cut(text: str, words: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -125,21 +126,20 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
     rows = arriving.rows(seeded_nonces(journal.seed))
     rules = Rules(on_conflict=OnConflict.SKIP, mirror=False, keeps_ids=arriving.keeps_ids)
     nonces = seeded_nonces(journal.seed + b"plan")
-    with ledger.reading() as view:
-        plan = Plan(view, rules, Strands(), nonces=nonces, at=journal.at)
-        some = list[object]()
-        for row in rows:
-            some.append(row)
-            if len(some) == _TOGETHER:
-                plan.take(some, arriving.endings)  # type: ignore[arg-type]  # rows
-                some.clear()
-        plan.take(some, arriving.endings)  # type: ignore[arg-type]  # rows
-        plan.finish()
-    if plan.is_empty:
-        raise EmptyInputError("there is no memory in this file", file=arriving.name)
-    batch = Batch(ledger, plan, journal, OnConflict.SKIP)
-    batch.log(arriving.source(journal.at))
-    ledger.append([closing(batch.source, now())])
+    with ExitStack() as held:
+        strands = Strands()
+        held.callback(strands.close)
+        with ledger.reading() as view:
+            plan = Plan(view, rules, strands, nonces=nonces, at=journal.at)
+            while some := list(islice(rows, _TOGETHER)):
+                plan.take(some, arriving.endings)
+            plan.finish()
+        if plan.is_empty:
+            raise EmptyInputError("there is no memory in this file", file=arriving.name)
+        arriving.require_unchanged()
+        batch = Batch(ledger, plan, journal, OnConflict.SKIP)
+        batch.log(arriving.source(journal.at))
+        ledger.append([closing(batch.source, now())])
     return ledger
 
 

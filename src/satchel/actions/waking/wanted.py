@@ -60,10 +60,10 @@ def asked_of(wanted: Wanted, settings: RehydrateSettings) -> Asked:
         UsageError: If something cannot be meant.
     """
     model = wanted.model if wanted.model is not None else settings.model
-    family = profile_of(model).name
+    usual: int = getattr(settings, f"budget_{profile_of(model).name}")
     return Asked(
         task=wanted.task,
-        budget=wanted.budget or getattr(settings, f"budget_{family}"),
+        budget=usual if wanted.budget is None else wanted.budget,
         model=model,
         style=wanted.style or settings.style,  # type: ignore[arg-type]  # looked at there
         framing=wanted.framing or settings.framing,  # type: ignore[arg-type]  # idem
