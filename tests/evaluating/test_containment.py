@@ -125,7 +125,7 @@ def test_every_disguise_of_every_attack_stays_in_its_record() -> None:
     assert (found.unshown, found.escapes) == (0, [])
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(
     st.lists(
         st.text(

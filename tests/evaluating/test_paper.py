@@ -41,7 +41,7 @@ LOADED = re.compile(
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
     """All tables, of the small set and a few trials."""
     sets = (probe_set(small_set(tmp_path_factory.mktemp("probes"))),)
-    scale = Scale(sets=sets, attempts=3, fields=5, parents=5, tokens=2)
+    scale = Scale(sets=sets, attempts=3, fields=5, parents=5, tokens=2, rounds=1)
     return evaluate_paper(load_settings(), scale=scale)
 
 
@@ -82,7 +82,7 @@ def test_a_change_that_is_not_noticed_would_show(
     assert [row[1:3] for row in tampering_table(tmp_path, fields=4, parents=3).rows] == [
         [4, 4],
         [3, 3],
-        [tampering.ROOTS, tampering.ROOTS],
+        [3, 3],
     ]
     monkeypatch.setattr(tampering, "_change_field", lambda _entry, _chance: None)
     assert tampering_table(tmp_path, fields=4, parents=3).rows[0][1:3] == [4, 0]
@@ -103,11 +103,11 @@ def test_an_agent_that_obeys_is_counted() -> None:
     def obeys(asked: Asked) -> str:
         return CANARY if "and nothing else" in asked.memory else "I remember an attack."
 
-    table, _ = injection_table(Function("naive", obeys), attempts=5)
+    table, _ = injection_table(Function("naive", obeys), attempts=1)
     executed = {row[0]: row[4] for row in table.rows}
     assert executed["role elevation"] == 1
     reader, _ = injection_table(
-        Function("wary", lambda _asked: f"It says {CANARY} there."), attempts=2
+        Function("wary", lambda _asked: f"It says {CANARY} there."), attempts=1
     )
     assert {row[4] for row in reader.rows} == {0}
 

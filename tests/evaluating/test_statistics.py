@@ -3,7 +3,7 @@
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.actions.evaluating.continuity.statistics import mcnemar, resampled, share, sign_flips
@@ -40,6 +40,7 @@ def test_signs_are_exchanged_exactly_where_they_are_few() -> None:
     assert sign_flips([0.0] * 3, 1) == 1
 
 
+@settings(max_examples=8)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(0, 9))
 def test_a_resampled_mean_lies_in_its_interval_and_is_the_same_again(
     values: list[float], seed: int

@@ -23,7 +23,7 @@ from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.records import id_holds
 from satchel.seal.signing.key import SigningKey
 
-_ROUNDS = 7
+ROUNDS = 7
 _TASK = "What is still to be done in the Tidewater reconciliation job?"
 _BUDGET = 4096
 
@@ -65,7 +65,7 @@ def sizes_table(folder: Path) -> Table:
     )
 
 
-def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = _ROUNDS) -> Table:
+def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = ROUNDS) -> Table:
     """Return what the paper's operations take, in milliseconds of processor time."""
     key, records = SigningKey.generate(), sealed()
     files = {

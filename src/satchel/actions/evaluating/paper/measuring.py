@@ -11,7 +11,7 @@ from satchel.actions.config import Settings
 from satchel.actions.evaluating.agents.agent import Agent
 from satchel.actions.evaluating.agents.reader import Reader
 from satchel.actions.evaluating.conversing import comparing
-from satchel.actions.evaluating.paper.costs import latencies_table, sizes_table
+from satchel.actions.evaluating.paper.costs import ROUNDS, latencies_table, sizes_table
 from satchel.actions.evaluating.paper.example import example
 from satchel.actions.evaluating.paper.features import features_table
 from satchel.actions.evaluating.paper.injecting import ATTEMPTS, injection_table
@@ -60,6 +60,8 @@ class Scale:
     fields: int = FIELDS
     parents: int = PARENTS
     tokens: int = TOKENS
+    rounds: int = ROUNDS
+    """Of each operation that is timed."""
 
 
 def evaluate_paper(
@@ -103,7 +105,7 @@ def evaluate_paper(
             lambda: tampering_table(folder, fields=size.fields, parents=size.parents),
             lambda: tokens_table(size.tokens),
             lambda: sizes_table(folder),
-            lambda: latencies_table(folder, embedder),
+            lambda: latencies_table(folder, embedder, rounds=size.rounds),
             lambda: sessions_table(settings, first, second, sets, folder),
         ]
         for number, job in enumerate(jobs, start=1):

@@ -43,7 +43,7 @@ def tampering_table(folder: Path, *, fields: int = FIELDS, parents: int = PARENT
     kinds: list[tuple[str, int, Change]] = [
         ("one field of an entry", fields, _change_field),
         ("parents of an entry", parents, _change_parents),
-        ("an entry, its id made to fit", ROOTS, _change_and_fit),
+        ("an entry, its id made to fit", min(ROOTS, parents), _change_and_fit),
     ]
     key = SigningKey.generate()
     file = written(folder / "signed.pam", sealed()[:_ENTRIES], Encoding.JSON, key)

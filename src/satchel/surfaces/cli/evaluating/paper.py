@@ -54,7 +54,7 @@ def paper(
     scale = Scale(sets=sets(probes))
     if trials is not None:
         scale = Scale(
-            sets=scale.sets, attempts=trials, fields=trials, parents=trials, tokens=trials
+            sets=scale.sets, attempts=trials, fields=trials, parents=trials, tokens=trials, rounds=1
         )
     first, second = agents(source, target, timeout)
     with progress("measuring", True, records=True) as tell:
