@@ -96,6 +96,7 @@ ASKED_BY_ANOTHER = {
     "host_answer",
     "chosen_settings",
     "hierarchical",
+    "spoken_from",
     # what they work on was opened by one that asks
     "matching",
     "clean",
@@ -113,6 +114,7 @@ ASKED_BY_ANOTHER = {
     "export_public",
     "list_keys",
     "signing_key",
+    "writer_key",
     "attenuate_token",
     "inspect_token",
     # they open what then asks; without having asked, a bank gives nothing (tested below)

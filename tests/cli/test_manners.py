@@ -58,6 +58,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "doctor",
         "config show",
         "migrate",
+        "serve",
         "sink run",
         "store copy",
         "links",
@@ -109,6 +110,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
     more: dict[str, list[str | Path]] = {
         "convert": [mem0, sealed.with_name("other.pam")],
         "inspect": [mem0],
+        "serve": ["--openapi"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],
         "token attenuate": [TOKEN, "--audience", "default", "--component", "working"],
@@ -168,6 +170,16 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "sessions record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
+        "sessions set": ["talk", "--note", "x"],
+        "sessions show": ["talk"],
+        "sessions diff": ["talk", "talk"],
+        "sessions rename": ["talk", "walk"],
+        "sessions archive": ["talk"],
+        "checkpoint create": ["talk"],
+        "checkpoint list": ["talk"],
+        "fork": ["talk"],
+        "distill": ["talk"],
         "code index": [sealed.with_name("code")],
         "code query": ["--name", "run"],
         "code show": ["run"],
@@ -269,6 +281,11 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
             assert satchel(*write).status == 0
+    if verb in ("sessions", "checkpoint", "fork", "distill"):
+        talk = sealed.with_name("talk.jsonl")
+        talk.write_text('{"role": "user", "content": "I live in Oslo."}\n')
+        record = ("sessions", "record", talk, "--name", "talk", "--bank", "here")
+        assert satchel(*record).status == 0
     if verb == "undo":
         assert satchel("import", mem0, "--bank", "here").status == 0
     if verb == "receipt":

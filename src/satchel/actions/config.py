@@ -177,6 +177,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str | None = None
     """A capability token that is presented: its file, or its JSON; None for the owner."""
+    proven: bool = False
+    """Whether whoever took the request has seen that it is the token's audience who presents it."""
     selection: Selection
     """Which store is meant."""
 

@@ -20,6 +20,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",
@@ -30,6 +31,7 @@ OWNERS = frozenset(
         "keys",
         "tokens",
         "doctor",
+        "serve",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""
