@@ -1,19 +1,7 @@
 """``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.awaited.stores``."""
 
-<<<<<<< HEAD
-from satchel.api.aio import (
-    Bank,
-    HierarchicalMemory,
-    HierarchicalTransfer,
-    Satchel,
-    copy_store,
-    migrate,
-    pipeline,
-)
-=======
 from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
 from satchel.api.awaited.stores import Bank, Satchel, copy_store, migrate, pipeline
->>>>>>> hrehydrate
 
 open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
 """Open a store; see ``Satchel.open``. What it returns moves whole banks, awaited or not."""

@@ -87,7 +87,19 @@ def test_what_a_message_holds_besides_comes_back(satchel: Run, talk: str) -> Non
         ("[" * 5_000, None),
         ("\xff", None),
     ],
-    ids=["no role", "role", "list", "time", "note", "summary", "beyond", "cut", "open", "deep", "bytes"],
+    ids=[
+        "no role",
+        "role",
+        "list",
+        "time",
+        "note",
+        "summary",
+        "beyond",
+        "cut",
+        "open",
+        "deep",
+        "bytes",
+    ],
 )
 def test_a_bad_line_is_named_and_nothing_is_recorded(
     satchel: Run, tmp_path: Path, talk: str, line: str, field: str | None
