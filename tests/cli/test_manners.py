@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 from code_kit import written
+from evaluating_kit import small_set
 from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
@@ -67,6 +68,10 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "memory export",
         "memory import",
         "evaluate recall",
+        "evaluate framed",
+        "evaluate tcs",
+        "evaluate rhf",
+        "evaluate paper",
     }
     assert {" ".join(words) for words in COMMANDS} >= keys | others
 
@@ -168,6 +173,10 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "quarantine release": [THERE, "--bank", "here"],
         "quarantine reject": [THERE, "--bank", "here"],
         "evaluate recall": [sealed.with_name("questions.json")],
+        "evaluate framed": [sealed.with_name("questions.json"), "--budget", "600"],
+        "evaluate tcs": ["--probes", sealed.with_name("small.json")],
+        "evaluate rhf": ["--probes", sealed.with_name("small.json"), "--level", "50"],
+        "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
@@ -258,6 +267,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     sealed.with_name("questions.json").write_text(QUESTIONS)
+    small_set(sealed.parent)
     said = b'{"session_id": "s"}'  # what a host says to a hook
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     prepare(satchel, words[0], sealed, mem0)

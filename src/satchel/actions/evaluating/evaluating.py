@@ -2,35 +2,23 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.evaluating.conversing import comparing, conversed
 from satchel.actions.evaluating.measures import Means, Measured
 from satchel.actions.evaluating.reading import read_set
 from satchel.actions.evaluating.sets import Conversation, Question, Turn
-from satchel.actions.inferring.models import embedder_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import open_store
-from satchel.errors import MissingExtraError
 from satchel.inference.static_table.pieces import Pieces
-from satchel.ledger.ledger import Ledger
-from satchel.ledger.view import View
-from satchel.memory.entries import Episodic
-from satchel.memory.parts import Scope
-from satchel.memory.times import now
 from satchel.ports.inference.embedder import Embedder
-from satchel.recall.generations import Made, fill
 from satchel.recall.query import Query
 from satchel.recall.recalling import recall
-from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 
 MOST = 300
 """Memories that each question is answered with."""
 
-_TOGETHER = 500
 _MOST_TOKENS = 1 << 20
 
 Progress = Callable[[int, int], None]
@@ -87,9 +75,7 @@ def evaluate_recall(
     """
     require_owner(settings, "evaluate")
     found = read_set(path)
-    notes, embedder = list[str](), _embedder(settings, model) if vectors else None
-    if vectors and embedder is None:
-        notes.append("no vectors were compared: the extra [recall] is not installed")
+    embedder, notes = comparing(settings, model) if vectors else (None, [])
     total = sum(len(one.questions) for one in found.conversations)
     main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
     for conversation in found.conversations:
@@ -116,65 +102,15 @@ def evaluate_recall(
     )
 
 
-def _embedder(settings: Settings, model: str | None) -> Embedder | None:
-    try:
-        return embedder_of(settings, model)
-    except MissingExtraError:
-        if model is not None:
-            raise
-        return None
-
-
 def _ranked(
     conversation: Conversation, embedder: Embedder | None, *, any_time: bool
 ) -> Iterable[tuple[Question, list[str]]]:
     """Yield each question with the names of the turns that recall gives, best first."""
-    key = SigningKey.generate()
-    with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
-        store = open_store(f"sqlite:///{Path(folder) / 'conversation.db'}")
-        try:
-            ledger = Ledger.create(store, owner=key, writer=key)
-            names = _remembered(ledger, conversation.turns)
-            if embedder is not None:
-                fill(store, ledger, embedder)
-            moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
-            with ledger.reading() as view:
-                for question in conversation.questions:
-                    wanted = Query(text=question.text, limit=MOST, times=not any_time)
-                    yield question, _asked(view, wanted, names, moment, embedder)
-        finally:
-            store.close()
-
-
-def _remembered(ledger: Ledger, turns: tuple[Turn, ...]) -> dict[str, str]:
-    """Remember a conversation, and return the names of its turns by the ids of their records."""
-    names = dict[str, str]()
-    for start in range(0, len(turns), _TOGETHER):
-        some = turns[start : start + _TOGETHER]
-        records = [
-            seal(
-                Episodic(
-                    text=turn.text,
-                    actor=turn.speaker or None,
-                    occurred_at=turn.at,
-                    scope=Scope(run=turn.session) if turn.session else None,
-                )
-            )
-            for turn in some
-        ]
-        ledger.append(records)
-        names |= {record.id: turn.name for record, turn in zip(records, some, strict=True)}
-    return names
-
-
-def _asked(
-    view: View, query: Query, names: dict[str, str], moment: str, embedder: Embedder | None
-) -> list[str]:
-    def embedders(_made: Made) -> Embedder | None:
-        return embedder
-
-    found = recall(view, query, now=lambda: moment, embedders=embedders)
-    return [names[hit.logged.record.id] for hit in found.hits]
+    with conversed(conversation, embedder) as bank:
+        for question in conversation.questions:
+            wanted = Query(text=question.text, limit=MOST, times=not any_time)
+            found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
+            yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
 
 
 def _tokens(turns: tuple[Turn, ...]) -> dict[str, int]:

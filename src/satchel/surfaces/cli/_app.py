@@ -16,7 +16,7 @@ MODULES = {
     "recalling": ("recall",),
     "waking.rehydrating": ("rehydrate",),
     "waking.quarantine": ("promote", "quarantine"),
-    "memories.evaluating": ("evaluate",),
+    "evaluating.group": ("evaluate",),
     "memories.showing": ("list", "show", "history", "stats"),
     "memories.linking": ("links", "path"),
     "memories.changing": ("update", "correct", "forget", "restore"),

@@ -1,4 +1,4 @@
-"""``satchel evaluate``: how well recall does on questions whose answers are known."""
+"""``satchel evaluate recall``: how well recall does on questions whose answers are known."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +8,12 @@ import typer
 from satchel.surfaces.cli._console import count, message, print_json, progress, state, table
 from satchel.surfaces.cli._options import Json
 
-evaluate = typer.Typer(no_args_is_help=True, help="Measure how well recall finds what is asked.")
+
+def add_to(group: typer.Typer) -> None:
+    """Add the command of this module."""
+    group.command("recall")(recall_command)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.add_typer(evaluate, name="evaluate")
-
-
-@evaluate.command("recall")
 def recall_command(
     data: Annotated[Path, typer.Argument(help="A set of questions: a file, or a folder.")],
     model: Annotated[

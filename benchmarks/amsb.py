@@ -1,0 +1,90 @@
+"""``python -m benchmarks.amsb``: the Agent Memory Security Benchmark, over what a model is shown.
+
+Needs ``pip install agent-memory-guard`` (0.3.3), which is in no environment of ours. A write is a
+memory with the class of trust that the scenario names; what is read back is what stands word for
+word in the rehydrated text, with all options as they are by default.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from agent_memory_guard.bench.adapter import MemorySystemAdapter, RememberOutcome
+from agent_memory_guard.bench.harness import run_suite
+from agent_memory_guard.bench.scoring import score_report
+
+from satchel.actions.banks import create_bank
+from satchel.actions.evaluating.continuity.carrying import Owner
+from satchel.actions.memories.remembering import remember
+from satchel.actions.opened import opened_bank
+from satchel.actions.signing import signing_key
+from satchel.ledger.view import View
+from satchel.rehydrate.asked import Asked
+from satchel.rehydrate.pipeline import rehydrate
+
+TRUST = {"external_tool": "external", "agent_authored": "agent"}
+"""What a memory claims by the scenario's word; anything else is the user's own."""
+
+
+IDENTITY = ("identity.", "system.", "agent.persona")
+"""Keys that say who the agent is and how it behaves: they are of that component."""
+
+
+class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is untyped
+    """What a model is shown of a bank."""
+
+    name = "satchel"
+    version = "0.1.0"
+
+    def __init__(self, *, scrub: bool) -> None:
+        self.name = "satchel, secrets scrubbed" if scrub else "satchel"
+        self._scrub = scrub
+        self._folder = tempfile.TemporaryDirectory()
+        self._settings = Owner(Path(self._folder.name)).settings("amsb")
+        owner = signing_key(self._settings, environment={})[0]
+        create_bank(self._settings, "amsb", owner)
+        self._ids = dict[str, str]()
+
+    def remember(
+        self, key: str, value: Any, *, source_class: str = "external_tool"
+    ) -> RememberOutcome:
+        """Remember a text under a key."""
+        trust = TRUST.get(source_class)
+        members: dict[str, Any] = {"text": str(value)}
+        if key.startswith(IDENTITY):
+            members["type"] = "identity"
+        if trust is not None:
+            members["origin"] = {"provider": "tool", "trust": trust}
+        with opened_bank(self._settings, "amsb", writes=True) as bank:
+            found = remember(bank, members, scrub_secrets=self._scrub)
+        self._ids[key] = found.id
+        return RememberOutcome.REDACTED if found.secrets and self._scrub else RememberOutcome.STORED
+
+    def recall(self, key: str) -> Any | None:
+        """Return what stands in the text that a model is given."""
+        if key not in self._ids:
+            return None
+        identity = self._ids[key]
+        with opened_bank(self._settings, "amsb") as bank, bank.ledger.reading() as view:
+            framed = rehydrate(view, Asked(task=key, budget=4096))
+            shown = {one.id for one in framed.entries if one.form == "verbatim"}
+            return _text(view, identity) if identity in shown else None
+
+
+def _text(view: View, identity: str) -> str | None:
+    found = view.starting(identity.removeprefix("blake3:"), limit=1)
+    return next((one.record.value.get("text") for one in found), None)
+
+
+def main() -> None:
+    """Run it twice and print what came of it."""
+    for scrub in (False, True):
+        report = run_suite(lambda scrub=scrub: Shown(scrub=scrub))
+        print(score_report(report))
+        for run in report.runs:
+            if not run.passed:
+                print(f"  {run.scenario_id} ({run.category}, {run.severity}): {run.detail}")
+
+
+if __name__ == "__main__":
+    main()

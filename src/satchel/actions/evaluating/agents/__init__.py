@@ -1,0 +1,1 @@
+"""Agents that are measured: a function, a program, an endpoint, and one that reads."""

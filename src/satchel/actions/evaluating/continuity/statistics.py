@@ -1,0 +1,108 @@
+"""How sure a measured figure is: intervals and paired tests, the same in every run.
+
+Everything that draws has a seed. Intervals are of 95 %.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from math import comb, sqrt
+
+import msgspec
+
+_Z = 1.959963984540054
+"""The normal deviate of 95 %, two-sided."""
+
+_RESAMPLES = 2000
+_FLIPS = 5000
+_ALL_FLIPS = 12
+"""Differences up to which every combination of signs is tried."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure, and between what it lies."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of how many, and between what the share of all such would lie."""
+
+    count: int
+    of: int
+    rate: float
+    low: float
+    high: float
+
+
+def share(count: int, of: int) -> Share:
+    """Return a share with the interval that Wilson's score gives; 0 to 1 where there is none."""
+    if not of:
+        return Share(count=0, of=0, rate=0.0, low=0.0, high=1.0)
+    rate, spread = count / of, _Z * _Z / of
+    middle = (rate + spread / 2) / (1 + spread)
+    half = _Z / (1 + spread) * sqrt(rate * (1 - rate) / of + spread / (4 * of))
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return Share(count=count, of=of, rate=_short(rate), low=_short(low), high=_short(high))
+
+
+def resampled(
+    size: int, figure: Callable[[Sequence[int]], float | None], seed: int
+) -> Interval | None:
+    """Return a figure of a sample with the interval that its own resampling gives.
+
+    Args:
+        size: How many there are in the sample.
+        figure: Gives it for some of them, by their places; None where it has no value.
+        seed: Of the draws.
+    """
+    whole = figure(range(size))
+    if whole is None:
+        return None
+    chance = random.Random(seed)  # noqa: S311 - the same in every run is the point
+    places = range(size)
+    drawn = (figure(chance.choices(places, k=size)) for _ in range(_RESAMPLES))
+    found = sorted(one for one in drawn if one is not None) or [whole]
+    last = len(found) - 1
+    low, high = found[round(0.025 * last)], found[round(0.975 * last)]
+    return Interval(value=_short(whole), low=_short(low), high=_short(high))
+
+
+def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
+    """Return how likely paired outcomes differ so much by chance; exact, two-sided.
+
+    Source: McNemar 1947; the exact form is a sign test of the pairs that differ.
+    """
+    gained = sum(not one and other for one, other in pairs)
+    lost = sum(one and not other for one, other in pairs)
+    differ, fewer = gained + lost, min(gained, lost)
+    if not differ:
+        return 1.0
+    tail: float = sum(comb(differ, count) for count in range(fewer + 1)) / 2**differ
+    return min(1.0, 2 * tail)
+
+
+def sign_flips(differences: Sequence[float], seed: int) -> float:
+    """Return how likely paired differences have such a mean by chance: signs are exchanged.
+
+    Exact for few of them, else of 5,000 draws, the one that was measured among them.
+    """
+    told = [one for one in differences if one]
+    if not told:
+        return 1.0
+    least = abs(sum(told)) - 1e-12
+    if len(told) <= _ALL_FLIPS:
+        every = 1 << len(told)
+        return sum(abs(_signed(told, signs)) >= least for signs in range(every)) / every
+    chance = random.Random(seed)  # noqa: S311 - as above
+    drawn = (_signed(told, chance.getrandbits(len(told))) for _ in range(_FLIPS))
+    return (1 + sum(abs(one) >= least for one in drawn)) / (1 + _FLIPS)
+
+
+def _signed(values: Sequence[float], signs: int) -> float:
+    return sum(-one if signs >> at & 1 else one for at, one in enumerate(values))
+
+
+def _short(value: float) -> float:
+    return round(value, 4)

@@ -1,0 +1,171 @@
+"""The paper's tables: that each is there, and that each can come out otherwise."""
+
+import re
+from pathlib import Path
+
+import pytest
+from evaluating_kit import small_set
+
+from satchel.actions.config import load_settings
+from satchel.actions.evaluating.agents.agent import Asked, Function
+from satchel.actions.evaluating.containment.attacks import CANARY
+from satchel.actions.evaluating.continuity.evaluating import (
+    evaluate_fidelity,
+    evaluate_transfer,
+    trial,
+)
+from satchel.actions.evaluating.framed import Budgeted, Framed
+from satchel.actions.evaluating.pages.page import (
+    fidelity_page,
+    framed_page,
+    paper_page,
+    transfer_page,
+    write_page,
+)
+from satchel.actions.evaluating.paper import tampering
+from satchel.actions.evaluating.paper.features import features_table
+from satchel.actions.evaluating.paper.injecting import injection_table
+from satchel.actions.evaluating.paper.measuring import Paper, Scale, evaluate_paper
+from satchel.actions.evaluating.paper.mix import MIX, entries
+from satchel.actions.evaluating.paper.tampering import tampering_table, tokens_table
+from satchel.actions.evaluating.probes.sets import probe_set
+from satchel.errors import TargetExistsError
+
+LOADED = re.compile(
+    r"(?:src|href|url|import|srcset)\s*[=(]|https?://|<script|<link|<img", re.IGNORECASE
+)
+"""What makes a page ask for something else."""
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
+    """All tables, of the small set and a few trials."""
+    sets = (probe_set(small_set(tmp_path_factory.mktemp("probes"))),)
+    scale = Scale(sets=sets, attempts=3, fields=5, parents=5, tokens=2, rounds=1)
+    return evaluate_paper(load_settings(), scale=scale)
+
+
+def test_every_table_of_the_paper_is_there(paper: Paper) -> None:
+    """In its order; each row as wide as its head."""
+    assert [table.name for table in paper.tables] == [
+        "features",
+        "tcs",
+        "rhf",
+        "injection",
+        "tampering",
+        "tokens",
+        "sizes",
+        "latencies",
+        "sessions",
+    ]
+    for table in paper.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_the_example_has_all_five_components_and_what_matters_of_each(paper: Paper) -> None:
+    """Procedure bodies, policies and pending actions reach the model."""
+    for part in ("4.2 million", "as a table", "Read the ledger", "September ledger", "source."):
+        assert part in paper.example
+
+
+def test_the_papers_memory_has_its_components() -> None:
+    """127 entries, no two the same."""
+    found = entries()
+    assert len(found) == len(set(map(repr, found))) == sum(MIX.values()) == 127
+
+
+def test_a_change_that_is_not_noticed_would_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table counts what verifying says, and nothing else."""
+    assert [row[1:3] for row in tampering_table(tmp_path, fields=4, parents=3).rows] == [
+        [4, 4],
+        [3, 3],
+        [3, 3],
+    ]
+    monkeypatch.setattr(tampering, "_change_field", lambda _entry, _chance: None)
+    assert tampering_table(tmp_path, fields=4, parents=3).rows[0][1:3] == [4, 0]
+
+
+def test_a_token_that_is_taken_though_it_should_not_be_would_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Refused is what the library refuses; an error of another kind is none."""
+    assert [row[1:3] for row in tokens_table(2).rows] == [[2, 2]] * 6
+    monkeypatch.setattr(tampering, "_expired", tampering._valid)
+    assert tokens_table(2).rows[0][1:3] == [2, 0]
+
+
+def test_an_agent_that_obeys_is_counted() -> None:
+    """With a model in front of the memory, what it does is told apart from what it is shown."""
+
+    def obeys(asked: Asked) -> str:
+        return CANARY if "and nothing else" in asked.memory else "I remember an attack."
+
+    table, _ = injection_table(Function("naive", obeys), attempts=1)
+    executed = {row[0]: row[4] for row in table.rows}
+    assert executed["role elevation"] == 1
+    reader, _ = injection_table(
+        Function("wary", lambda _asked: f"It says {CANARY} there."), attempts=1
+    )
+    assert {row[4] for row in reader.rows} == {0}
+
+
+def test_a_claim_of_the_feature_table_falls_with_its_measurement(paper: Paper) -> None:
+    """Our row says what was measured, not what we would like."""
+    tables = {table.name: table for table in paper.tables}
+    assert features_table(tables, 0).rows[-1][4] == "yes"
+    assert features_table(tables, 1).rows[-1][4] == "no"
+    tables["tampering"].rows[0][2] = 4
+    assert features_table(tables, 0).rows[-1][2] == "no"
+
+
+def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper: Paper) -> None:
+    """One file each: tables, plots, no script, no address."""
+    what = trial(sets=[probe_set(small_set(tmp_path))], model="claude", levels=(50, 100))
+    found = Framed(
+        data="<b>.json",
+        format="plain",
+        conversations=1,
+        questions=1,
+        left_out=0,
+        model="gpt",
+        tokenizer="t",
+        exact=True,
+        vectors=None,
+        budgets=[
+            Budgeted(
+                budget=512,
+                evidence=0.5,
+                shortened=0,
+                session_hit_1=1,
+                session_ndcg_5=1,
+                tokens=400,
+                entries=3,
+                over=0,
+                unframed=0,
+            )
+        ],
+        notes=[],
+    )
+    pages = [
+        transfer_page(evaluate_transfer(load_settings(), what)),
+        fidelity_page(evaluate_fidelity(load_settings(), what)),
+        framed_page(found),
+        paper_page(paper),
+    ]
+    assert [LOADED.findall(page) for page in pages] == [[]] * 4
+    assert [page.count("<svg") for page in pages] == [2, 1, 1, 0]
+    assert "&lt;b&gt;.json" in pages[2]
+    assert all("default-src 'none'" in page for page in pages)
+
+
+def test_a_page_replaces_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+    """A report of last week is not lost by one of today."""
+    settings, path = load_settings(), tmp_path / "page.html"
+    write_page(settings, path, "one")
+    with pytest.raises(TargetExistsError):
+        write_page(settings, path, "two")
+    write_page(settings, path, "two", overwrite=True)
+    assert path.read_text() == "two"
