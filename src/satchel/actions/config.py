@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import platformdirs
 
+from satchel.actions.configured.backup import BackupSettings
 from satchel.actions.configured.files import (
     ConfigFile,
     default_file,
@@ -148,6 +149,7 @@ class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     portability: PortabilitySettings = PortabilitySettings()
     inference: InferenceSettings = InferenceSettings()
     files: FilesSettings = FilesSettings()
+    backup: BackupSettings = BackupSettings()
     limits: Limits = Limits()
 
 

@@ -22,6 +22,7 @@ OWNERS = frozenset(
         "evaluate",
         "provider",
         "sink",
+        "backup",
         "banks",
         "bank settings",
         "receipts",
