@@ -6,14 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from ledger_kit import memories
-from whole_store_kit import SIDE, everything, filled
+from whole_store_kit import everything, filled
 
 from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
+from satchel.actions.wiring import opened_store
 
 HOME, WITNESS = "satchel-home", "satchel-witness"
 
@@ -42,9 +40,7 @@ def test_what_was_backed_up_is_put_back_as_it_was(here: Settings, tmp_path: Path
     where = str(tmp_path / "backups")
     run = run_backup(here, BackupOptions(to=(where,)))
     assert run.exit_status == 0, run
-    print(run)
-    found = restore_backup(here, RestoreOptions(source=where, into=str(tmp_path / "new.db")))
-    print(found)
+    restore_backup(here, RestoreOptions(source=where, into=str(tmp_path / "new.db")))
     with opened_store(here, read_only=True) as store, store.reading() as reader:
         expected = everything(reader)
     with opened_store(load_settings(store=str(tmp_path / "new.db"))) as store, store.reading() as r:

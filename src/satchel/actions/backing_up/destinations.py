@@ -31,7 +31,7 @@ def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...
     Raises:
         ConfigError: If that is nowhere.
     """
-    found = tuple(dict.fromkeys(said or settings.options.backup.destinations))
+    found = tuple(dict.fromkeys(map(_whole, said or settings.options.backup.destinations)))
     if not found:
         raise ConfigError(
             "no destination of backups is configured",
@@ -39,6 +39,11 @@ def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...
             hint='Say --to FOLDER, or set it: [backup] destination = "/mnt/backups".',
         )
     return found
+
+
+def _whole(said: str) -> str:
+    """Return a destination by a name that means the same from any folder."""
+    return said if "://" in said else str(Path(said).expanduser().absolute())
 
 
 def series_of(settings: Settings) -> str:

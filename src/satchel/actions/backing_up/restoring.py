@@ -6,8 +6,8 @@ any copy of a store, and over one that is there in one transaction, of which a s
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import is_there, local_path, shown_address, writer_key
 from satchel.backup.assembling import Cut, assemble, size_at
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.erased import noted
+from satchel.backup.erased import erased_in, noted
 from satchel.backup.files import put_files
 from satchel.backup.manifests import BankPart
 from satchel.disk.private import private_folder
@@ -237,10 +237,12 @@ class Restoring:
         ) as made:
             if made is None:
                 return
-            erased = self._erased_since(part.bank)
+            with self._in_use() as there:
+                erased = erased_since(
+                    self._settings, self._catalogue, part.bank, there, self._asked.signers
+                )
             again = erase_again(self._settings, made.store, part.bank, erased, self._asked.owner)
-            with ExitStack() as stack:
-                reader = stack.enter_context(made.store.reading())
+            with made.store.reading() as reader:
                 source = copy_in(reader, part.bank)
                 assert source is not None  # noqa: S101 - it was made just now
                 put = self._put(source, found)
@@ -274,6 +276,14 @@ class Restoring:
             private_folder(self._settings.home)
         return put_back(self._settings, source, asked, self._tell)
 
+    @contextmanager
+    def _in_use(self) -> Iterator[Store | None]:
+        if not is_there(self._target):
+            yield None
+            return
+        with opened_at(self._target, read_only=True) as store:
+            yield store
+
     def _kept_safe(self) -> str:
         """Keep the present store, once for all banks; return where it is.
 
@@ -302,20 +312,6 @@ class Restoring:
             safe = path.with_name(f"{path.name}.before-restore-{stamp}")
             store.copy_to(safe)
             return str(safe)
-
-    def _erased_since(self, bank: str) -> list[str]:
-        """Return what was erased of a bank, by the lists beside the backups and by what is there.
-
-        A list that somebody signed who is not believed erases nothing.
-        """
-        ids = dict[str, None]()
-        for erased, key in noted(self._catalogue.shelf, bank):
-            if is_believed(self._settings, key, self._asked.signers):
-                ids |= dict.fromkeys(erased.records)
-        if is_there(self._target):
-            with opened_at(self._target, read_only=True) as store:
-                ids |= dict.fromkeys(erased_there(store, bank))
-        return list(ids)
 
     def _files(self, found: Found) -> Iterator[RestoredFiles]:
         folder = folder_of(namespace_of(self._settings).path("x"))
@@ -386,17 +382,29 @@ def assembled(
             store.close()
 
 
-def erased_there(store: Store, bank: str) -> Iterator[str]:
-    """Yield what the present copy of a bank says is erased; one that does not hold says nothing."""
-    from satchel.backup.erased import erased_in
+def erased_since(
+    settings: Settings,
+    catalogue: Catalogue,
+    bank: str,
+    store: Store | None,
+    signers: Sequence[str] = (),
+) -> list[str]:
+    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
 
-    with store.reading() as reader:
-        try:
-            copy = None if bank not in reader.banks() else copy_in(reader, bank)
-            if copy is not None:
-                yield from erased_in(copy)
-        except VerificationError:
-            return
+    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
+    hold says nothing.
+    """
+    ids = dict[str, None]()
+    for erased, key in noted(catalogue.shelf, bank):
+        if is_believed(settings, key, signers):
+            ids |= dict.fromkeys(erased.records)
+    if store is None:
+        return list(ids)
+    with store.reading() as reader, suppress(VerificationError):
+        copy = copy_in(reader, bank) if bank in reader.banks() else None
+        if copy is not None:
+            ids |= dict.fromkeys(erased_in(copy))
+    return list(ids)
 
 
 def _at(settings: Settings, address: str) -> Settings:

@@ -158,7 +158,7 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
 def _tell(settings: Settings, destination: str, made: Made) -> None:
     counts = {name: getattr(made, name) for name in ("banks", "records", "files", "written")}
     if made.error is None:
-        succeeded(settings, destination, made.id or "")
+        succeeded(settings, destination, made.id or "", made.at or now())
         settings.hooks.tell("on_backup", ids=[made.id or ""], counts=counts)
     else:
         failed(settings, destination, made.error)

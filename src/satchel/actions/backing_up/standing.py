@@ -45,12 +45,12 @@ def standing_of(settings: Settings, destination: str) -> Standing:
     return Standing(destination=shown_address(destination))
 
 
-def succeeded(settings: Settings, destination: str, identity: str) -> None:
-    """Note that a backup was made and read again."""
+def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
+    """Note that a backup was made and read again, and of what moment it is."""
     _keep(
         settings,
         destination,
-        Standing(destination=shown_address(destination), id=identity, at=now()),
+        Standing(destination=shown_address(destination), id=identity, at=at),
     )
 
 
