@@ -2,8 +2,8 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so
-importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``Backups`` what ``backup`` does. Everything is
+loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.upkeep.backups import Backups
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
 
 _WHERE = {
+    "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.api",
     "Overview": "satchel.api",
@@ -37,6 +39,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Backups",
     "Bank",
     "Conversion",
     "Overview",

@@ -22,6 +22,7 @@ from satchel.api import satchel as plain_satchel
 from satchel.api.amplihack import memory as plain_amplihack
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
+from satchel.api.upkeep import backups as plain_backups
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -73,6 +74,26 @@ async def copy_store(
     ``progress`` is called in the thread that the work is done in.
     """
     return await _away(partial(operating.copy_store, source, target, **said))
+
+
+class Backups:
+    """As ``satchel.Backups``, awaited."""
+
+    def __init__(
+        self,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        store: str | Path | None = None,
+    ) -> None:
+        self._plain = plain_backups.Backups(home=home, config=config, store=store)
+
+    run = _awaited(plain_backups.Backups.run)
+    verify = _awaited(plain_backups.Backups.verify)
+    restore = _awaited(plain_backups.Backups.restore)
+    prune = _awaited(plain_backups.Backups.prune)
+    drill = _awaited(plain_backups.Backups.drill)
+    list = _awaited(plain_backups.Backups.list)
 
 
 class Tokens:

@@ -85,20 +85,21 @@ def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Pat
             hint="To have them give way, and be kept beside: --over.",
         )
     private_folder(folder)
-    stamp = secrets.token_hex(4)
-    staged = folder / f".{part.key[:64]}.restoring-{stamp}"
-    own = private_folder(staged / OWN)
-    with writing(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
-        for ref in read_index(packs, part.index, FilesIndex).packs:
-            stream.write(packs.get(ref))
-    with MemoryStore(root=staged) as store:  # copies out what the manifest says
-        found = store.verify_audit()
-        if not found.ok:
-            problem = "; ".join(found.problems[:3])
-            raise VerificationError(f"the memory files of {part.key!r} do not hold: {problem}")
-    aside = None
-    if os.path.lexists(place):
-        aside = folder / f"{part.key[:64]}.before-restore-{stamp}"
-        place.rename(aside)
-    staged.rename(place)
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder.parent) as held:
+        staged = Path(held) / "files"
+        own = private_folder(staged / OWN)
+        with writing(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
+            for ref in read_index(packs, part.index, FilesIndex).packs:
+                stream.write(packs.get(ref))
+        with MemoryStore(root=staged) as store:  # copies out what the manifest says
+            found = store.verify_audit()
+            if not found.ok:
+                problem = "; ".join(found.problems[:3])
+                raise VerificationError(f"the memory files of {part.key!r} do not hold: {problem}")
+        aside = None
+        if os.path.lexists(place):
+            beside = private_folder(folder.parent / ".before-restore")
+            aside = beside / f"{part.key[:64]}-{secrets.token_hex(4)}"
+            place.rename(aside)
+        staged.rename(place)
     return aside

@@ -29,7 +29,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
-    "operating.backups": ("backup",),
+    "backing_up.commands": ("backup",),
     "erasing": ("prune", "everything"),
     "amplihack.memory": ("memory",),
     "amplihack.hooks": ("hook",),

@@ -1,22 +1,17 @@
 """``satchel backup``: made, listed, read again, put back, dropped, tried, and on a schedule."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from satchel.actions.backing_up.destinations import moment_said
-from satchel.actions.backing_up.drilling import Drill, DrilledBank, DrillOptions, drill_backup
+from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.restoring import (
-    Restored,
-    RestoredBank,
-    RestoreOptions,
-    restore_backup,
-)
-from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
+from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
+from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.backing_up.scheduling import Kind, keep_schedule, schedule_for
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli._console import (
@@ -30,6 +25,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import DryRun, Json, Owner, owner_key
+from satchel.surfaces.cli.backing_up._showing import show_drill, show_restored, show_run
 
 _REFUSED = 3
 
@@ -100,7 +96,7 @@ def run_command(
     if as_json:
         print_json(found)
     else:
-        _show_run(found)
+        show_run(found)
     return found.exit_status
 
 
@@ -224,7 +220,7 @@ def restore_command(
     if as_json:
         print_json(found)
     else:
-        _show_restored(found)
+        show_restored(found)
 
 
 @backup.command("prune")
@@ -297,7 +293,7 @@ def drill_command(
     if as_json:
         print_json(found)
     else:
-        _show_drill(found)
+        show_drill(found)
     return 0 if found.is_good else _REFUSED
 
 
@@ -325,7 +321,7 @@ def schedule_command(
         if as_json:
             print_json(run)
         else:
-            _show_run(run)
+            show_run(run)
 
     def waiting(due: datetime) -> None:
         message(f"the next backup is due at {due.astimezone():%Y-%m-%d %H:%M}")
@@ -346,71 +342,3 @@ def _options() -> list[str]:
         ("--backend", state.backend),
     ]
     return [word for name, value in given if value for word in (name, str(value))]
-
-
-def _show_run(found: BackupRun) -> None:
-    for one in found.made:
-        if one.id is not None:
-            line(_sentence(one))
-        for note in one.notes:
-            message(f"{one.destination}: note: ", note)
-        for name in one.missing:
-            message(f"{one.destination}: not in it: ", name)
-        if one.error is not None:
-            message(f"{one.destination}: failed: ", one.error, style="bold red")
-
-
-def _sentence(one: Made) -> str:
-    parts = [count(one.banks, "bank"), count(one.records, "record")]
-    parts += [f"files of {count(one.files, 'key')}"] if one.files else []
-    new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
-    done = "read again, all of it holds" if one.verified else "not whole"
-    gone = f"; {count(len(one.dropped), 'older one')} gone" if one.dropped else ""
-    return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
-
-
-def _show_restored(found: Restored) -> None:
-    for one in found.banks:
-        line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
-        _notes(one.name or one.bank, one.notes)
-        if one.safety:
-            message(f"what was there is in {one.safety}")
-    for part in found.files:
-        line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
-        if part.aside:
-            message(f"what was there is in {part.aside}")
-    _notes("backup", found.notes)
-    line(f"{found.backup} of {found.taken} -> {found.target}")
-
-
-def _restored(one: RestoredBank, *, dry_run: bool) -> str:
-    parts = [count(one.size, "record")]
-    parts.append(f"{one.relation} to what is there" if dry_run else f"{one.carried:,} put back")
-    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
-    parts += ["what this machine saw beyond it is given up"] if one.given_up else []
-    return ", ".join(parts)
-
-
-def _show_drill(found: Drill) -> None:
-    for one in found.banks:
-        line(f"{one.name or one.bank}: {_drilled(one)}")
-        _notes(one.name or one.bank, one.notes)
-        for problem in one.problems:
-            message(f"{one.name or one.bank}: ", problem, style="bold red")
-    for name in found.missing:
-        message("not in the backup: ", name, style="bold red")
-    line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
-
-
-def _drilled(one: DrilledBank) -> str:
-    parts = [count(one.size, "record")]
-    parts += [f"{one.behind:,} added since"] if one.behind else []
-    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
-    if one.questions:
-        parts.append(f"{one.same_answers:,} of {one.questions:,} questions answered alike")
-    return ", ".join(parts)
-
-
-def _notes(name: str, notes: Sequence[str]) -> None:
-    for note in notes:
-        message(f"{name}: note: ", note)
