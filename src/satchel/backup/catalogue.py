@@ -18,6 +18,7 @@ from satchel.backup.manifests import (
     Index,
     Manifest,
     Mark,
+    named_by,
     opened,
     read_index,
     refs_of,
@@ -172,7 +173,8 @@ class Catalogue:
     def sweep(self, series: str) -> tuple[int, int]:
         """Remove the packs of a series that no backup names; return how many, and their bytes.
 
-        Nothing is removed where one backup cannot be read: nobody knows what it names.
+        Nothing is removed where one backup cannot be read: nobody knows what it names. Of one whose
+        index is gone nothing but that could be found again anyway.
 
         Raises:
             VerificationError: If so.
@@ -180,7 +182,7 @@ class Catalogue:
         """
         named = set[str]()
         for one in self.all(series):
-            named.update(ref.digest for ref in refs_of(one.manifest, self.packs(one)))
+            named.update(ref.digest for ref in named_by(one.manifest, self.packs(one)))
         if self.problems:
             raise VerificationError(
                 f"no packs were removed, since a backup cannot be read: {self.problems[0]}",

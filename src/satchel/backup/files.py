@@ -60,6 +60,24 @@ def take_files(folder: Path, key: str, packs: Packs) -> FilesPart:
     return FilesPart(key=key, size=size, index=put_index(packs, FilesIndex(packs=refs)))
 
 
+def require_free(part: FilesPart, folder: Path, *, over: bool) -> None:
+    """Require that memory files can be put back below a folder.
+
+    Raises:
+        VerificationError: If their key can be no name of a folder.
+        TargetExistsError: If there are files of the key, and they are not to give way.
+    """
+    if "/" in part.key or "\0" in part.key or part.key.startswith("."):
+        raise VerificationError(f"the backup has files of what can be no key: {part.key!r}")
+    place = folder / part.key
+    if os.path.lexists(place) and not over:
+        raise TargetExistsError(
+            f"there are memory files of {part.key!r} already",
+            file=str(place),
+            hint="To have them give way, and be kept beside: --over.",
+        )
+
+
 def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Path | None:
     """Put memory files back; they appear whole, or not at all.
 
@@ -77,13 +95,8 @@ def put_files(part: FilesPart, packs: Packs, folder: Path, *, over: bool) -> Pat
         VerificationError: If what was kept does not hold.
         TargetError: If they cannot be written.
     """
+    require_free(part, folder, over=over)
     place = folder / part.key
-    if os.path.lexists(place) and not over:
-        raise TargetExistsError(
-            f"there are memory files of {part.key!r} already",
-            file=str(place),
-            hint="To have them give way, and be kept beside: --over.",
-        )
     private_folder(folder)
     with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder.parent) as held:
         staged = Path(held) / "files"

@@ -172,6 +172,14 @@ def _cut(source: Copy, first: int, end: int, packs: Packs) -> Iterator[Segment]:
 
 
 def _kept(source: Copy, rows: list[Row], packs: Packs) -> Segment:
+    """Keep some records, each of which is the one that was logged.
+
+    Raises:
+        VerificationError: If one is not, or is empty and was not erased.
+    """
+    for row, one in zip(rows, require_logged(source.tree, source.bank, rows), strict=True):
+        if one is None and not source.found.fold.is_erased(row.id, source.size):
+            raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
     log = packs.put(_encode([Kept(row.seq, row.id, row.type, row.at, row.body) for row in rows]))
     segment = Segment(first=rows[0].seq, count=len(rows), log=log)
     return _vectored(source.reader, source.bank, segment, [row.id for row in rows], packs)

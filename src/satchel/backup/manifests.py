@@ -6,6 +6,7 @@ all the rest.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -228,6 +229,18 @@ def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
     for one in manifest.files:
         yield one.index
         yield from read_index(packs, one.index, FilesIndex).packs
+
+
+def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
+    """Yield the packs of a backup as far as its indexes can be read."""
+    for bank in manifest.banks:
+        yield bank.index
+        with suppress(VerificationError):
+            yield from read_index(packs, bank.index, Index).refs()
+    for one in manifest.files:
+        yield one.index
+        with suppress(VerificationError):
+            yield from read_index(packs, one.index, FilesIndex).packs
 
 
 def require_one_each(values: Sequence[str], what: str) -> None:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from satchel.actions.backing_up.again import erase_again
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
     destinations,
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.restoring import assembled, erased_since
+from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.opened import OpenBank, open_bank_in
@@ -145,20 +144,16 @@ class _Drilling:
                 )
 
     def _bank(self, found: Found, part: BankPart) -> DrilledBank:
-        with (
-            assembled(self.settings, self.catalogue, found, part, None, self._tell) as made,
-            self._in_use() as store,
-        ):
-            assert made is not None  # noqa: S101 - no moment was asked for
-            result = self._read(made.store, part, store)
-            erased = erased_since(
-                self.settings, self.catalogue, part.bank, store, self.asked.signers
-            )
-            again = erase_again(self.settings, made.store, part.bank, erased, self.asked.owner)
+        settings, catalogue = self.settings, self.catalogue
+        with scratch() as made, self._in_use() as store:
+            make_bank(settings, catalogue, found, part, None, made, self._tell)
+            result = self._read(made, part, store)
+            erased = erased_since(settings, catalogue, part.bank, store, self.asked.signers)
+            again = erase_again(settings, made, part.bank, erased, self.asked.owner)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
                 return result
-            return self._asked_both(result, made.store, store)
+            return self._asked_both(result, made, store)
 
     @contextmanager
     def _in_use(self) -> Iterator[Store | None]:

@@ -5,15 +5,13 @@ erased there again. Only then it goes where it is wanted: into a store that does
 any copy of a store, and over one that is there in one transaction, of which a safety copy was made.
 """
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from satchel.actions.backing_up.again import erase_again
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
     destinations,
@@ -21,18 +19,17 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.putting import Asked, Put, put_back
+from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.putting import Asked, put_back
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import is_there, local_path, shown_address, writer_key
-from satchel.backup.assembling import Cut, assemble, size_at
+from satchel.actions.wiring import is_there, local_path, shown_address
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.erased import erased_in, noted
-from satchel.backup.files import put_files
+from satchel.backup.files import put_files, require_free
 from satchel.backup.manifests import BankPart
 from satchel.disk.private import private_folder
 from satchel.errors import (
@@ -45,7 +42,7 @@ from satchel.ledger.epochs import BankStanding
 from satchel.memory.times import now
 from satchel.ports.store import RawCopied, Store
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.copies import Copy, Relation, copy_in
+from satchel.transfer.copies import Relation, copy_in
 
 Progress = Callable[[int, int], None]
 """Is told of records: made, then brought and compared; and of how many there are in both."""
@@ -162,6 +159,13 @@ def restore_backup(settings: Settings, options: RestoreOptions | None = None) ->
         return Restoring(settings, catalogue, asked).done()
 
 
+class Made(NamedTuple):
+    """A bank in a store of the moment."""
+
+    bank: str
+    erased_again: int
+
+
 class Restoring:
     """One restore."""
 
@@ -178,10 +182,15 @@ class Restoring:
         require_believed(self._settings, found, self._asked.signers)
         parts = self._parts(found)
         self._total = 3 * sum(part.size for part in parts)
-        banks = list[RestoredBank]()
-        for part in parts:
-            banks += self._bank(found, part)
         wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
+        if wants_files:
+            self._require_room(found)
+        with scratch() as store:
+            made = [one for part in parts if (one := self._made(store, found, part)) is not None]
+            # All that can be refused is refused before anything is written.
+            banks = [self._put(store, one, found, dry_run=True) for one in made]
+            if not self._asked.dry_run:
+                banks = [self._put(store, one, found, dry_run=False) for one in made]
         return Restored(
             source=shown_address(self._catalogue.name),
             backup=found.id,
@@ -231,37 +240,19 @@ class Restoring:
                 )
         return [part for (part,) in chosen]
 
-    def _bank(self, found: Found, part: BankPart) -> Iterator[RestoredBank]:
-        with assembled(
-            self._settings, self._catalogue, found, part, self._asked.at, self._tell
-        ) as made:
-            if made is None:
-                return
-            with self._in_use() as there:
-                erased = erased_since(
-                    self._settings, self._catalogue, part.bank, there, self._asked.signers
-                )
-            again = erase_again(self._settings, made.store, part.bank, erased, self._asked.owner)
-            with made.store.reading() as reader:
-                source = copy_in(reader, part.bank)
-                assert source is not None  # noqa: S101 - it was made just now
-                put = self._put(source, found)
-                name = name_of(reader, part.bank)
-            yield RestoredBank(
-                bank=part.bank,
-                name=name,
-                size=source.size,
-                root=source.found.head.root,
-                relation=put.relation,
-                carried=put.carried,
-                erased_again=again,
-                standing=put.standing,
-                given_up=put.given_up,
-                safety=put.safety,
-                notes=[*made.notes, *put.notes],
+    def _made(self, store: Store, found: Found, part: BankPart) -> Made | None:
+        """Make a bank in a store of the moment, without what was erased since."""
+        at = self._asked.at
+        if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
+            return None
+        with self._in_use() as there:
+            erased = erased_since(
+                self._settings, self._catalogue, part.bank, there, self._asked.signers
             )
+        again = erase_again(self._settings, store, part.bank, erased, self._asked.owner)
+        return Made(part.bank, again)
 
-    def _put(self, source: Copy, found: Found) -> Put:
+    def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
         asked = Asked(
             address=self._target,
             over=self._asked.over,
@@ -269,12 +260,28 @@ class Restoring:
             owner=self._asked.owner,
             safety=self._kept_safe,
             reason=f"restored from the backup {found.id}",
-            dry_run=self._asked.dry_run,
+            dry_run=dry_run,
         )
         path = local_path(self._target)
-        if not asked.dry_run and path is not None and path.parent == self._settings.home:
+        if not dry_run and path is not None and path.parent == self._settings.home:
             private_folder(self._settings.home)
-        return put_back(self._settings, source, asked, self._tell)
+        with store.reading() as reader:
+            source = copy_in(reader, made.bank)
+            assert source is not None  # noqa: S101 - it was made just now
+            put = put_back(self._settings, source, asked, self._tell)
+            return RestoredBank(
+                bank=made.bank,
+                name=name_of(reader, made.bank),
+                size=source.size,
+                root=source.found.head.root,
+                relation=put.relation,
+                carried=put.carried,
+                erased_again=made.erased_again,
+                standing=put.standing,
+                given_up=put.given_up,
+                safety=put.safety,
+                notes=put.notes,
+            )
 
     @contextmanager
     def _in_use(self) -> Iterator[Store | None]:
@@ -313,7 +320,8 @@ class Restoring:
             store.copy_to(safe)
             return str(safe)
 
-    def _files(self, found: Found) -> Iterator[RestoredFiles]:
+    def _require_room(self, found: Found) -> None:
+        """Require that memory files can be put where they belong."""
         folder = folder_of(namespace_of(self._settings).path("x"))
         if folder is None and found.manifest.files:
             raise UsageError(
@@ -321,11 +329,17 @@ class Restoring:
                 field="files.storage_root",
                 hint="Leave them out: --no-files.",
             )
-        packs = self._catalogue.packs(found)
+        if folder is None:
+            return
         for part in found.manifest.files:
-            if "/" in part.key or part.key in {".", ".."} or "\0" in part.key:
-                raise VerificationError(f"the backup has files of what can be no key: {part.key!r}")
-            assert folder is not None  # noqa: S101 - looked at above
+            require_free(part, folder.parent, over=self._asked.over)
+
+    def _files(self, found: Found) -> Iterator[RestoredFiles]:
+        folder = folder_of(namespace_of(self._settings).path("x"))
+        packs = self._catalogue.packs(found)
+        if folder is None:
+            return
+        for part in found.manifest.files:
             aside = None
             if not self._asked.dry_run:
                 aside = put_files(part, packs, folder.parent, over=self._asked.over)
@@ -335,76 +349,6 @@ class Restoring:
         self._done += records
         if self._asked.progress is not None:
             self._asked.progress(min(self._done, self._total), self._total)
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """A bank of a backup in a store of the moment."""
-
-    store: Store
-    notes: list[str]
-
-
-@contextmanager
-def assembled(
-    settings: Settings,
-    catalogue: Catalogue,
-    found: Found,
-    part: BankPart,
-    at: str | None,
-    tell: Callable[[int], None],
-) -> Iterator[Assembled | None]:
-    """Give a bank of a backup in a store of the moment; None where it was not there yet.
-
-    Args:
-        settings: The surroundings.
-        catalogue: Where the backup is.
-        found: The backup.
-        part: The bank.
-        at: The moment; None for that of the backup.
-        tell: Told of the records.
-    """
-    from satchel.stores.sqlite import SqliteStore
-
-    packs, notes, cut = catalogue.packs(found), list[str](), None
-    if at is not None and at < found.manifest.at:
-        size = size_at(part, packs, at)
-        if not size:
-            yield None
-            return
-        cut = Cut(size, writer_key(settings)) if size < part.size else None
-    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
-        store = SqliteStore(Path(folder) / "made.db")
-        try:
-            assemble(part, packs, store, tell, cut)
-            yield Assembled(store, notes)
-        finally:
-            store.close()
-
-
-def erased_since(
-    settings: Settings,
-    catalogue: Catalogue,
-    bank: str,
-    store: Store | None,
-    signers: Sequence[str] = (),
-) -> list[str]:
-    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
-
-    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
-    hold says nothing.
-    """
-    ids = dict[str, None]()
-    for erased, key in noted(catalogue.shelf, bank):
-        if is_believed(settings, key, signers):
-            ids |= dict.fromkeys(erased.records)
-    if store is None:
-        return list(ids)
-    with store.reading() as reader, suppress(VerificationError):
-        copy = copy_in(reader, bank) if bank in reader.banks() else None
-        if copy is not None:
-            ids |= dict.fromkeys(erased_in(copy))
-    return list(ids)
 
 
 def _at(settings: Settings, address: str) -> Settings:

@@ -1,12 +1,18 @@
-"""Erasing again what a backup has and was erased since, before anybody sees it."""
+"""Making a bank of a backup in a store of the moment, without what was erased since."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from satchel.actions.backing_up.destinations import is_believed
 from satchel.actions.config import Settings
 from satchel.actions.wiring import writer_key
-from satchel.errors import SigningKeyError
+from satchel.backup.assembling import Cut, assemble, size_at
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.erased import erased_in, noted
+from satchel.backup.manifests import BankPart
+from satchel.errors import SigningKeyError, VerificationError
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.erasure.targets import ERASABLE
@@ -21,6 +27,78 @@ from satchel.transfer.copies import copy_in
 
 _TOGETHER = 500
 _REASON = "erased after the backup that it was restored from"
+
+
+@contextmanager
+def scratch() -> Iterator[Store]:
+    """Give a store of the moment."""
+    from satchel.stores.sqlite import SqliteStore
+
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        store = SqliteStore(Path(folder) / "made.db")
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def make_bank(  # noqa: PLR0913 - what is made, of what, and where
+    settings: Settings,
+    catalogue: Catalogue,
+    found: Found,
+    part: BankPart,
+    at: str | None,
+    store: Store,
+    tell: Callable[[int], None],
+) -> bool:
+    """Make a bank of a backup; tell whether it was there at the moment that is meant.
+
+    Args:
+        settings: The surroundings.
+        catalogue: Where the backup is.
+        found: The backup.
+        part: The bank.
+        at: The moment; None for that of the backup.
+        store: Where to; it has no such bank.
+        tell: Told of the records.
+
+    Raises:
+        VerificationError: If the backup is not what was signed.
+        SigningKeyError: If a log that ends between two heads cannot be signed here.
+    """
+    packs, cut = catalogue.packs(found), None
+    if at is not None and at < found.manifest.at:
+        size = size_at(part, packs, at)
+        if not size:
+            return False
+        cut = Cut(size, writer_key(settings)) if size < part.size else None
+    assemble(part, packs, store, tell, cut)
+    return True
+
+
+def erased_since(
+    settings: Settings,
+    catalogue: Catalogue,
+    bank: str,
+    store: Store | None,
+    signers: Sequence[str] = (),
+) -> list[str]:
+    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
+
+    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
+    hold says nothing.
+    """
+    ids = dict[str, None]()
+    for erased, key in noted(catalogue.shelf, bank):
+        if is_believed(settings, key, signers):
+            ids |= dict.fromkeys(erased.records)
+    if store is None:
+        return list(ids)
+    with store.reading() as reader, suppress(VerificationError):
+        copy = copy_in(reader, bank) if bank in reader.banks() else None
+        if copy is not None:
+            ids |= dict.fromkeys(erased_in(copy))
+    return list(ids)
 
 
 def erase_again(
