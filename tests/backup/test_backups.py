@@ -71,6 +71,7 @@ def test_what_was_backed_up_is_put_back_into_any_kind_of_store(
     assert [one.carried for one in found.banks] == [one.size for one in found.banks]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("kind", ["ladybug", "postgresql"])
 def test_a_store_of_any_kind_is_backed_up(
     here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str

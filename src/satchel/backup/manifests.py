@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from satchel.backup.packs import Packs, Ref
-from satchel.errors import InputError, MalformedError, VerificationError
+from satchel.errors import InputError, VerificationError
 from satchel.memory.parts import Id
 from satchel.memory.times import is_canonical_time
 from satchel.ports.vectors import Generation
@@ -247,7 +247,7 @@ def require_one_each(values: Sequence[str], what: str) -> None:
     """Require that nothing is named twice.
 
     Raises:
-        MalformedError: If it is.
+        VerificationError: If it is.
     """
     if len(set(values)) != len(values):
-        raise MalformedError(f"a backup names a {what} twice")
+        raise VerificationError(f"a backup names a {what} twice")
