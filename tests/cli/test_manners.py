@@ -59,6 +59,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "migrate",
         "sink run",
         "store copy",
+        "backup run",
+        "backup restore",
         "links",
         "path",
         "memory export",
@@ -153,6 +155,15 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "backup run": ["--to", sealed.with_name("backups")],
+        "backup list": ["--to", sealed.with_name("backups")],
+        "backup verify": ["--to", sealed.with_name("backups")],
+        "backup restore": [
+            *("--from", sealed.with_name("backups"), "--into", sealed.with_name("new.db"))
+        ],
+        "backup prune": ["--to", sealed.with_name("backups")],
+        "backup drill": ["--from", sealed.with_name("backups")],
+        "backup schedule": ["--print", "systemd"],
         "code index": [sealed.with_name("code")],
         "code query": ["--name", "run"],
         "code show": ["run"],
@@ -242,6 +253,9 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         has_banks(satchel)
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
+    if verb == "backup":
+        has_memory(satchel, sealed.with_name("other.db"))
+        assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
     if verb == "files":
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
@@ -303,6 +317,11 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
         (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
+        (["backup", "run"], 2, "config.invalid"),
+        (["backup", "list", "--to", "missing"], 4, "input.unreadable"),
+        (["backup", "restore", "--from", "missing"], 4, "input.unreadable"),
+        (["backup", "restore", "--at", "yesterday"], 2, "config.invalid"),
+        (["backup", "schedule"], 2, "config.invalid"),
         (["links", "0f3c12"], 2, "bank.unknown"),
         (["path", "0f3c12", "0f3c13", "--direction", "up"], 2, "usage"),
         (["memory", "export", "--agent", "nobody", "--output", "out.json"], 2, "bank.unknown"),

@@ -180,8 +180,9 @@ class Catalogue:
             VerificationError: If so.
             TargetError: If the destination does not answer.
         """
-        named = set[str]()
+        named, ids = set[str](), set[str]()
         for one in self.all(series):
+            ids.add(one.id)
             named.update(ref.digest for ref in named_by(one.manifest, self.packs(one)))
         if self.problems:
             raise VerificationError(
@@ -189,6 +190,9 @@ class Catalogue:
                 file=self.name,
                 hint="Look at it: satchel backup verify. Remove its file, if nobody needs it.",
             )
+        for name in list(self.shelf.names(f"marks/{series}")):
+            if name.rpartition("/")[2].removesuffix(".json") not in ids:
+                self.shelf.remove(name)
         number = size = 0
         for name in list(self.shelf.names(f"packs/{series}")):
             digest = digest_in(name)
