@@ -1,6 +1,8 @@
-"""A writer that commits as fast as it can, alone and while backups are taken: what each costs it."""
+"""A writer that commits as fast as it can, alone and while backups are taken."""
 
-import threading
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -42,25 +44,28 @@ def _commits(settings: Settings, bank: str, count: int, start: int) -> list[floa
     return took
 
 
+_PROGRAM = """
+import sys
+import satchel
+
+backups = satchel.Backups(store=sys.argv[1])
+while True:
+    assert backups.run(to=[sys.argv[2]]).made[0].verified
+    print("made", flush=True)
+"""
+
+
 def _meanwhile(settings: Settings, bank: str, where: str, count: int, start: int) -> list[float]:
-    """Return the same while one backup after the other is taken by another thread."""
-    ended, wrong, made = threading.Event(), list[BaseException](), list[str | None]()
-
-    def work() -> None:
-        try:
-            while not ended.is_set() or not made:
-                made.append(backed(settings, where).id)
-        except BaseException as error:  # noqa: BLE001 - told below
-            wrong.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    """Return the same while another program takes one backup after the other."""
+    words = [sys.executable, "-c", _PROGRAM, settings.store, where]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
         took = _commits(settings, bank, count, start)
-    finally:
-        ended.set()
-        thread.join()
-    assert not wrong
+        assert process.poll() is None
+        assert process.stdout.readline() == "made\n"
+        process.kill()
     return took
 
 
