@@ -2,8 +2,9 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does, ``Backups`` what ``backup`` does. Everything is
-loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``Backups`` what ``backup`` does, ``pipeline``
+what ``rehydrate`` does. Everything is loaded when first used, so importing the package costs next
+to nothing.
 """
 
 from importlib import import_module
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
     from satchel.api.upkeep.backups import Backups
+    from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -35,6 +37,7 @@ _WHERE = {
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
+    "pipeline": "satchel.api.waking",
     "verify": "satchel.api",
 }
 
@@ -53,6 +56,7 @@ __all__ = [
     "derive",
     "inspect",
     "migrate",
+    "pipeline",
     "verify",
 ]
 

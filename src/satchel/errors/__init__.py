@@ -68,6 +68,7 @@ from satchel.errors.usage import (
     UnknownJobError,
     UnknownMemoryError,
     UnknownReceiptError,
+    UnknownSessionError,
     UsageError,
 )
 
@@ -122,6 +123,7 @@ __all__ = [
     "UnknownJobError",
     "UnknownMemoryError",
     "UnknownReceiptError",
+    "UnknownSessionError",
     "UnreadableError",
     "UsageError",
     "ValueRefusedError",
