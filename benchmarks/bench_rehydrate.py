@@ -61,7 +61,7 @@ def _compare(folder: Path, *sizes: int) -> None:
         assert found.looked_at <= 2000
         assert all_of_it <= BESIDE * parts
     names = ["memories", "query and text, ms", "pipeline, ms", "read", "shown"]
-    report(f"rehydrate {sizes[-1]:,}", Table(names, rows))
+    report(f"rehydrate {sizes[-1]}", Table("Rehydration at 4,096 tokens", names, rows))
     assert whole[sizes[-1]] <= GROWTH * whole[sizes[0]]
 
 
@@ -107,7 +107,8 @@ def _word(number: int) -> str:
 def _questions() -> Iterator[str]:
     draw = random.Random(7)  # noqa: S311 - not for secrets
     while True:
-        yield f"what did the meeting say of {_word(draw.randrange(2000))} and tea{draw.randrange(50)}"
+        word, tea = _word(draw.randrange(2000)), draw.randrange(50)
+        yield f"what did the meeting say of {word} and tea{tea}"
 
 
 def _filled(path: Path, count: int) -> Ledger:

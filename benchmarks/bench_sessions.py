@@ -62,7 +62,7 @@ def _forks(
 
     def bare() -> None:
         for number in range(forks):
-            draft = SessionEvent(event="fork", session=made.session, name=str(number))
+            draft = SessionEvent(event="fork", session="other", name=str(number))
             bank.ledger.append([seal(draft)])
 
     return best_of({"fork": forking, "bare": bare}, 2), sizes, len(ids)

@@ -40,7 +40,7 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
     assert satchel("distill", "trip").status == 0
     assert satchel("checkpoint", "create", "trip", "--name", "start", "--at", "1").status == 0
     done = satchel("fork", "trip", "--at", "start", "--name", "by plane")
-    assert "without 2 later ones" in done.err
+    assert "by plane: 1 message of" in done.err
     assert "memories made later: 2, kept" in done.err
     more = tmp_path / "more.jsonl"
     more.write_text('{"role": "user", "content": "By plane."}')

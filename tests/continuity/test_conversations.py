@@ -12,8 +12,10 @@ from sessions_kit import begun, distilled, say, texts_of, turns
 from satchel.actions.opened import OpenBank
 from satchel.actions.sessions import branching, looking, recording
 from satchel.actions.sessions.branching import create_checkpoint, fork
+from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
 from satchel.actions.sessions.recording import Beginning, begin, change, record
+from satchel.actions.sessions.remembering import recall_for
 from satchel.continuity.drafting import Said
 from satchel.errors import (
     EmptyInputError,
@@ -23,6 +25,7 @@ from satchel.errors import (
     ValueRefusedError,
 )
 from satchel.memory.records import Erasure, Status
+from satchel.recall.query import Query
 from satchel.seal.sealing import seal
 
 
@@ -240,7 +243,7 @@ def test_any_of_five_distillations_can_be_forked_from(bank: OpenBank) -> None:
         for at in (f"distillation:{number}", checkpoint, checkpoint[7:20], receipt):
             done = fork(bank, session, at=at)
             assert texts_of(bank, done.id) == whole[: 3 * number]
-            assert done.discarded == 15 - 3 * number
+            assert done.messages == 3 * number
             assert done.checkpoint == checkpoint
             summary = show_session(bank, done.id).state.thread_summary or ""
             assert f"town {number}" in summary
@@ -314,6 +317,32 @@ def test_memories_made_later_are_kept_and_counted(bank: OpenBank) -> None:
     done = fork(bank, session, at=point.id, as_of=True)
     assert (done.memories_later, done.memories) == (1, "as-of")
     assert len(texts(bank)) == 4
+
+
+def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
+    bank: OpenBank,
+) -> None:
+    """Also a version that was replaced since; and for its forks. Others recall everything."""
+    session = begun(bank, 1).session
+    keep(bank, "tea is green", key="tea")
+    point = create_checkpoint(bank, session)
+    keep(bank, "tea is black", key="tea")
+    keep(bank, "tea is hot")
+    hiding = fork(bank, session, at=point.id, as_of=True).id
+    open_one = fork(bank, session, at=point.id).id
+    say(bank, hiding, "I like tea with milk.")
+    distill(bank, hiding)
+    below = fork(bank, hiding).id
+
+    def recalled(name: str, limit: int | None = None, as_of: int | None = None) -> set[str]:
+        answer = recall_for(bank, Query(text="tea", limit=limit, as_of=as_of), name)
+        return {memory.text for memory in answer.memories}
+
+    assert recalled(hiding) == recalled(below) == {"tea is green", "I like tea with milk."}
+    assert {"tea is black", "tea is hot", "I like tea with milk."} <= recalled(open_one)
+    assert len(recalled(hiding, limit=1)) == 1
+    with pytest.raises(UsageError):
+        recalled(hiding, as_of=3)
 
 
 def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:

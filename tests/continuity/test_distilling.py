@@ -164,7 +164,7 @@ def test_the_distiller_that_comes_along_is_bounded_whatever_is_said() -> None:
     ]
     summary, findings = ExtractiveDistiller().distill(said, "x. " * 10_000)
     assert len(summary) <= MOST_SUMMARY
-    kinds = [finding.kind for finding in findings]
+    kinds = [str(finding.kind) for finding in findings]
     assert all(kinds.count(kind) <= most for kind, most in MOST_FINDINGS.items())
     assert [one.text for one in findings if one.kind == "preference"] == ["I prefer words to code."]
 

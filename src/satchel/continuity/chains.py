@@ -17,6 +17,7 @@ from satchel.continuity.elements import (
     count_in,
     event_of,
     key_of,
+    members,
     parent_of,
     pointer_in,
     tip_after,
@@ -164,6 +165,9 @@ def element_of(view: View, pointer: Logged) -> Logged | None:
 def session_of(logged: Logged) -> str:
     """Return what an event names the session by that it is of; of a fork, the one it is from."""
     model = logged.model
+    source = members(model).get("source") if event_of(model) == "fork" else None
+    if isinstance(source, str):
+        return source
     return (model.session or "") if isinstance(model, SessionEvent) else ""
 
 

@@ -246,6 +246,8 @@ class Recorder:
             hides: Whether memories that came after the tip are hidden from it.
         """
         place = self._pointer(log, as_of)
+        # Not as its session: what a session has is looked through for its end.
+        place["source"] = source
         if checkpoint is not None:
             place["checkpoint"] = checkpoint
         if hides:
@@ -253,7 +255,6 @@ class Recorder:
         return seal(
             SessionEvent(
                 event="fork",
-                session=source,
                 parent=self.tip.element,
                 name=name,
                 state=place,

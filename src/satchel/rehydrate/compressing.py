@@ -31,6 +31,9 @@ CHARACTERS_A_TOKEN = 8
 _ENOUGH = 4
 """Times the budget: so many tokens of lines are written at most, to choose from."""
 
+_SHARE = 4
+"""A line that takes more than this part of the room is shortened first, where not all fit."""
+
 _LEAST = 4
 """Tokens below which nothing fits any more."""
 
@@ -107,6 +110,7 @@ class _Compressing:
         self._tools = tools
         self._budget = budget
         self._left = room
+        self._large = max(SHORT, room // _SHARE)
         self._found = Compressed()
         self._headings = set[tuple[str, str]]()
         self._days = set[tuple[str, str, str]]()
@@ -172,7 +176,7 @@ class _Compressing:
             for number, one in enumerate(written)
             if one.record is None
             or (one.tokens > SHORT and one.ranked.score < self._asked.verbatim)
-            or one.tokens > self._left
+            or one.tokens > self._large
         }
         most = max(1, self._left // _LEAST)
         asked = list(long.items())[:most]
@@ -207,7 +211,8 @@ class _Compressing:
     def _take(self, one: _Written, short: Record | None) -> bool:
         """Take a memory if it fits: as it is, or shortened; tell whether it did."""
         tries = [record for record in (one.record, short) if record is not None]
-        if short is not None and one.ranked.score < self._asked.verbatim:
+        is_large = one.tokens > self._large
+        if short is not None and (is_large or one.ranked.score < self._asked.verbatim):
             tries.reverse()
         for record in tries:
             tokens = self._count(record) if record is short else one.tokens

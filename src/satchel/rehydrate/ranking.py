@@ -18,11 +18,11 @@ from satchel.memory.parts import Component, TrustClass
 from satchel.ports.rows import Filter
 from satchel.recall.query import MOST, Query, Recalled
 from satchel.recall.ranking.fusing import Signals
+from satchel.recall.ranking.stuffing import is_stuffed
 from satchel.recall.recalling import recall
 from satchel.recall.showing import text_of
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
-from satchel.rehydrate.enforcing.stuffing import is_stuffed
 from satchel.rehydrate.filtering import wanted
 from satchel.stores.matching import Term, terms_of, tokens_of
 

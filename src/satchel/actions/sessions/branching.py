@@ -28,9 +28,6 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: int
     """How many it has from there; none of them was copied."""
 
-    discarded: int
-    """Messages of the other session that it does not have."""
-
     element: str
     """Id of the message, or change of state, that it goes on from."""
 
@@ -115,13 +112,11 @@ def fork(
         )
         messages, element = point.tip.number, point.tip.element
         later = memories_since(view, point.log)
-        whole = point_at(view, start, None).tip.number
     bank.ledger.append([made])
     return Forked(
         id=made.id,
         source=start.record.id,
         messages=messages,
-        discarded=max(0, whole - messages),
         element=element,
         name=name,
         checkpoint=checkpoint,

@@ -195,6 +195,8 @@ def diff_sessions(bank: OpenBank, one: str, other: str, *, limit: int = MOST_SHO
 
 def memories_since(view: View, size: int) -> int:
     """Return how many current memories came after the log had so many records."""
+    if not any(view.head.counts.get(name) for name in _ENTRIES):
+        return 0
     return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))
 
 

@@ -139,10 +139,7 @@ def distill_command(
 
 def _show_fork(done: Forked) -> None:
     line(done.id)
-    message(
-        f"{done.name or 'fork'}: {count(done.messages, 'message')} of {short(done.source)},"
-        f" without {done.discarded:,} later ones"
-    )
+    message(f"{done.name or 'fork'}: {count(done.messages, 'message')} of {short(done.source)}")
     if done.memories_later:
         kept = "hidden from it" if done.memories == "as-of" else "kept"
         message(f"memories made later: {done.memories_later:,}, {kept}")
