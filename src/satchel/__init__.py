@@ -2,9 +2,9 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does, ``pipeline`` what ``rehydrate`` does,
-``export_agent`` and ``import_agent`` what ``agent export`` and ``agent import`` do. Everything is
-loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``Backups`` what ``backup`` does, ``pipeline``
+what ``rehydrate`` does, ``export_agent`` and ``import_agent`` what ``agent export`` and ``agent
+import`` do. Everything is loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.upkeep.backups import Backups
     from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
 
 _WHERE = {
+    "Backups": "satchel.api.upkeep.backups",
     "Bank": "satchel.api.bank",
     "Conversion": "satchel.api",
     "Overview": "satchel.api",
@@ -44,6 +46,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Backups",
     "Bank",
     "Conversion",
     "Overview",

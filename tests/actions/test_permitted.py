@@ -88,6 +88,8 @@ ASKED_BY_ANOTHER = {
     "moment_from",
     "trust_from",
     "moment_of",
+    "moment_said",
+    "rules_of",
     "ends",
     "versions",
     "load_settings",

@@ -63,6 +63,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "serve",
         "sink run",
         "store copy",
+        "backup run",
+        "backup restore",
         "links",
         "path",
         "memory export",
@@ -180,6 +182,15 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
+        "backup run": ["--to", sealed.with_name("backups")],
+        "backup list": ["--to", sealed.with_name("backups")],
+        "backup verify": ["--to", sealed.with_name("backups")],
+        "backup restore": [
+            *("--from", sealed.with_name("backups"), "--into", sealed.with_name("new.db"))
+        ],
+        "backup prune": ["--to", sealed.with_name("backups")],
+        "backup drill": ["--from", sealed.with_name("backups")],
+        "backup schedule": ["--print", "systemd"],
         "sessions record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
         "sessions set": ["talk", "--note", "x"],
         "sessions show": ["talk"],
@@ -309,6 +320,9 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     if verb in ("export", "pull", "push", "migrate", "store", "memory"):
         has_memory(satchel, sealed.with_name("other.db"))
     has_keys(satchel, verb, sealed)
+    if verb == "backup":
+        has_memory(satchel, sealed.with_name("other.db"))
+        assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
     if verb == "files":
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
@@ -377,6 +391,11 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
         (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
+        (["backup", "run"], 2, "config.invalid"),
+        (["backup", "list", "--to", "missing"], 4, "input.unreadable"),
+        (["backup", "restore", "--from", "missing"], 4, "input.unreadable"),
+        (["backup", "restore", "--at", "yesterday"], 2, "config.invalid"),
+        (["backup", "schedule"], 2, "config.invalid"),
         (["links", "0f3c12"], 2, "bank.unknown"),
         (["rehydrate"], 2, "bank.unknown"),
         (["rehydrate", "missing.pam"], 4, "input.unreadable"),

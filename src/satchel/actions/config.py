@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import platformdirs
 
+from satchel.actions.configured.backup import BackupSettings
 from satchel.actions.configured.files import (
     ConfigFile,
     default_file,
@@ -27,6 +28,7 @@ from satchel.actions.configured.values import (
     shown,
     with_provider,
 )
+from satchel.actions.configured.working import FilesSettings, InferenceSettings
 from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Said, Selection
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.encryption.unlocking import Unlocking
@@ -98,51 +100,6 @@ class PortabilitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     In the environment: joined by ``:``."""
 
 
-class FilesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table ``[files]``."""
-
-    storage_root: str = ""
-    """Where memory files are kept: a folder, ``sqlite://FILE`` or ``s3://BUCKET/PREFIX``; empty
-    for ``files`` in the home."""
-
-    org: str = "default"
-    """Part of the path of each key's files."""
-
-    project: str = "default"
-    """Likewise."""
-
-    domain: str = "default"
-    """Likewise."""
-
-
-class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table ``[inference]``."""
-
-    embedder: str = "static-idf"
-    """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
-
-    base_url: str = ""
-    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
-
-    model: str = ""
-    """For ``openai``: the name of the model there."""
-
-    dimensions: int = 0
-    """For ``openai``: how many numbers its vectors have."""
-
-    shorten: bool = False
-    """For ``openai``: whether the server is asked to shorten them to that many."""
-
-    chat_model: str = ""
-    """The name of a model there that answers, for summaries and evaluations."""
-
-    key_variable: str = ""
-    """For ``openai``: the environment variable that has the key; empty for none."""
-
-    timeout: float = 30.0
-    """For ``openai``: seconds for each step of a request."""
-
-
 class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the configuration file may hold."""
 
@@ -152,6 +109,7 @@ class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     portability: PortabilitySettings = PortabilitySettings()
     inference: InferenceSettings = InferenceSettings()
     files: FilesSettings = FilesSettings()
+    backup: BackupSettings = BackupSettings()
     rehydrate: RehydrateSettings = RehydrateSettings()
     limits: Limits = Limits()
 

@@ -104,6 +104,13 @@ class UnknownJobError(UsageError):
     http_status: ClassVar[int] = 404
 
 
+class UnknownBackupError(UsageError):
+    """There is no such backup."""
+
+    code: ClassVar[str] = "backup.unknown"
+    http_status: ClassVar[int] = 404
+
+
 class UnknownBlobError(UsageError):
     """There is no such blob in the bank."""
 

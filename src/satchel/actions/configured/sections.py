@@ -16,6 +16,8 @@ EVENTS = (
     "on_undo",
     "on_export",
     "on_migrate",
+    "on_backup",
+    "on_backup_failed",
 )
 """The events that hooks can listen to."""
 
@@ -188,6 +190,12 @@ class HookTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     on_export: Listeners = ()
     on_migrate: Listeners = ()
     """A bank was brought to another store."""
+
+    on_backup: Listeners = ()
+    """A backup was made, and read again."""
+
+    on_backup_failed: Listeners = ()
+    """One could not be made, or does not hold."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
+from satchel.actions.backing_up.holding import Backups
 from satchel.actions.filing.opened import namespace_of, opened_files
 from satchel.actions.opened import OpenBank
 from satchel.actions.receipts.finding import list_receipts
@@ -148,7 +149,7 @@ class Home:
         """See ``Holder``."""
 
 
-HOLDERS: tuple[Callable[[OpenBank], Holder], ...] = (MemoryFiles, Home)
+HOLDERS: tuple[Callable[[OpenBank], Holder], ...] = (MemoryFiles, Backups, Home)
 """Everybody who is asked, in this order."""
 
 

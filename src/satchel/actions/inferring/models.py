@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from satchel.actions.config import InferenceSettings, Settings
+from satchel.actions.config import Settings
+from satchel.actions.configured.working import InferenceSettings
 from satchel.errors import ConfigError, UsageError
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor

@@ -28,6 +28,7 @@ OWNERS = frozenset(
         "evaluate",
         "provider",
         "sink",
+        "backup",
         "banks",
         "bank settings",
         "receipts",

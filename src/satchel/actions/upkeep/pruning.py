@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from satchel.actions.backing_up.holding import list_erased
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import writer_key
@@ -53,6 +54,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     types: dict[str, int] = {}
     """How many records of each type."""
 
+    notes: list[str] = []
     dry_run: bool = False
 
 
@@ -126,8 +128,9 @@ def prune(
             progress(min(place + 1, end), end)
         if place >= end - 1:
             break
-    blobs = 0
+    blobs, notes = 0, list[str]()
     if not dry_run:
+        notes = list_erased(bank)
         _drop_damaged(bank, before, states)
         blobs = finish(bank.store, bank.id)
     return Pruned(
@@ -137,6 +140,7 @@ def prune(
         bytes=size,
         blobs=blobs,
         types=dict(sorted(types.items())),
+        notes=notes,
         dry_run=dry_run,
     )
 

@@ -42,6 +42,14 @@ class Objects(Protocol):
         """
         ...
 
+    def size(self, name: str) -> int | None:
+        """Return how many bytes an object has, None where there is none.
+
+        Raises:
+            TargetError: As ``get``.
+        """
+        ...
+
     def create(self, name: str, data: bytes) -> None:
         """Write an object that is not there yet.
 
@@ -108,6 +116,12 @@ class MemoryObjects:
         """See ``Objects``."""
         with self._lock:
             return self._held[name][0][start : start + length]
+
+    def size(self, name: str) -> int | None:
+        """See ``Objects``."""
+        with self._lock:
+            found = self._held.get(name)
+        return None if found is None else len(found[0])
 
     def _put(self, name: str, data: bytes) -> None:
         self._held[name] = (data, next(self._numbers))

@@ -80,6 +80,14 @@ class ObstoreObjects:
                 )
             )
 
+    def size(self, name: str) -> int | None:
+        """See ``Objects``."""
+        with self._said():
+            try:
+                return int(self._obstore.head(self._store, self._prefix + name)["size"])
+            except FileNotFoundError:
+                return None
+
     def create(self, name: str, data: bytes) -> None:
         """See ``Objects``."""
         self._conditional(name, data, "create")

@@ -84,6 +84,13 @@ class SqliteObjects:
             raise TargetError("a part of the store is gone", file=f"{self._path}: {name}")
         return found
 
+    def size(self, name: str) -> int | None:
+        """See ``Objects``."""
+        statement = "SELECT length(data) FROM object WHERE name = ?"
+        with self._open(writes=False) as connection:
+            found = connection.execute(statement, (self._prefix + name,)).get
+        return None if found is None else int(found)
+
     def _write(self, name: str, data: bytes, *, over: str | None, always: bool = False) -> None:
         with self._open(writes=True) as connection:
             found = self._row(connection, name)

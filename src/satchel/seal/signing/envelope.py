@@ -33,6 +33,7 @@ class PayloadType(StrEnum):
     ERASURE = "application/vnd.satchel.erasure.v1+json"
     CONFIG = "application/vnd.satchel.config.v1+json"
     REVOCATIONS = "application/vnd.satchel.revocations.v1+json"
+    BACKUP = "application/vnd.satchel.backup.v1+json"
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -34,6 +34,7 @@ MODULES = {
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
     "operating.copying": ("store",),
+    "backing_up.commands": ("backup",),
     "operating.serving": ("serve",),
     "operating.mcp": ("mcp",),
     "removing.redacting": ("redact", "recover"),

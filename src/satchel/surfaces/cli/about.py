@@ -98,6 +98,7 @@ def doctor_command(
 
     Example: `satchel doctor --deep`
     """
+    from satchel.actions.backing_up.standing import check_backups
     from satchel.actions.bank_health import check_banks, repair_banks
     from satchel.actions.filing.checking import check_files
 
@@ -107,6 +108,7 @@ def doctor_command(
             checks += repair_banks(state.settings, progress=tell)
         checks += check_banks(state.settings, deep=deep, progress=tell)
         checks += check_files(state.settings)
+        checks += check_backups(state.settings)
     if as_json:
         print_json(checks)
     else:

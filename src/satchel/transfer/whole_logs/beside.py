@@ -54,7 +54,7 @@ def bring_beside(source: Reader, bank: str, store: Store, found: Beside) -> None
     """
     for generation in source.vectors.generations(bank):
         _bring_vectors(source, bank, store, generation, found)
-    for digest in _blobs(source, bank):
+    for digest, _ in blobs_of(source, bank):
         found.blobs += 1
         with store.reading() as reader:
             there = reader.blobs.has(bank, digest)
@@ -75,7 +75,7 @@ def require_beside(source: Reader, bank: str, reader: Reader) -> None:
             wanted = source.vectors.get(bank, generation, ids)
             if reader.vectors.get(bank, generation, ids) != wanted:
                 raise VerificationError("vectors are missing or differ where they went")
-    for digest in _blobs(source, bank):
+    for digest, _ in blobs_of(source, bank):
         if not reader.blobs.has(bank, digest):
             raise VerificationError(f"the blob {digest} is missing where it went")
         for _ in verified(reader.blobs.get(bank, digest), digest):
@@ -126,9 +126,9 @@ def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
         yield held
 
 
-def _blobs(reader: Reader, bank: str) -> list[str]:
-    """Return the digests of a bank's blobs, without those that an erasure has still to drop."""
+def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
+    """Return the digests and sizes of a bank's blobs, without what an erasure has still to drop."""
     erased = {name.removeprefix(BLOB) for name in reader.side(bank, BLOB)}
     for row in reader.scan(bank, _ALL) if erased else ():
         erased -= blobs_named(row.body or b"")
-    return [digest for digest, _ in reader.blobs.listed(bank) if digest not in erased]
+    return [one for one in reader.blobs.listed(bank) if one[0] not in erased]

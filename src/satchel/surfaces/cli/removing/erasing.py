@@ -214,6 +214,8 @@ def prune_command(
         line(f"{count(done.blobs, 'blob')} dropped that nothing names any more")
     if not done.erased:
         message(f"nothing was superseded before {moment}")
+    for note in done.notes:
+        message("note: ", note)
 
 
 def everything_command(

@@ -1,0 +1,104 @@
+"""A writer that commits as fast as it can, alone and while backups are taken."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import pytest
+from backup_kit import backed
+from ledger_kit import memories
+
+from benchmarks.measure import Table, report
+from satchel.actions.backing_up.listing import verify_backups
+from satchel.actions.banks import create_bank
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.signing import signing_key
+from satchel.actions.wiring import open_ledger, opened_store
+
+ENTRIES, COMMITS, ROUNDS = 20_000, 300, 5
+MOST = 2.0
+
+
+def _filled(tmp_path: Path, entries: int) -> tuple[Settings, str]:
+    settings = load_settings(store=str(tmp_path / "busy.db"))
+    bank = create_bank(settings, "busy", signing_key(settings, None)[0]).id
+    with opened_store(settings) as store:
+        ledger = open_ledger(settings, store, bank, writes=True)
+        for start in range(0, entries, 1000):
+            ledger.append(memories(min(1000, entries - start), start))
+    return settings, bank
+
+
+def _commits(settings: Settings, bank: str, count: int, start: int) -> list[float]:
+    """Return how long each of some commits took, one record each, one after the other."""
+    took = list[float]()
+    with opened_store(settings) as store:
+        ledger = open_ledger(settings, store, bank, writes=True)
+        for record in memories(count, start):
+            began = time.perf_counter()
+            ledger.append([record])
+            took.append(time.perf_counter() - began)
+    return took
+
+
+_PROGRAM = """
+import sys
+import satchel
+
+backups = satchel.Backups(store=sys.argv[1])
+while True:
+    assert backups.run(to=[sys.argv[2]]).made[0].verified
+    print("made", flush=True)
+"""
+
+
+def _meanwhile(settings: Settings, bank: str, where: str, count: int, start: int) -> list[float]:
+    """Return the same while another program takes one backup after the other."""
+    words = [sys.executable, "-c", _PROGRAM, settings.store, where]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
+        took = _commits(settings, bank, count, start)
+        assert process.poll() is None
+        assert process.stdout.readline() == "made\n"
+        process.kill()
+    return took
+
+
+def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
+    """Every one of them: read again, whole; the writer is never refused."""
+    settings, bank = _filled(tmp_path, 200)
+    where = str(tmp_path / "backups")
+    _meanwhile(settings, bank, where, 40, 10_000)
+    found = verify_backups(settings, (where,), every=True)
+    assert found
+    assert [one.error for one in found] == [None] * len(found)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1500)
+def test_backups_at_most_double_what_a_commit_takes(tmp_path: Path) -> None:
+    """The median, of a bank that is backed up again and again meanwhile, in one run."""
+    settings, bank = _filled(tmp_path, ENTRIES)
+    where, place = str(tmp_path / "backups"), ENTRIES
+    backed(settings, where)
+    alone, busy = list[float](), list[float]()
+    for _ in range(ROUNDS):
+        alone.append(median(_commits(settings, bank, COMMITS, place)))
+        busy.append(median(_meanwhile(settings, bank, where, COMMITS, place + COMMITS)))
+        place += 2 * COMMITS
+    ratio = min(busy) / min(alone)
+    report(
+        "backup",
+        Table(
+            "A commit while backups are taken",
+            ["", "of one alone"],
+            [[f"median of {COMMITS}, in a bank of {ENTRIES:,}", ratio]],
+            f"Bound: {MOST:g}; the least of {ROUNDS}.",
+        ),
+    )
+    assert ratio <= MOST

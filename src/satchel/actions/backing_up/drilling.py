@@ -1,0 +1,246 @@
+"""``satchel backup drill``: whether a backup would do, found out without touching anything.
+
+It is restored into stores of the moment and held against the store that is in use: heads, counts,
+and what is recalled first for words that are in it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import (
+    chosen_backup,
+    destinations,
+    opened_catalogue,
+    require_believed,
+)
+from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.config import Settings
+from satchel.actions.configured.hooks import NO_HOOKS
+from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.recalling import recall_memories
+from satchel.actions.wiring import has_store, known_owners, opened_store, shown_address
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.manifests import BankPart
+from satchel.errors import SatchelError, VerificationError
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Entry
+from satchel.ports.rows import Filter, texts_of
+from satchel.ports.store import Store
+from satchel.recall.query import Query
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import Copy, Relation, compared, copy_in, tail
+
+QUESTIONS = 10
+"""How many words are looked for in each bank."""
+
+_TOP = 10
+_WORDS = 6
+_LOOKED_AT = 1_000
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillOptions:
+    """What a drill is asked to do."""
+
+    source: str | None = None
+    backup: str | None = None
+    questions: int = QUESTIONS
+    signers: tuple[str, ...] = ()
+    owner: Callable[[], SigningKey] | None = None
+    progress: Progress | None = None
+
+
+class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one bank came out of a backup."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    counts: dict[str, int] = {}
+    relation: Relation
+    """How the backup stands to the store in use: ``behind`` is what one expects, or ``same``."""
+
+    behind: int = 0
+    """Records that were added since."""
+
+    erased_again: int = 0
+    questions: int = 0
+    same_answers: int = 0
+    """Of the questions, those that both answer with the same memories in the same order."""
+
+    problems: list[str] = []
+    notes: list[str] = []
+
+
+class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a drill found."""
+
+    source: str
+    backup: str
+    taken: str
+    banks: list[DrilledBank]
+    missing: list[str] = []
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the backup would do."""
+        return not self.missing and not any(one.problems for one in self.banks)
+
+
+def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Drill:
+    """Restore a backup into stores of the moment, and compare.
+
+    Args:
+        settings: The surroundings.
+        options: What is asked.
+
+    Raises:
+        EmptyInputError, UnknownBackupError: If there is no such backup.
+        VerificationError: If nobody here trusts who signed it.
+        TargetError: If the destination does not answer.
+    """
+    require_owner(settings, "backup")
+    asked = options or DrillOptions()
+    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    with opened_catalogue(where) as catalogue:
+        found = chosen_backup(catalogue.all(), asked.backup, catalogue.name)
+        require_believed(settings, found, asked.signers)
+        drilling = _Drilling(msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked)
+        return Drill(
+            source=shown_address(where),
+            backup=found.id,
+            taken=found.manifest.at,
+            banks=list(drilling.banks(found)),
+            missing=found.manifest.missing,
+        )
+
+
+@dataclass(slots=True)
+class _Drilling:
+    settings: Settings
+    catalogue: Catalogue
+    asked: DrillOptions
+    done: int = 0
+    total: int = 0
+
+    def banks(self, found: Found) -> Iterator[DrilledBank]:
+        self.total = 2 * sum(part.size for part in found.manifest.banks)
+        for part in found.manifest.banks:
+            try:
+                yield self._bank(found, part)
+            except VerificationError as error:
+                yield DrilledBank(
+                    bank=part.bank,
+                    name=part.name,
+                    size=part.size,
+                    relation=Relation.DIVERGED,
+                    problems=[str(error)],
+                )
+
+    def _bank(self, found: Found, part: BankPart) -> DrilledBank:
+        settings, catalogue = self.settings, self.catalogue
+        with scratch() as made, self._in_use() as store:
+            make_bank(settings, catalogue, found, part, None, made, self._tell)
+            result = self._read(made, part, store)
+            erased = erased_since(settings, catalogue, part.bank, store, self.asked.signers)
+            again = erase_again(settings, made, part.bank, erased, self.asked.owner)
+            result = msgspec.structs.replace(result, erased_again=again)
+            if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
+                return result
+            return self._asked_both(result, made, store)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[Store | None]:
+        if not has_store(self.settings):
+            yield None
+            return
+        with opened_store(self.settings, read_only=True) as store:
+            yield store
+
+    def _read(self, made: Store, part: BankPart, store: Store | None) -> DrilledBank:
+        """Read what was made from its first record to its last, and compare the heads."""
+        with made.reading() as reader:
+            source = copy_in(reader, part.bank)
+            assert source is not None  # noqa: S101 - it was made just now
+            counts = reader.counts(part.bank)
+            for some in tail(source, 0):
+                self._tell(len(some))
+            relation, more, problems, notes = self._standing(source, store)
+        return DrilledBank(
+            bank=part.bank,
+            name=part.name,
+            size=source.size,
+            counts=dict(sorted(counts.items())),
+            relation=relation,
+            behind=more,
+            problems=problems,
+            notes=notes,
+        )
+
+    def _standing(
+        self, source: Copy, store: Store | None
+    ) -> tuple[Relation, int, list[str], list[str]]:
+        if store is None:
+            return Relation.NEW, 0, [], ["there is no store in use to compare with"]
+        with store.reading() as reader:
+            try:
+                target = copy_in(reader, source.bank) if source.bank in reader.banks() else None
+                found = compared(source, target)
+            except SatchelError as error:
+                return Relation.DIVERGED, 0, [], [f"the store in use: {error.message}"]
+        if found.relation is Relation.NEW:
+            return found.relation, 0, [], ["the store in use does not have this bank"]
+        if found.relation in (Relation.AHEAD, Relation.DIVERGED):
+            what = "went another way than the backup, or is behind it"
+            return found.relation, 0, [f"the store in use {what}"], []
+        size = target.size if target is not None else 0
+        return found.relation, size - source.size, [], []
+
+    def _asked_both(self, result: DrilledBank, made: Store, store: Store) -> DrilledBank:
+        """Ask both the same questions, of how the bank was when the backup was taken."""
+        trusted = known_owners(self.settings, result.bank)
+        ledger = Ledger(made, result.bank, trusted=trusted)
+        one = OpenBank(settings=self.settings, store=made, ledger=ledger, name=result.name)
+        other = open_bank_in(self.settings, store, result.bank)
+        questions = list(_questions(one, self.asked.questions))
+        same = sum(
+            _answer(one, words, result.size) == _answer(other, words, result.size)
+            for words in questions
+        )
+        problems, notes = list(result.problems), list(result.notes)
+        if same < len(questions):
+            said = f"{len(questions) - same} of {len(questions)} questions have other answers"
+            # Who goes on with a bank changes what words are rare in it.
+            (problems if result.relation is Relation.SAME else notes).append(said)
+        return msgspec.structs.replace(
+            result, questions=len(questions), same_answers=same, problems=problems, notes=notes
+        )
+
+    def _tell(self, records: int) -> None:
+        self.done += records
+        if self.asked.progress is not None:
+            self.asked.progress(min(self.done, self.total), self.total)
+
+
+def _questions(bank: OpenBank, number: int) -> Iterator[str]:
+    """Yield the first words of some memories, spread over those that are looked at."""
+    texts = list[str]()
+    with bank.ledger.reading() as view:
+        for logged in view.newest(Filter()):
+            if isinstance(logged.model, Entry) and (words := texts_of(logged.model).split()):
+                texts.append(" ".join(words[:_WORDS]))
+            if len(texts) == _LOOKED_AT:
+                break
+    step = max(1, len(texts) // max(1, number))
+    yield from texts[::step][:number]
+
+
+def _answer(bank: OpenBank, words: str, size: int) -> Sequence[str]:
+    query = Query(text=words, limit=_TOP, as_of=size)
+    return [one.id for one in recall_memories(bank, query, code=False).memories]

@@ -1,0 +1,211 @@
+"""Dropping the backups that no rule keeps: never the last that holds, and what it is made of."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import (
+    destinations,
+    opened_catalogue,
+    series_of,
+    working_on,
+)
+from satchel.actions.config import Settings
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import has_store, opened_store, shown_address
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.erased import Gone, held_by, noted
+from satchel.backup.manifests import refs_of
+from satchel.backup.retention import Candidate, Rules, to_drop
+from satchel.errors import SatchelError, VerificationError
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went at one destination, or would."""
+
+    destination: str
+    dropped: list[str] = []
+    """Backups, oldest first."""
+
+    kept: int = 0
+    packs: int = 0
+    """Packs that no backup named any more."""
+
+    bytes: int = 0
+    notes: list[str] = []
+    dry_run: bool = False
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return what is kept, as configured."""
+    found = settings.options.backup
+    return Rules(
+        days=found.retention,
+        last=found.keep_last,
+        daily=found.keep_daily,
+        weekly=found.keep_weekly,
+        monthly=found.keep_monthly,
+        yearly=found.keep_yearly,
+    )
+
+
+def prune_backups(
+    settings: Settings,
+    to: tuple[str, ...] = (),
+    *,
+    rules: Rules | None = None,
+    erased: bool | None = None,
+    moment: datetime | None = None,
+    dry_run: bool = False,
+) -> list[Dropped]:
+    """Drop the backups of this machine and store that no rule keeps, at each destination.
+
+    Args:
+        settings: The surroundings.
+        to: Destinations; those of the configuration when empty.
+        rules: What is kept; as configured when not said.
+        erased: Whether those go that hold what was erased since; as configured when not said.
+        moment: What time it is; the clock's by default.
+        dry_run: Only say what would go.
+
+    Raises:
+        ConfigError: If there is no destination.
+        VerificationError: If the newest backup does not hold any more; nothing is dropped then.
+        TargetError: If a destination does not answer.
+    """
+    require_owner(settings, "backup")
+    found = list[Dropped]()
+    for destination in destinations(settings, to):
+        with (
+            working_on(settings, destination, "backup prune"),
+            opened_catalogue(destination) as catalogue,
+        ):
+            work = _Dropping(settings, catalogue, rules or rules_of(settings), dry_run)
+            if erased is not None:
+                work.erased = erased
+            found.append(work.done(moment or datetime.now(UTC)))
+    return found
+
+
+def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> Dropped:
+    """Drop what is no longer kept after a run; that it cannot be dropped does not fail the run."""
+    try:
+        return _Dropping(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
+    except SatchelError as error:
+        return Dropped(
+            destination=shown_address(catalogue.name), notes=[f"nothing was dropped: {error}"]
+        )
+
+
+class _Dropping:
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        rules: Rules,
+        dry_run: bool,  # noqa: FBT001
+    ) -> None:
+        self._settings, self._catalogue, self._rules = settings, catalogue, rules
+        self._dry_run = dry_run
+        self.erased = settings.options.backup.drop_erased
+
+    def done(self, moment: datetime) -> Dropped:
+        """Drop, and sweep the packs that are nobody's then."""
+        catalogue, series = self._catalogue, series_of(self._settings)
+        found = catalogue.all(series)
+        needed = self._needed()
+        gone = to_drop([_candidate(one) for one in found], self._rules, moment, needed)
+        if self.erased:
+            gone += [name for name in self._holding_erased(found, needed) if name not in gone]
+        kept = [one for one in found if one.id not in gone]
+        result = Dropped(
+            destination=shown_address(catalogue.name),
+            dropped=gone,
+            kept=len(kept),
+            dry_run=self._dry_run,
+        )
+        if self._dry_run:
+            return result
+        if gone:
+            _require_there(catalogue, kept)
+        for one in found:
+            if one.id in gone:
+                catalogue.drop(one)
+        packs, size = catalogue.sweep(series)
+        return msgspec.structs.replace(result, packs=packs, bytes=size)
+
+    def _needed(self) -> list[str]:
+        """Return the banks that are still there; of each the last that holds stays."""
+        if not has_store(self._settings):
+            return [part.bank for one in self._all() for part in one.manifest.banks]
+        try:
+            with opened_store(self._settings, read_only=True) as store, store.reading() as reader:
+                return [*reader.banks(), *reader.begun()]
+        except SatchelError:  # a store that is broken: all the more reason to keep
+            return [part.bank for one in self._all() for part in one.manifest.banks]
+
+    def _all(self) -> list[Found]:
+        return self._catalogue.all(series_of(self._settings))
+
+    def _holding_erased(self, found: list[Found], needed: list[str]) -> list[str]:
+        """Return the backups that hold what was erased, where a newer one without it is sound."""
+        records = dict[str, dict[str, Gone]]()
+        holding = [one for one in found if held_in(self._catalogue, one, records)]
+        clean = [one for one in found if one.verified and one not in holding]
+        named = {part.bank for one in clean for part in one.manifest.banks}
+        if not clean or not set(needed) <= named:
+            return []
+        last = max(one.manifest.at for one in clean)
+        return [one.id for one in holding if one.manifest.at <= last]
+
+
+def held_in(catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]) -> int:
+    """Return how many records a backup holds that were erased since.
+
+    Args:
+        catalogue: Where it is.
+        found: The backup.
+        known: What was erased of each bank that was asked for; is added to.
+    """
+    number = 0
+    for part in found.manifest.banks:
+        if part.bank not in known:
+            known[part.bank] = {
+                name: gone
+                for erased, key in noted(catalogue.shelf, part.bank)
+                if key == found.key
+                for name, gone in erased.records.items()
+            }
+        number += len(held_by(part, known[part.bank]))
+    return number
+
+
+def _candidate(found: Found) -> Candidate:
+    return Candidate(
+        id=found.id,
+        at=datetime.fromisoformat(found.manifest.at),
+        verified=found.verified is not None,
+        holds=frozenset(part.bank for part in found.manifest.banks),
+    )
+
+
+def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:
+    """Require that the packs of the newest sound backup are there before an older one goes.
+
+    Raises:
+        VerificationError: If they are not; it does not count as sound any more.
+    """
+    sound = [one for one in kept if one.verified]
+    if not sound:
+        raise VerificationError("no backup was read again, so none is dropped")
+    packs = catalogue.packs(sound[-1])
+    try:
+        for ref in set(refs_of(sound[-1].manifest, packs)):
+            packs.require(ref)
+    except VerificationError as error:
+        catalogue.unmark(sound[-1])
+        raise VerificationError(
+            f"the backup {sound[-1].id} does not hold any more, so no older one is dropped:"
+            f" {error.message}",
+            hint="Make a new one: satchel backup run",
+        ) from error

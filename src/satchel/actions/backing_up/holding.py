@@ -1,0 +1,98 @@
+"""What is erased from a bank is listed beside its backups, at once: they hold it until they go."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from satchel.actions.backing_up.destinations import destinations, opened_catalogue, series_of
+from satchel.actions.backing_up.dropping import held_in
+from satchel.actions.opened import OpenBank
+from satchel.actions.wiring import shown_address, writer_key
+from satchel.backup.erased import Gone, erased_in, note
+from satchel.errors import SatchelError, UnreadableError
+from satchel.ledger.logged import Logged
+from satchel.transfer.copies import copy_in
+
+
+class Backups:
+    """The backups of a bank, as one of those who hold what is erased.
+
+    Args:
+        bank: The bank, open for writing.
+    """
+
+    name = "backups"
+
+    def __init__(self, bank: OpenBank) -> None:
+        self._bank = bank
+
+    def erase(self, gone: Sequence[Logged]) -> int:
+        """List some records that are about to be erased; return how many are listed now.
+
+        Raises:
+            TargetError: If a destination does not answer: nothing is erased then that a restore
+                could bring back.
+        """
+        with self._bank.ledger.reading() as view:
+            size = view.head.size
+        found = {one.record.id: Gone(one.seq, size) for one in gone}
+        return _noted(self._bank, found)
+
+    def laid_open(self) -> Iterator[Any]:
+        """Yield nothing: backups are not rewritten, and said to be out of reach."""
+        yield from ()
+
+    def out_of_reach(self) -> list[str]:
+        """Return which destinations have backups that hold what was erased since."""
+        found = list[str]()
+        for destination in _configured(self._bank):
+            try:
+                with opened_catalogue(destination) as catalogue:
+                    known = dict[str, dict[str, Gone]]()
+                    number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
+            except UnreadableError:
+                continue
+            except SatchelError as error:
+                found.append(f"backups in {shown_address(destination)}: {error.message}")
+                continue
+            if number:
+                found.append(
+                    f"{number} backups in {shown_address(destination)}, which hold it until they"
+                    " go, and from which it is not restored: satchel backup prune --holding-erased"
+                )
+        return found
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+def list_erased(bank: OpenBank) -> list[str]:
+    """List what the log says is erased beside the backups; return what could not be done.
+
+    Each backup lists it as well, so nothing is lost by that for longer than until the next.
+    """
+    if not _configured(bank):
+        return []
+    try:
+        with bank.store.reading() as reader:
+            source = copy_in(reader, bank.id)
+            found = {} if source is None else erased_in(source)
+        _noted(bank, found)
+    except SatchelError as error:
+        return [f"what was erased is not listed beside the backups yet: {error.message}"]
+    return []
+
+
+def _noted(bank: OpenBank, found: dict[str, Gone]) -> int:
+    number = 0
+    for destination in _configured(bank) if found else ():
+        try:
+            with opened_catalogue(destination) as catalogue:
+                key, series = writer_key(bank.settings), series_of(bank.settings)
+                number += note(catalogue.shelf, series, bank.id, found, key)
+        except UnreadableError:  # no backup was ever made there
+            continue
+    return number
+
+
+def _configured(bank: OpenBank) -> tuple[str, ...]:
+    return destinations(bank.settings) if bank.settings.options.backup.destinations else ()

@@ -1,0 +1,177 @@
+"""What backups there are, and whether they hold."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import (
+    chosen_backup,
+    destinations,
+    is_believed,
+    opened_catalogue,
+    series_of,
+)
+from satchel.actions.backing_up.dropping import held_in
+from satchel.actions.config import Settings
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import shown_address, writer_key
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.erased import Gone
+from satchel.backup.proving import prove
+from satchel.errors import EmptyInputError, VerificationError
+
+Progress = Callable[[int, int], None]
+
+
+class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One backup in a listing."""
+
+    id: str
+    at: str
+    destination: str
+    store: str
+    banks: list[str]
+    """By name, else by id."""
+
+    records: int
+    files: list[str] = []
+    verified: str | None = None
+    """When all of it was read again."""
+
+    own: bool = False
+    """Whether it is of this machine and store."""
+
+    believed: bool = False
+    """Whether its signer is trusted here."""
+
+    key: str
+    holds_erased: int = 0
+    """Records in it that were erased since; restoring it erases them again."""
+
+    missing: list[str] = []
+    reason: str = ""
+
+
+class Backups(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All backups of some destinations, oldest first."""
+
+    backups: list[BackupLine]
+    problems: list[str] = []
+    """What looks like a backup, and is none."""
+
+
+class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a backup holds."""
+
+    id: str
+    destination: str
+    packs: int = 0
+    records: int = 0
+    error: str | None = None
+    notes: list[str] = []
+
+
+def list_backups(settings: Settings, to: tuple[str, ...] = ()) -> Backups:
+    """Return the backups at each destination, whosever they are.
+
+    Raises:
+        ConfigError: If there is no destination.
+        UnreadableError, TargetError: If one cannot be read.
+    """
+    require_owner(settings, "backup")
+    lines, problems = list[BackupLine](), list[str]()
+    for destination in destinations(settings, to):
+        with opened_catalogue(destination) as catalogue:
+            known = dict[str, dict[str, Gone]]()
+            lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
+            problems += catalogue.problems
+    return Backups(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
+
+
+def verify_backups(
+    settings: Settings,
+    to: tuple[str, ...] = (),
+    *,
+    wanted: Sequence[str] = (),
+    every: bool = False,
+    progress: Progress | None = None,
+) -> list[VerifiedBackup]:
+    """Read backups again from their packs: the newest, those that are named, or all.
+
+    One of this machine that holds is marked, and one that does not hold is not any more: it is not
+    built on, and nothing older is dropped for its sake.
+
+    Raises:
+        EmptyInputError: If there is no backup.
+        UnknownBackupError: If there is none of that name.
+        TargetError: If a destination does not answer.
+    """
+    require_owner(settings, "backup")
+    found = list[VerifiedBackup]()
+    for destination in destinations(settings, to):
+        with opened_catalogue(destination) as catalogue:
+            for one in _chosen(catalogue, wanted, every=every):
+                found.append(_verified(settings, catalogue, one, progress))
+            found += [
+                VerifiedBackup(id=problem, destination=shown_address(destination), error=problem)
+                for problem in catalogue.problems
+            ]
+    return found
+
+
+def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found]:
+    found = catalogue.all()
+    if every:
+        if not found and not catalogue.problems:
+            raise EmptyInputError("there is no backup", file=catalogue.name)
+        return found
+    if wanted:
+        return [chosen_backup(found, name, catalogue.name) for name in wanted]
+    if not found and catalogue.problems:
+        return []
+    chosen_backup(found, None, catalogue.name)
+    return found[-1:]
+
+
+def _verified(
+    settings: Settings, catalogue: Catalogue, found: Found, progress: Progress | None
+) -> VerifiedBackup:
+    mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
+    notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: nobody known"]
+    result = VerifiedBackup(
+        id=found.id,
+        destination=shown_address(catalogue.name),
+        records=sum(part.size for part in found.manifest.banks),
+        notes=[*notes, *found.manifest.missing],
+    )
+    try:
+        number = prove(found.manifest, catalogue.packs(found), progress)
+    except VerificationError as error:
+        if mine:
+            catalogue.unmark(found)
+        return msgspec.structs.replace(result, error=str(error))
+    if mine and not found.manifest.missing:
+        catalogue.mark(found, number, writer_key(settings))
+    return msgspec.structs.replace(result, packs=number)
+
+
+def _line(
+    settings: Settings, catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]]
+) -> BackupLine:
+    manifest = found.manifest
+    return BackupLine(
+        id=found.id,
+        at=manifest.at,
+        destination=shown_address(catalogue.name),
+        store=manifest.store,
+        banks=[part.name or part.bank for part in manifest.banks],
+        records=sum(part.size for part in manifest.banks),
+        files=[part.key for part in manifest.files],
+        verified=found.verified,
+        own=manifest.series == series_of(settings),
+        believed=is_believed(settings, found.key),
+        key=found.key,
+        holds_erased=held_in(catalogue, found, known),
+        missing=manifest.missing,
+        reason=manifest.reason,
+    )

@@ -1,0 +1,167 @@
+"""Making a bank of a backup in a store of the moment, without what was erased since."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from satchel.actions.backing_up.destinations import is_believed
+from satchel.actions.config import Settings
+from satchel.actions.wiring import writer_key
+from satchel.backup.assembling import Cut, assemble, size_at
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.erased import erased_in, noted
+from satchel.backup.manifests import BankPart
+from satchel.errors import SigningKeyError, VerificationError
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.erasure.finishing import finish
+from satchel.ledger.erasure.targets import ERASABLE
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.memory.records import Erasure, Status
+from satchel.memory.times import now
+from satchel.ports.store import Store
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import copy_in
+
+_TOGETHER = 500
+_REASON = "erased after the backup that it was restored from"
+
+
+@contextmanager
+def scratch() -> Iterator[Store]:
+    """Give a store of the moment."""
+    from satchel.stores.sqlite import SqliteStore
+
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        store = SqliteStore(Path(folder) / "made.db")
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def make_bank(  # noqa: PLR0913 - what is made, of what, and where
+    settings: Settings,
+    catalogue: Catalogue,
+    found: Found,
+    part: BankPart,
+    at: str | None,
+    store: Store,
+    tell: Callable[[int], None],
+) -> bool:
+    """Make a bank of a backup; tell whether it was there at the moment that is meant.
+
+    Args:
+        settings: The surroundings.
+        catalogue: Where the backup is.
+        found: The backup.
+        part: The bank.
+        at: The moment; None for that of the backup.
+        store: Where to; it has no such bank.
+        tell: Told of the records.
+
+    Raises:
+        VerificationError: If the backup is not what was signed.
+        SigningKeyError: If a log that ends between two heads cannot be signed here.
+    """
+    packs, cut = catalogue.packs(found), None
+    if at is not None and at < found.manifest.at:
+        size = size_at(part, packs, at)
+        if not size:
+            return False
+        cut = Cut(size, writer_key(settings)) if size < part.size else None
+    assemble(part, packs, store, tell, cut)
+    return True
+
+
+def erased_since(
+    settings: Settings,
+    catalogue: Catalogue,
+    bank: str,
+    store: Store | None,
+    signers: Sequence[str] = (),
+) -> list[str]:
+    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
+
+    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
+    hold says nothing.
+    """
+    ids = dict[str, None]()
+    for erased, key in noted(catalogue.shelf, bank):
+        if is_believed(settings, key, signers):
+            ids |= dict.fromkeys(erased.records)
+    if store is None:
+        return list(ids)
+    with store.reading() as reader, suppress(VerificationError):
+        copy = copy_in(reader, bank) if bank in reader.banks() else None
+        if copy is not None:
+            ids |= dict.fromkeys(erased_in(copy))
+    return list(ids)
+
+
+def erase_again(
+    settings: Settings,
+    store: Store,
+    bank: str,
+    erased: Sequence[str],
+    owner: Callable[[], SigningKey] | None,
+) -> int:
+    """Erase records of a bank that was just made from a backup; return how many had to be.
+
+    Args:
+        settings: The surroundings.
+        store: A store of the moment.
+        bank: The bank.
+        erased: What was erased since; what is not there is passed over.
+        owner: Gives the owner's key, where this machine may not write to the bank yet.
+
+    Raises:
+        SigningKeyError: If nobody here may write to the bank.
+        StoreError: If it cannot be written.
+    """
+    todo = _left(store, bank, erased)
+    if not todo:
+        return 0
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        witness, writer = Witness(Path(folder) / "banks"), writer_key(settings)
+        ledger = Ledger(store, bank, writer=writer, witness=witness)
+        with store.reading() as reader:
+            copy = copy_in(reader, bank)
+            may = copy is not None and copy.found.authority.admits(writer.did)
+        if not may:
+            if owner is None:
+                raise SigningKeyError(
+                    "something was erased since, and nobody here may write that to the bank",
+                    hint="Its owner can: name the key with --key.",
+                )
+            Decider(store=store, bank=bank, owner=owner(), writer=writer, witness=witness).admit()
+        for start in range(0, len(todo), _TOGETHER):
+            names, at = todo[start : start + _TOGETHER], now()
+            gone = [
+                seal(Status(target=one, state="deleted", reason=_REASON, at=at)) for one in names
+            ]
+            again = [
+                seal(Erasure(entry=one, reason=_REASON, by=writer.did, at=at)) for one in names
+            ]
+            ledger.append([*gone, *again])
+        finish(store, bank)
+    return len(todo)
+
+
+def _left(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
+    """Return which of these records are there and are not said to be erased."""
+    found = list[str]()
+    with store.reading() as reader:
+        copy = copy_in(reader, bank)
+        for start in range(0, len(erased) if copy is not None else 0, _TOGETHER):
+            rows = reader.get(bank, list(erased[start : start + _TOGETHER]))
+            found += [
+                row.id
+                for row in sorted(rows, key=lambda row: row.seq)
+                if row.type in ERASABLE
+                and copy is not None
+                and not copy.found.fold.is_erased(row.id, copy.size)
+            ]
+    return found

@@ -1,0 +1,211 @@
+"""Putting a bank that was made from a backup where it is wanted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.moving.copies import opened_at
+from satchel.actions.wiring import is_there, known_owners, shown_address, witness_of, writer_key
+from satchel.errors import (
+    ForkedError,
+    RolledBackError,
+    SigningKeyError,
+    StoreBusyError,
+    TargetExistsError,
+    VerificationError,
+)
+from satchel.ledger.acceptance import Decider
+from satchel.ledger.epochs import BankStanding, Seen, Verdict, judge
+from satchel.ledger.erasure.finishing import finish
+from satchel.ports.store import Store, StoredHead
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import Copy, Relation, carry, compared, copy_in
+from satchel.transfer.whole_logs.beside import Beside, bring_beside, side_of
+from satchel.transfer.whole_logs.copying import bring, compare, give_head, is_begun
+
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a bank is to be put back."""
+
+    address: str
+    over: bool
+    accept_loss: bool
+    owner: Callable[[], SigningKey] | None
+    safety: Callable[[], str]
+    """Keeps what is there, and returns where."""
+
+    reason: str
+    dry_run: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Put:
+    """What became of it."""
+
+    relation: Relation
+    carried: int = 0
+    standing: BankStanding | None = None
+    given_up: bool = False
+    safety: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What is in the store that it goes to."""
+
+    relation: Relation
+    stored: StoredHead | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the bank will be to this machine."""
+
+    verdict: Verdict | None
+    """None where something is given up, which an owner has to decide."""
+
+    owner: SigningKey | None = None
+
+
+def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
+    """Put a bank into a store; what can be known before anything is written is found out before.
+
+    Args:
+        settings: The surroundings.
+        source: The bank, made from a backup.
+        asked: How.
+        tell: Told of records that were brought, then compared.
+
+    Raises:
+        TargetExistsError: If another log is there, and it is not to give way.
+        RolledBackError, ForkedError: If this machine saw more than the backup has, and that is not
+            to be given up.
+        SigningKeyError: If it is, and the owner's key is not here.
+        StoreBusyError: If somebody else writes the bank there at the same time.
+        StoreError: If the store cannot be written.
+    """
+    judged = _judged(settings, source, asked)
+    there = _There(Relation.NEW, None)
+    if is_there(asked.address):
+        with opened_at(asked.address, read_only=True) as store:
+            there = _look(store, source)
+    gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
+    if gives_way and not asked.over:
+        raise _other(source, asked.address)
+    put = Put(relation=there.relation, given_up=judged.verdict is None)
+    put.notes += [there.note] if there.note else []
+    if judged.verdict is not None:
+        put.standing = judged.verdict.standing
+        put.notes += judged.verdict.notes
+    if asked.dry_run:
+        return put
+    if gives_way:
+        put.safety = asked.safety()
+    with opened_at(asked.address, read_only=False) as store:
+        put.carried = _written(source, store, there, tell)
+        beside = Beside()
+        bring_beside(source.reader, source.bank, store, beside)
+        with store.reading() as other:
+            compare(source, other, tell)
+        if there.relation is Relation.NEW:
+            give_head(source, store)
+        finish(store, source.bank)
+        _believe(settings, store, source, judged, asked.reason)
+    if judged.verdict is None:
+        put.standing = BankStanding.OWN
+    return put
+
+
+def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
+    witnessed = witness_of(settings).last(source.bank)
+    seen = [] if witnessed is None else [Seen(witnessed.head, "this machine", witnessed=True)]
+    found, owners = source.found, known_owners(settings, source.bank)
+    try:
+        return _Judged(judge(found.head, found.authority, source.tree, seen, owners))
+    except (RolledBackError, ForkedError) as error:
+        if not asked.accept_loss:
+            more = witnessed.head.size if witnessed is not None else 0
+            raise type(error)(
+                f"the backup of the bank {source.bank} has {source.size:,} records, and this"
+                f" machine saw it with {more:,}",
+                hint="Look for a newer backup, or the store itself. To give up what is missing, as"
+                " the owner: --accept-loss.",
+            ) from error
+        return _Judged(None, _owner(source, asked))
+
+
+def _owner(source: Copy, asked: Asked) -> SigningKey:
+    """Return the key that decides, before anything is written."""
+    owners = source.found.authority.owners
+    key = None if asked.owner is None else asked.owner()
+    if key is None or key.did not in owners:
+        raise SigningKeyError(
+            "only an owner of the bank can give up what this machine saw of it",
+            hint=f"Name the key with --key. The owners are {', '.join(sorted(owners))}.",
+        )
+    return key
+
+
+def _look(store: Store, source: Copy) -> _There:
+    with store.reading() as reader:
+        if is_begun(reader, source.bank) is not None:
+            return _There(Relation.NEW, None)
+        stored = reader.head(source.bank)
+        try:
+            return _There(compared(source, copy_in(reader, source.bank)).relation, stored)
+        except VerificationError as error:
+            note = f"what was there did not verify: {error.message}"
+            return _There(Relation.DIVERGED, stored, note)
+
+
+def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
+    bank = source.bank
+    if there.relation is Relation.NEW:
+        return bring(source, store, tell).records
+    if there.relation is Relation.SAME:
+        tell(source.size)
+        return 0
+    with store.writing() as writing:
+        if writing.head(bank) != there.stored:
+            raise StoreBusyError(
+                "the bank was written to meanwhile", file=store.name, hint="Try again."
+            )
+        target = copy_in(writing, bank) if there.relation is Relation.AHEAD else None
+        if target is None:
+            writing.remove(bank)
+        done = carry(source, writing, target)
+        writing.put_side(bank, side_of(source.reader, bank))
+    tell(source.size)
+    return done.records
+
+
+def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, reason: str) -> None:
+    """Have this machine believe the bank from now on, or an owner decide that it does."""
+    if judged.verdict is None:
+        assert judged.owner is not None  # noqa: S101 - asked for before anything was written
+        Decider(
+            store=store,
+            bank=source.bank,
+            owner=judged.owner,
+            writer=writer_key(settings),
+            witness=witness_of(settings),
+        ).accept_restore(reason)
+    elif judged.verdict.standing is BankStanding.OWN:
+        signed = msgspec.json.decode(source.found.stored.signed)
+        witness_of(settings).record(signed, given_up=judged.verdict.given_up)
+
+
+def _other(source: Copy, address: str) -> TargetExistsError:
+    return TargetExistsError(
+        f"the bank {source.bank} is there already, with records that the backup does not have",
+        file=shown_address(address),
+        hint="To have it give way, a safety copy made first: --over. Or restore into another"
+        " store: --into ADDRESS.",
+    )

@@ -1,0 +1,365 @@
+"""``satchel backup restore``: a bank as it was, in a new store or over the present one.
+
+It is made in a store of the moment first, from bytes that are proved; what was erased since is
+erased there again. Only then it goes where it is wanted: into a store that does not have it like
+any copy of a store, and over one that is there in one transaction, of which a safety copy was made.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import (
+    chosen_backup,
+    destinations,
+    is_believed,
+    opened_catalogue,
+    require_believed,
+)
+from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.putting import Asked, put_back
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.config import Settings
+from satchel.actions.filing.opened import namespace_of
+from satchel.actions.moving.copies import opened_at
+from satchel.actions.opened import name_of
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import is_there, local_path, shown_address
+from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.files import put_files, require_free
+from satchel.backup.manifests import BankPart
+from satchel.disk.private import private_folder
+from satchel.errors import (
+    UnknownBankError,
+    UsageError,
+    VerificationError,
+)
+from satchel.files.namespace import folder_of
+from satchel.ledger.epochs import BankStanding
+from satchel.memory.times import now
+from satchel.ports.store import RawCopied, Store
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import Relation, copy_in
+
+Progress = Callable[[int, int], None]
+"""Is told of records: made, then brought and compared; and of how many there are in both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """What a restore is asked to do."""
+
+    source: str | None = None
+    """The destination that the backup is in; the first one of the configuration by default."""
+
+    backup: str | None = None
+    """Which, by its name or the start of it; the newest sound one by default."""
+
+    at: str | None = None
+    """A moment, canonical: the store as it was then, also between two backups."""
+
+    banks: tuple[str, ...] = ()
+    """Which, by name or id; all when empty."""
+
+    files: bool = True
+    """Whether memory files are put back as well, when no bank is named."""
+
+    into: str | None = None
+    """The address of the store; the configured one by default."""
+
+    over: bool = False
+    """Whether banks and files that are there give way."""
+
+    accept_loss: bool = False
+    """Whether this machine gives up what it saw of a bank and the backup lacks."""
+
+    signers: tuple[str, ...] = ()
+    """Keys that are believed for this backup besides those that are trusted here."""
+
+    owner: Callable[[], SigningKey] | None = None
+    """Gives the owner's key, which decides that something is given up; asked only then."""
+
+    dry_run: bool = False
+    progress: Progress | None = None
+
+
+class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank, or would."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    """Records in its log."""
+
+    root: str
+    relation: Relation
+    """How the backup stood to what was there."""
+
+    carried: int = 0
+    erased_again: int = 0
+    """Records that had been erased since the backup, and are again."""
+
+    standing: BankStanding | None = None
+    given_up: bool = False
+    """Whether what this machine saw beyond it was given up, which the log says."""
+
+    safety: str | None = None
+    """Where what was there is kept."""
+
+    notes: list[str] = []
+
+
+class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory files that were put back, or would be."""
+
+    key: str
+    aside: str | None = None
+    """Where what was there is now."""
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a restore did, or would do."""
+
+    source: str
+    backup: str
+    taken: str
+    """When the backup was taken."""
+
+    at: str | None = None
+    target: str
+    banks: list[RestoredBank]
+    files: list[RestoredFiles] = []
+    notes: list[str] = []
+    dry_run: bool = False
+
+
+def restore_backup(settings: Settings, options: RestoreOptions | None = None) -> Restored:
+    """Put banks and memory files of a backup back.
+
+    Args:
+        settings: The surroundings: keys, trust, witness.
+        options: What is asked.
+
+    Raises:
+        EmptyInputError, UnknownBackupError: If there is no such backup.
+        UnknownBankError: If it does not have the bank.
+        VerificationError: If it is not what was signed, or by somebody who is not trusted.
+        TargetExistsError: If something is there already that lacks nothing of the backup, or has
+            other records, and is not to give way. Nothing is written then.
+        SigningKeyError: If something has to be decided, and the owner's key is not here.
+        TargetError, StoreError: If something cannot be read or written.
+    """
+    require_owner(settings, "backup")
+    asked = options or RestoreOptions()
+    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    with opened_catalogue(where) as catalogue:
+        return Restoring(settings, catalogue, asked).done()
+
+
+class Made(NamedTuple):
+    """A bank in a store of the moment."""
+
+    bank: str
+    erased_again: int
+
+
+class Restoring:
+    """One restore."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue, asked: RestoreOptions) -> None:
+        self._settings = settings if asked.into is None else _at(settings, asked.into)
+        self._catalogue, self._asked = catalogue, asked
+        self._target = self._settings.store
+        self._safety: str | None = None
+        self._done = self._total = 0
+
+    def done(self) -> Restored:
+        """Do it."""
+        found, notes = self._chosen()
+        require_believed(self._settings, found, self._asked.signers)
+        parts = self._parts(found)
+        self._total = 3 * sum(part.size for part in parts)
+        wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
+        if wants_files:
+            self._require_room(found)
+        with scratch() as store:
+            made = [one for part in parts if (one := self._made(store, found, part)) is not None]
+            # All that can be refused is refused before anything is written.
+            banks = [self._put(store, one, found, dry_run=True) for one in made]
+            if not self._asked.dry_run:
+                banks = [self._put(store, one, found, dry_run=False) for one in made]
+        return Restored(
+            source=shown_address(self._catalogue.name),
+            backup=found.id,
+            taken=found.manifest.at,
+            at=self._asked.at,
+            target=shown_address(self._target),
+            banks=banks,
+            files=list(self._files(found)) if wants_files else [],
+            notes=[*notes, *(f"not in the backup: {one}" for one in found.manifest.missing)],
+            dry_run=self._asked.dry_run,
+        )
+
+    def _chosen(self) -> tuple[Found, list[str]]:
+        """Return the backup that is read: for a moment, the first that was taken after it.
+
+        Its log goes up to that moment and beyond; where there is none, the newest has to do.
+        """
+        every = self._catalogue.all()
+        bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
+        at, wanted = self._asked.at, self._asked.backup
+        if at is None or wanted is not None:
+            found = chosen_backup(every, wanted, self._catalogue.name, bank=bank)
+            return found, [] if found.verified else ["this backup was never read again whole"]
+        believed = [
+            one for one in every if is_believed(self._settings, one.key, self._asked.signers)
+        ]
+        later = [one for one in believed if one.verified and one.manifest.at >= at]
+        if bank is not None:
+            later = [one for one in later if _named(one, bank)]
+        if later:
+            return later[0], []
+        earlier = [one for one in believed if one.manifest.at <= at]
+        found = chosen_backup(earlier or every, None, self._catalogue.name, bank=bank)
+        return found, [f"no backup is from after {at}: this one is the nearest"]
+
+    def _parts(self, found: Found) -> list[BankPart]:
+        parts = found.manifest.banks
+        if not self._asked.banks:
+            return parts
+        chosen = [_named(found, name) for name in self._asked.banks]
+        for name, some in zip(self._asked.banks, chosen, strict=True):
+            if len(some) != 1:
+                raise UnknownBankError(
+                    f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
+                    file=found.id,
+                    hint="See: satchel backup list.",
+                )
+        return [part for (part,) in chosen]
+
+    def _made(self, store: Store, found: Found, part: BankPart) -> Made | None:
+        """Make a bank in a store of the moment, without what was erased since."""
+        at = self._asked.at
+        if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
+            return None
+        with self._in_use() as there:
+            erased = erased_since(
+                self._settings, self._catalogue, part.bank, there, self._asked.signers
+            )
+        again = erase_again(self._settings, store, part.bank, erased, self._asked.owner)
+        return Made(part.bank, again)
+
+    def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
+        asked = Asked(
+            address=self._target,
+            over=self._asked.over,
+            accept_loss=self._asked.accept_loss or self._asked.over,
+            owner=self._asked.owner,
+            safety=self._kept_safe,
+            reason=f"restored from the backup {found.id}",
+            dry_run=dry_run,
+        )
+        path = local_path(self._target)
+        if not dry_run and path is not None and path.parent == self._settings.home:
+            private_folder(self._settings.home)
+        with store.reading() as reader:
+            source = copy_in(reader, made.bank)
+            assert source is not None  # noqa: S101 - it was made just now
+            put = put_back(self._settings, source, asked, self._tell)
+            return RestoredBank(
+                bank=made.bank,
+                name=name_of(reader, made.bank),
+                size=source.size,
+                root=source.found.head.root,
+                relation=put.relation,
+                carried=put.carried,
+                erased_again=made.erased_again,
+                standing=put.standing,
+                given_up=put.given_up,
+                safety=put.safety,
+                notes=put.notes,
+            )
+
+    @contextmanager
+    def _in_use(self) -> Iterator[Store | None]:
+        if not is_there(self._target):
+            yield None
+            return
+        with opened_at(self._target, read_only=True) as store:
+            yield store
+
+    def _kept_safe(self) -> str:
+        """Keep the present store, once for all banks; return where it is.
+
+        As one more backup; where the store cannot be backed up, as a copy of its file.
+
+        Raises:
+            VerificationError: If neither can be done.
+        """
+        if self._safety is None:
+            options = BackupOptions(
+                to=(self._catalogue.name,), files=False, prune=False, reason="before a restore"
+            )
+            made = run_backup(self._settings, options).made[0]
+            self._safety = made.id if made.error is None else self._copied(made.error)
+        return self._safety or ""
+
+    def _copied(self, problem: str) -> str:
+        path = local_path(self._target)
+        with opened_at(self._target, read_only=True) as store:
+            if path is None or not isinstance(store, RawCopied) or not store.traits.raw_copy:
+                raise VerificationError(
+                    f"no safety copy of the present store can be made: {problem}",
+                    hint="Nothing was changed. Restore into another store: --into ADDRESS.",
+                )
+            stamp = now().replace(":", "").replace("-", "").partition(".")[0]
+            safe = path.with_name(f"{path.name}.before-restore-{stamp}")
+            store.copy_to(safe)
+            return str(safe)
+
+    def _require_room(self, found: Found) -> None:
+        """Require that memory files can be put where they belong."""
+        folder = folder_of(namespace_of(self._settings).path("x"))
+        if folder is None and found.manifest.files:
+            raise UsageError(
+                "memory files are configured to be elsewhere, where no backup is put back",
+                field="files.storage_root",
+                hint="Leave them out: --no-files.",
+            )
+        if folder is None:
+            return
+        for part in found.manifest.files:
+            require_free(part, folder.parent, over=self._asked.over)
+
+    def _files(self, found: Found) -> Iterator[RestoredFiles]:
+        folder = folder_of(namespace_of(self._settings).path("x"))
+        packs = self._catalogue.packs(found)
+        if folder is None:
+            return
+        for part in found.manifest.files:
+            aside = None
+            if not self._asked.dry_run:
+                aside = put_files(part, packs, folder.parent, over=self._asked.over)
+            yield RestoredFiles(key=part.key, aside=None if aside is None else str(aside))
+
+    def _tell(self, records: int) -> None:
+        self._done += records
+        if self._asked.progress is not None:
+            self._asked.progress(min(self._done, self._total), self._total)
+
+
+def _at(settings: Settings, address: str) -> Settings:
+    """Return settings that mean another store."""
+    store = msgspec.structs.replace(settings.options.store, address=address)
+    options = msgspec.structs.replace(settings.options, store=store)
+    return msgspec.structs.replace(settings, options=options)
+
+
+def _named(found: Found, name: str) -> list[BankPart]:
+    parts = found.manifest.banks
+    return [part for part in parts if part.bank == name] or [
+        part for part in parts if part.name == name
+    ]

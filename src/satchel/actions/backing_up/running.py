@@ -1,0 +1,298 @@
+"""``satchel backup run``: a backup of the store to each destination, read again before it counts.
+
+A run that goes wrong at one destination goes on with the others, and says so in the end: by its
+exit status, to hooks, and in ``doctor`` until a later one is good.
+"""
+
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import (
+    destinations,
+    opened_catalogue,
+    series_of,
+    working_on,
+)
+from satchel.actions.backing_up.dropping import Dropped, drop_old
+from satchel.actions.backing_up.standing import failed, succeeded
+from satchel.actions.config import Settings
+from satchel.actions.filing.opened import namespace_of
+from satchel.actions.opened import find_bank
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.receipts.keeping import tool
+from satchel.actions.wiring import (
+    has_store,
+    open_ledger,
+    opened_store,
+    shown_address,
+    writer_key,
+)
+from satchel.backup.catalogue import Catalogue, Found, new_id
+from satchel.backup.erased import erased_in, note
+from satchel.backup.files import keys_in, take_files
+from satchel.backup.logs import Before
+from satchel.backup.manifests import BankPart, FilesPart, Manifest
+from satchel.backup.packs import Packs, Ref
+from satchel.backup.proving import prove
+from satchel.backup.taking import take_bank
+from satchel.errors import EmptyInputError, SatchelError, VerificationError
+from satchel.files.namespace import folder_of
+from satchel.memory.times import format_time, now
+from satchel.ports.store import Reader, Store
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import copy_in
+
+Progress = Callable[[int, int], None]
+"""Is told of the records that were read again, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupOptions:
+    """What a backup is asked to do."""
+
+    to: tuple[str, ...] = ()
+    """Destinations; those of the configuration when empty."""
+
+    banks: tuple[str, ...] = ()
+    """Which, as ``find_bank`` takes them; those of the configuration when empty, else all."""
+
+    files: bool | None = None
+    """Whether memory files go along; as configured when not said."""
+
+    prune: bool = True
+    """Whether what the rules do not keep is dropped afterwards."""
+
+    anew: bool = False
+    """Whether everything is written again, as if there were no backup yet."""
+
+    reason: str = ""
+    moment: datetime | None = None
+    """What time it is; the clock's by default."""
+
+    progress: Progress | None = None
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a backup at one destination."""
+
+    destination: str
+    id: str | None = None
+    at: str | None = None
+    banks: int = 0
+    records: int = 0
+    files: int = 0
+    """Keys whose memory files are in it."""
+
+    packs: int = 0
+    """Of all that it is made of."""
+
+    written: int = 0
+    """Packs that were not there before."""
+
+    bytes_written: int = 0
+    verified: str | None = None
+    missing: list[str] = []
+    notes: list[str] = []
+    dropped: list[str] = []
+    """Older backups that went."""
+
+    error: str | None = None
+    """What went wrong; None when all is good."""
+
+    code: str | None = None
+    exit_status: int = 0
+
+
+class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run did."""
+
+    store: str
+    made: list[Made]
+
+    @property
+    def exit_status(self) -> int:
+        """That of the first destination that failed; 0 when none did."""
+        return next((one.exit_status for one in self.made if one.exit_status), 0)
+
+
+def run_backup(settings: Settings, options: BackupOptions | None = None) -> BackupRun:
+    """Back the store up to each destination; each is told of by itself.
+
+    What cannot be backed up of one bank leaves it out of the backup, which is there then, but never
+    counts as a whole one.
+
+    Args:
+        settings: The surroundings.
+        options: What is asked.
+
+    Raises:
+        ConfigError: If there is no destination.
+        EmptyInputError: If there is nothing to back up.
+        UnknownBankError: If a bank that is named is not there.
+    """
+    require_owner(settings, "backup")
+    asked = options or BackupOptions()
+    where = destinations(settings, asked.to)
+    made = list[Made]()
+    for destination in where:
+        try:
+            with working_on(settings, destination, "backup"):
+                made.append(_Run(settings, destination, asked).done())
+        except SatchelError as error:
+            made.append(
+                Made(
+                    destination=shown_address(destination),
+                    error=str(error),
+                    code=error.code,
+                    exit_status=error.exit_status,
+                )
+            )
+        _tell(settings, destination, made[-1])
+    return BackupRun(store=shown_address(settings.store), made=made)
+
+
+def _tell(settings: Settings, destination: str, made: Made) -> None:
+    counts = {name: getattr(made, name) for name in ("banks", "records", "files", "written")}
+    if made.error is None:
+        succeeded(settings, destination, made.id or "", made.at or now())
+        settings.hooks.tell("on_backup", ids=[made.id or ""], counts=counts)
+    else:
+        failed(settings, destination, made.error)
+        settings.hooks.tell("on_backup_failed", counts=counts, content=lambda: [made])
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run to one destination."""
+
+    settings: Settings
+    destination: str
+    asked: BackupOptions
+
+    def done(self) -> Made:
+        """Take a backup, read it again, mark it, and drop what is no longer kept."""
+        key, series = writer_key(self.settings), series_of(self.settings)
+        with opened_catalogue(self.destination, create=True) as catalogue:
+            catalogue.shelf.tidy()
+            before, known = ({}, set[Ref]()) if self.asked.anew else catalogue.before(series)
+            packs = self._packs(catalogue, series, known)
+            found, notes = self._taken(catalogue, before, packs, key)
+            try:
+                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+            except VerificationError as error:
+                catalogue.drop(found)
+                if not known:
+                    raise
+                notes.append(f"what was kept earlier does not hold, so all was written: {error}")
+                packs = self._packs(catalogue, series, set())
+                found, _ = self._taken(catalogue, {}, packs, key)
+                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+            missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
+            if not missing:
+                found = catalogue.mark(found, number, key)
+                if self.asked.prune:
+                    moment = self.asked.moment or datetime.now(UTC)
+                    dropped = drop_old(self.settings, catalogue, moment)
+            return self._made(found, packs, number, [*notes, *dropped.notes], dropped.dropped)
+
+    def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
+        compress = self.settings.options.backup.compress
+        return Packs(catalogue.shelf, series, compress=compress, known=known)
+
+    def _made(
+        self, found: Found, packs: Packs, number: int, notes: list[str], dropped: list[str]
+    ) -> Made:
+        manifest = found.manifest
+        missing = manifest.missing
+        return Made(
+            destination=shown_address(self.destination),
+            id=manifest.id,
+            at=manifest.at,
+            banks=len(manifest.banks),
+            records=sum(part.size for part in manifest.banks),
+            files=len(manifest.files),
+            packs=number,
+            written=packs.written,
+            bytes_written=packs.bytes_written,
+            verified=found.verified,
+            missing=missing,
+            notes=notes,
+            dropped=dropped,
+            error=f"not whole: {missing[0]}" if missing else None,
+            code=VerificationError.code if missing else None,
+            exit_status=VerificationError.exit_status if missing else 0,
+        )
+
+    def _taken(
+        self, catalogue: Catalogue, before: dict[str, Before], packs: Packs, key: SigningKey
+    ) -> tuple[Found, list[str]]:
+        moment = self.asked.moment
+        at = now() if moment is None else format_time(moment)
+        banks, missing, notes = list[BankPart](), list[str](), list[str]()
+        if has_store(self.settings):
+            with opened_store(self.settings, read_only=True) as store, store.reading() as reader:
+                for bank in self._banks(store, reader):
+                    notes += self._suspicions(store, bank)
+                    try:
+                        self._note_erased(catalogue, reader, bank, key)
+                        banks.append(take_bank(reader, bank, before.get(bank), packs))
+                    except VerificationError as error:
+                        missing.append(f"the bank {bank}: {error.message}")
+        files = list(self._files(packs, missing))
+        if not (banks or files or missing):
+            raise EmptyInputError("there is nothing to back up", file=self.settings.store)
+        manifest = Manifest(
+            id=new_id(at),
+            series=series_of(self.settings),
+            at=at,
+            tool=tool(),
+            store=shown_address(self.settings.store),
+            host=platform.node()[:255],
+            reason=self.asked.reason,
+            banks=banks,
+            files=files,
+            missing=missing,
+        )
+        return catalogue.add(manifest, key), notes
+
+    def _banks(self, store: Store, reader: Reader) -> list[str]:
+        names = self.asked.banks or self.settings.options.backup.banks or ()
+        if names:
+            return list(dict.fromkeys(find_bank(store, name) for name in names))
+        return reader.banks()
+
+    def _suspicions(self, store: Store, bank: str) -> list[str]:
+        """Return what this machine makes of a bank.
+
+        One that was put back is backed up all the same: what it lacks is in earlier backups.
+        """
+        try:
+            with open_ledger(self.settings, store, bank).reading() as view:
+                return [f"{bank}: {one}" for one in view.notes]
+        except SatchelError as error:
+            return [f"{bank}: {error.message}"]
+
+    def _note_erased(
+        self, catalogue: Catalogue, reader: Reader, bank: str, key: SigningKey
+    ) -> None:
+        source = copy_in(reader, bank)
+        if source is not None and source.found.head.counts.get("erasure"):
+            note(catalogue.shelf, series_of(self.settings), bank, erased_in(source), key)
+
+    def _files(self, packs: Packs, missing: list[str]) -> Iterator[FilesPart]:
+        wanted = self.asked.files
+        if not (self.settings.options.backup.files if wanted is None else wanted):
+            return
+        where = namespace_of(self.settings).path("x")
+        folder = folder_of(where)
+        if folder is None:  # elsewhere, where copies of it are somebody else's to keep
+            return
+        for key in keys_in(folder.parent):
+            try:
+                yield take_files(folder.parent, key, packs)
+            except SatchelError as error:
+                missing.append(f"the memory files of {key}: {error.message}")

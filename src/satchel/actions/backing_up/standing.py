@@ -1,0 +1,113 @@
+"""How backups went here, so that one that is missing is noticed: what ``doctor`` says of it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from satchel.actions.backing_up.destinations import state_of
+from satchel.actions.config import Settings
+from satchel.actions.diagnosing import Check
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import shown_address
+from satchel.disk.private import private_folder
+from satchel.disk.reading import reading
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import SatchelError
+from satchel.memory.times import now
+
+_MOST_BYTES = 1 << 16
+_RUN = "Make one now: satchel backup run"
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the last backups to a destination went."""
+
+    destination: str
+    id: str | None = None
+    """The last one that was made and read again."""
+
+    at: str | None = None
+    """When."""
+
+    failed_at: str | None = None
+    """When one failed since."""
+
+    error: str | None = None
+
+
+def standing_of(settings: Settings, destination: str) -> Standing:
+    """Return how the last backups to a destination went from here."""
+    path = state_of(settings, destination).with_suffix(".json")
+    with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=Standing)
+    return Standing(destination=shown_address(destination))
+
+
+def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
+    """Note that a backup was made and read again, and of what moment it is."""
+    _keep(
+        settings,
+        destination,
+        Standing(destination=shown_address(destination), id=identity, at=at),
+    )
+
+
+def failed(settings: Settings, destination: str, error: str) -> None:
+    """Note that one failed."""
+    before = standing_of(settings, destination)
+    found = msgspec.structs.replace(before, failed_at=now(), error=error)
+    _keep(settings, destination, found)
+
+
+def _keep(settings: Settings, destination: str, found: Standing) -> None:
+    path = state_of(settings, destination).with_suffix(".json")
+    with suppress(SatchelError, OSError):  # a full disk: the run says itself how it went
+        private_folder(settings.state)
+        private_folder(path.parent)
+        with writing(path, mode=PRIVATE_FILE) as stream:
+            stream.write(msgspec.json.encode(found))
+
+
+def check_backups(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
+    """Say of each configured destination whether its newest backup is fresh.
+
+    Nothing is asked of the destination itself.
+
+    Args:
+        settings: The surroundings.
+        moment: What time it is; the clock's by default.
+    """
+    require_owner(settings, "doctor")
+    wanted = settings.options.backup
+    try:
+        where = wanted.destinations
+    except SatchelError as error:
+        yield Check(name="backups", state="problem", detail=error.message, hint=error.hint)
+        return
+    if not where:
+        if wanted.enabled:
+            hint = 'Set it: [backup] destination = "/mnt/backups".'
+            yield Check(name="backups", state="problem", detail="no destination", hint=hint)
+        return
+    for destination in where:
+        yield _look(settings, destination, moment or datetime.now(UTC))
+
+
+def _look(settings: Settings, destination: str, moment: datetime) -> Check:
+    found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
+    enabled = settings.options.backup.enabled
+    if found.error is not None:
+        detail = f"the last run failed at {found.failed_at}: {found.error}"
+        return Check(name=name, state="problem", detail=detail, hint=_RUN)
+    if found.at is None:
+        detail = "none was made from here yet"
+        return Check(name=name, state="problem" if enabled else "note", detail=detail, hint=_RUN)
+    age = moment - datetime.fromisoformat(found.at)
+    detail = f"{found.id}, verified {found.at}"
+    if enabled and age > timedelta(hours=settings.options.backup.stale_after):
+        hours = int(age.total_seconds() // 3600)
+        detail = f"the newest is {hours} hours old: {detail}"
+        return Check(name=name, state="problem", detail=detail, hint=_RUN)
+    return Check(name=name, state="ok", detail=detail)

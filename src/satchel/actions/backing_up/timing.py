@@ -1,0 +1,192 @@
+"""When backups are due: a cron expression, and the same for systemd, cron and launchd."""
+
+import plistlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+from satchel.errors import ConfigError, MissingExtraError
+
+_FIELD = "backup.schedule"
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_FIVE = 5
+_MOST_TIMES = 500
+_LABEL = "satchel.backup"
+
+
+def next_run(schedule: str, after: datetime) -> datetime:
+    """Return the first moment after another at which a backup is due, in UTC.
+
+    Args:
+        schedule: Five fields, as cron has them; the wall clock of this machine is meant.
+        after: A moment with a time zone.
+
+    Raises:
+        ConfigError: If the schedule is none, or never comes.
+        MissingExtraError: If what reads it is not installed.
+    """
+    # As a wall clock shows it: an hour that comes twice or not at all is the system's to tell.
+    for due in _simulated(schedule, after.astimezone().replace(tzinfo=None)):
+        found: datetime = due.astimezone(UTC)
+        if found > after:
+            return found
+    raise ConfigError(f"the schedule {schedule!r} never comes", field=_FIELD)
+
+
+def _simulated(schedule: str, after: datetime) -> Any:
+    try:
+        from cronsim import CronSim, CronSimError
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            "schedules need cronsim", hint="pip install 'satchel[backup]'"
+        ) from None
+    if len(schedule.split()) != _FIVE:
+        raise _wrong(schedule, "a schedule has five fields")
+    try:
+        return CronSim(schedule, after)
+    except CronSimError as error:
+        raise _wrong(schedule, str(error)) from None
+
+
+def require_schedule(schedule: str) -> None:
+    """Refuse what is no schedule.
+
+    Raises:
+        ConfigError, MissingExtraError: As ``next_run``.
+    """
+    next_run(schedule, datetime.now(UTC))
+
+
+def cron_line(schedule: str, command: Sequence[str]) -> str:
+    """Return a line for ``crontab``."""
+    require_schedule(schedule)
+    return f"{schedule} {shlex.join(command).replace('%', chr(92) + '%')}\n"
+
+
+def systemd_units(schedule: str, command: Sequence[str]) -> str:
+    """Return a service and a timer for systemd, one after the other.
+
+    Raises:
+        ConfigError: If systemd has no way to say the schedule.
+    """
+    times = "".join(f"OnCalendar={one}\n" for one in _on_calendar(schedule))
+    words = " ".join(_quoted(word) for word in command)
+    return f"""\
+# ~/.config/systemd/user/satchel-backup.service
+[Unit]
+Description=Backup of the memory of agents
+
+[Service]
+Type=oneshot
+ExecStart={words}
+
+# ~/.config/systemd/user/satchel-backup.timer
+# then: systemctl --user enable --now satchel-backup.timer
+[Unit]
+Description=When the memory of agents is backed up
+
+[Timer]
+{times}Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def launchd_plist(schedule: str, command: Sequence[str]) -> str:
+    """Return a property list for launchd.
+
+    Raises:
+        ConfigError: If the schedule has more times than launchd should be told one by one.
+    """
+    times = list(_intervals(schedule))
+    document = {
+        "Label": _LABEL,
+        "ProgramArguments": list(command),
+        "StartCalendarInterval": times,
+    }
+    return plistlib.dumps(document).decode()
+
+
+def command_of(arguments: Sequence[str]) -> list[str]:
+    """Return the words that start this program with arguments, wherever it is installed."""
+    return [sys.executable, "-m", "satchel", *arguments]
+
+
+def _on_calendar(schedule: str) -> Iterator[str]:
+    found = _plain(schedule)
+    time = f"{_listed(found.hours, 24)}:{_listed(found.minutes, 60)}:00"
+    months = _listed(found.months, 12, first=1)
+    days, weekdays = _listed(found.days, 31, first=1), _week(found.weekdays)
+    if found.day_and:
+        yield f"{weekdays}*-{months}-{days} {time}"
+        return
+    yield f"*-{months}-{days} {time}"  # cron means either of the two
+    yield f"{weekdays}*-{months}-* {time}"
+
+
+def _listed(numbers: set[int], every: int, *, first: int = 0) -> str:
+    if numbers >= set(range(first, first + every)):
+        return "*"
+    return ",".join(f"{number:02}" for number in sorted(numbers))
+
+
+def _week(numbers: set[int]) -> str:
+    days = sorted({number % 7 for number in numbers})
+    if len(days) == len(_DAYS):
+        return ""
+    return ",".join(_DAYS[day] for day in days) + " "
+
+
+def _intervals(schedule: str) -> Iterator[dict[str, int]]:
+    found = _plain(schedule)
+    names = {
+        "Minute": (found.minutes, range(60)),
+        "Hour": (found.hours, range(24)),
+        "Month": (found.months, range(1, 13)),
+    }
+    chosen = {
+        name: sorted(numbers) for name, (numbers, every) in names.items() if numbers < set(every)
+    }
+    days = {"Day": sorted(found.days)} if found.days < set(range(1, 32)) else {}
+    week = sorted({number % 7 for number in found.weekdays})
+    weekdays = {"Weekday": week} if len(week) < len(_DAYS) else {}
+    sets = [chosen | days | weekdays] if found.day_and else [chosen | days, chosen | weekdays]
+    times = [
+        dict(zip(one, numbers, strict=True)) for one in sets for numbers in product(*one.values())
+    ]
+    if len(times) > _MOST_TIMES:
+        raise _wrong(schedule, f"this is {len(times):,} times for launchd")
+    yield from times
+
+
+def _plain(schedule: str) -> Any:
+    """Return a schedule as sets of numbers.
+
+    Raises:
+        ConfigError: If it is more than that: a last day, an n-th weekday.
+    """
+    require_schedule(schedule)
+    found = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
+    every = [*found.days, *found.weekdays]
+    if not all(isinstance(one, int) and one >= 0 for one in every):
+        raise _wrong(schedule, "only cron can say this")
+    return found
+
+
+def _quoted(word: str) -> str:
+    """Return a word as systemd reads it."""
+    plain = word.replace("%", "%%").replace("$", "$$")
+    if plain and not set(plain) & set(" \t\"'\\;"):
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _wrong(schedule: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"{why}: {schedule!r}", field=_FIELD, hint='Such as "0 4 * * *": daily at four.'
+    )

@@ -1,0 +1,48 @@
+"""The tables of what works with memory: files, and models."""
+
+import msgspec
+
+
+class FilesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[files]``."""
+
+    storage_root: str = ""
+    """Where memory files are kept: a folder, ``sqlite://FILE`` or ``s3://BUCKET/PREFIX``; empty
+    for ``files`` in the home."""
+
+    org: str = "default"
+    """Part of the path of each key's files."""
+
+    project: str = "default"
+    """Likewise."""
+
+    domain: str = "default"
+    """Likewise."""
+
+
+class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[inference]``."""
+
+    embedder: str = "static-idf"
+    """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
+
+    base_url: str = ""
+    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
+
+    model: str = ""
+    """For ``openai``: the name of the model there."""
+
+    dimensions: int = 0
+    """For ``openai``: how many numbers its vectors have."""
+
+    shorten: bool = False
+    """For ``openai``: whether the server is asked to shorten them to that many."""
+
+    chat_model: str = ""
+    """The name of a model there that answers, for summaries and evaluations."""
+
+    key_variable: str = ""
+    """For ``openai``: the environment variable that has the key; empty for none."""
+
+    timeout: float = 30.0
+    """For ``openai``: seconds for each step of a request."""

@@ -1,0 +1,253 @@
+"""What a backup says of itself: signed, small, and read strictly.
+
+A manifest names each bank by its signed head and by one pack with its index; the index names the
+packs of the log, in order, and those of what is beside it. Whoever holds the manifest can prove
+all the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from satchel.backup.packs import Packs, Ref
+from satchel.errors import InputError, VerificationError
+from satchel.memory.parts import Id
+from satchel.memory.times import is_canonical_time
+from satchel.ports.vectors import Generation
+from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
+from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signature_of
+from satchel.seal.signing.key import SigningKey
+
+FORMAT = "satchel-backup/1"
+
+MOST_BYTES = 32 << 20
+"""Of a manifest, a mark or a list of erasures."""
+
+NAME = r"^[0-9]{8}T[0-9]{12}Z-[0-9a-f]{8}$"
+"""What a backup is called: when it was taken, and a few digits by chance."""
+
+SERIES = r"^[0-9a-f]{16}$"
+
+_Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class SegmentVectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The vectors of one generation that the records of a segment have."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=1000)]
+    dimensions: Annotated[int, Meta(ge=1, le=65_536)]
+    number: _Count
+    count: _Count
+    packs: list[Ref]
+
+    @property
+    def generation(self) -> Generation:
+        """Which they are."""
+        return Generation(self.model, self.dimensions, self.number)
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stretch of a log."""
+
+    first: _Count
+    """Place of its first record."""
+
+    count: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    log: Ref
+    vectors: list[SegmentVectors] = []
+
+
+class Blob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A blob beside a log."""
+
+    digest: Id
+    size: _Count
+    packs: list[Ref]
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What there is of one bank."""
+
+    segments: list[Segment]
+    blobs: list[Blob] = []
+    side: list[Ref] = []
+    """Unlogged values."""
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the packs that it names."""
+        for segment in self.segments:
+            yield segment.log
+            for vectors in segment.vectors:
+                yield from vectors.packs
+        for blob in self.blobs:
+            yield from blob.packs
+        yield from self.side
+
+
+class BankPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One bank in a backup."""
+
+    bank: Id
+    name: str | None = None
+    size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
+    """Records in its log."""
+
+    root: Id
+    head: Annotated[str, Meta(max_length=1 << 20)]
+    """The signed head, canonical JSON."""
+
+    peaks: Annotated[str, Meta(pattern="^([0-9a-f]{64})*$", max_length=64 * 64)]
+    """The roots of the perfect subtrees of its tree, in hex, largest first."""
+
+    index: Ref
+
+
+class FilesPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The memory files of one key in a backup."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=255)]
+    size: _Count
+    index: Ref
+    """A pack with the list of packs that the files' manifest was cut into."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A backup."""
+
+    format: Literal["satchel-backup/1"] = "satchel-backup/1"
+    id: Annotated[str, Meta(pattern=NAME)]
+    series: Annotated[str, Meta(pattern=SERIES)]
+    """Which machine and store it is of."""
+
+    at: str
+    """When it was taken, UTC."""
+
+    tool: str
+    store: str
+    """What was backed up, as it may be shown."""
+
+    host: str = ""
+    reason: str = ""
+    """Why, where nobody asked for it: ``before a restore``."""
+
+    banks: list[BankPart]
+    files: list[FilesPart] = []
+    missing: list[str] = []
+    """What should be in it and is not, with the reason: it is never taken for a whole one."""
+
+    def __post_init__(self) -> None:
+        if not is_canonical_time(self.at):
+            raise ValueError("`at` is not a time")
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """That all of a backup was read again, and is what was backed up."""
+
+    format: Literal["satchel-backup-mark/1"] = "satchel-backup-mark/1"
+    id: Annotated[str, Meta(pattern=NAME)]
+    series: Annotated[str, Meta(pattern=SERIES)]
+    manifest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """BLAKE3 of the manifest as it is kept."""
+
+    at: str
+    packs: _Count
+    """How many were read."""
+
+
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was signed, and by whom."""
+
+    value: Any
+    key: str
+
+
+class FilesIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pieces of a file, in order."""
+
+    packs: list[Ref]
+
+
+def signed(value: msgspec.Struct, key: SigningKey) -> bytes:
+    """Return a value with one signature, as it is kept."""
+    payload = canonical_checked(msgspec.to_builtins(value))
+    signature = signature_of(PayloadType.BACKUP, payload, key)
+    return b'{"signatures":[%b],"signed":%b}' % (msgspec.json.encode(signature), payload)
+
+
+def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
+    """Return a signed value, and whose signature it has; whether that one is believed is not said.
+
+    Raises:
+        VerificationError: If it is not that, or the signature is of something else.
+    """
+    try:
+        found = decode_canonical(data)
+        payload = found["signed"]
+        signatures = parse_signatures(found["signatures"], 1)
+        value = msgspec.convert(payload, kind)
+        (checked,) = check(PayloadType.BACKUP, payload, signatures)
+    except (InputError, msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
+        raise VerificationError(
+            f"this is no {kind.__name__.lower()} of a backup: {error}"
+        ) from None
+    if not checked.valid:
+        raise VerificationError(f"the signature of a backup: {checked.problem}")
+    return value, checked.key
+
+
+def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
+    """Return the index that a pack holds.
+
+    Raises:
+        VerificationError: If it is none.
+    """
+    try:
+        return msgspec.json.decode(packs.get(ref), type=kind)
+    except msgspec.DecodeError as error:
+        raise VerificationError(f"an index of the backup cannot be read: {error}") from None
+
+
+def put_index(packs: Packs, index: msgspec.Struct) -> Ref:
+    """Keep an index."""
+    data = msgspec.json.encode(index)
+    return packs.put(data)
+
+
+def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
+    """Yield every pack that a backup is made of, some of them several times.
+
+    Raises:
+        VerificationError: If an index cannot be read.
+    """
+    for bank in manifest.banks:
+        yield bank.index
+        yield from read_index(packs, bank.index, Index).refs()
+    for one in manifest.files:
+        yield one.index
+        yield from read_index(packs, one.index, FilesIndex).packs
+
+
+def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
+    """Yield the packs of a backup as far as its indexes can be read."""
+    for bank in manifest.banks:
+        yield bank.index
+        with suppress(VerificationError):
+            yield from read_index(packs, bank.index, Index).refs()
+    for one in manifest.files:
+        yield one.index
+        with suppress(VerificationError):
+            yield from read_index(packs, one.index, FilesIndex).packs
+
+
+def require_one_each(values: Sequence[str], what: str) -> None:
+    """Require that nothing is named twice.
+
+    Raises:
+        VerificationError: If it is.
+    """
+    if len(set(values)) != len(values):
+        raise VerificationError(f"a backup names a {what} twice")

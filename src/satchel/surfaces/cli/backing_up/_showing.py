@@ -1,0 +1,79 @@
+"""What the commands about backups say to people."""
+
+from collections.abc import Sequence
+
+from satchel.actions.backing_up.drilling import Drill, DrilledBank
+from satchel.actions.backing_up.restoring import Restored, RestoredBank
+from satchel.actions.backing_up.running import BackupRun, Made
+from satchel.surfaces.cli._console import count, line, message
+
+
+def show_run(found: BackupRun) -> None:
+    """Say what became of a backup at each destination."""
+    for one in found.made:
+        if one.id is not None:
+            line(_sentence(one))
+        for note in one.notes:
+            message(f"{one.destination}: note: ", note)
+        for name in one.missing:
+            message(f"{one.destination}: not in it: ", name)
+        if one.error is not None:
+            message(f"{one.destination}: failed: ", one.error, style="bold red")
+
+
+def _sentence(one: Made) -> str:
+    parts = [count(one.banks, "bank"), count(one.records, "record")]
+    parts += [f"files of {count(one.files, 'key')}"] if one.files else []
+    new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
+    done = "read again, all of it holds" if one.verified else "not whole"
+    gone = f"; {count(len(one.dropped), 'older one')} gone" if one.dropped else ""
+    return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
+
+
+def show_restored(found: Restored) -> None:
+    """Say what was put back."""
+    for one in found.banks:
+        line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
+        _notes(one.name or one.bank, one.notes)
+        if one.safety:
+            message(f"what was there is in {one.safety}")
+    for part in found.files:
+        line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
+        if part.aside:
+            message(f"what was there is in {part.aside}")
+    _notes("backup", found.notes)
+    line(f"{found.backup} of {found.taken} -> {found.target}")
+
+
+def _restored(one: RestoredBank, *, dry_run: bool) -> str:
+    parts = [count(one.size, "record")]
+    parts.append(f"{one.relation} to what is there" if dry_run else f"{one.carried:,} put back")
+    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
+    parts += ["what this machine saw beyond it is given up"] if one.given_up else []
+    return ", ".join(parts)
+
+
+def show_drill(found: Drill) -> None:
+    """Say how a backup did."""
+    for one in found.banks:
+        line(f"{one.name or one.bank}: {_drilled(one)}")
+        _notes(one.name or one.bank, one.notes)
+        for problem in one.problems:
+            message(f"{one.name or one.bank}: ", problem, style="bold red")
+    for name in found.missing:
+        message("not in the backup: ", name, style="bold red")
+    line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
+
+
+def _drilled(one: DrilledBank) -> str:
+    parts = [count(one.size, "record")]
+    parts += [f"{one.behind:,} added since"] if one.behind else []
+    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
+    if one.questions:
+        parts.append(f"{one.same_answers:,} of {one.questions:,} questions answered alike")
+    return ", ".join(parts)
+
+
+def _notes(name: str, notes: Sequence[str]) -> None:
+    for note in notes:
+        message(f"{name}: note: ", note)

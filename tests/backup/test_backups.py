@@ -1,0 +1,570 @@
+"""Backups of whole stores: taken, read again, and put back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from backup_kit import (
+    added,
+    backed,
+    catalogued,
+    current,
+    erase,
+    files_in,
+    logged,
+    own_bank,
+    restored,
+    tamper,
+    told,
+)
+
+from satchel.actions.backing_up.destinations import working_on
+from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.listing import list_backups, verify_backups
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.standing import check_backups
+from satchel.actions.banks import list_banks
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.filing.opened import opened_files
+from satchel.actions.moving.copies import opened_at
+from satchel.actions.opened import open_bank_in
+from satchel.actions.operating.copying_stores import copy_store
+from satchel.actions.upkeep.pruning import prune
+from satchel.actions.wiring import opened_store
+from satchel.backup import logs
+from satchel.backup.manifests import Index, read_index
+from satchel.backup.packs import Packs
+from satchel.backup.retention import Rules
+from satchel.backup.shelves import FolderShelf
+from satchel.errors import (
+    EmptyInputError,
+    RolledBackError,
+    SigningKeyError,
+    TargetExistsError,
+    UnknownBackupError,
+    UnknownBankError,
+    VerificationError,
+)
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Erasure
+from satchel.memory.times import now
+from satchel.seal.sealing import seal
+
+KINDS = ("sqlite", "ladybug", "postgresql")
+
+
+# -- there and back -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_backed_up_is_put_back_into_any_kind_of_store(
+    here: Settings, where: str, places: Callable[[str], str], kind: str
+) -> None:
+    """Rows, columns, heads, nodes, words, links, vectors, blobs and unlogged values."""
+    backed(here, where)
+    target = places(kind)
+    found = restored(here, where, target)
+    assert told(target) == told(here.store)
+    assert [one.carried for one in found.banks] == [one.size for one in found.banks]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", ["ladybug", "postgresql"])
+def test_a_store_of_any_kind_is_backed_up(
+    here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str
+) -> None:
+    """And restored to SQLite, where it is what the first SQLite was."""
+    place = places(kind)
+    copy_store(here, here.store, place)
+    backed(load_settings(store=place), where)
+    restored(here, where, str(tmp_path / "new.db"))
+    assert told(str(tmp_path / "new.db")) == told(here.store)
+
+
+def test_what_did_not_change_is_not_copied_again(here: Settings, where: str) -> None:
+    """A second backup of the same writes nothing, one of a record more little more than that."""
+    first = backed(here, where)
+    same = backed(here, where)
+    assert first.written == first.packs
+    assert same.written == 0
+    before = set(files_in(where))
+    added(here, own_bank(here))
+    more = backed(here, where)
+    assert more.written <= 3  # the new stretch, the index, unlogged values
+    new = {name for name in files_in(where) if name not in before}
+    assert len([name for name in new if name.startswith("packs/")]) == more.written
+
+
+def test_many_small_backups_do_not_become_many_small_pieces(
+    here: Settings, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short stretches are put into one after some time, and the last backup is as good as any."""
+    monkeypatch.setattr(logs, "SHORT", 4)
+    bank = own_bank(here)
+    for number in range(7):
+        added(here, bank, 1, 20_000 + number)
+        backed(here, where)
+    last = catalogued(where)[-1]
+    part = next(one for one in last.manifest.banks if one.bank == bank)
+    shelf = FolderShelf(Path(where))
+    index = read_index(Packs(shelf, last.manifest.series), part.index, Index)
+    shelf.close()
+    assert len(index.segments) <= 5
+    assert sum(one.count for one in index.segments) == part.size
+
+
+def test_a_log_that_fills_many_stretches_goes_there_and_back(
+    here: Settings, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when some of them are made again, since something in the middle was erased."""
+    monkeypatch.setattr(logs, "ROWS", 7)
+    bank = own_bank(here)
+    ids = added(here, bank, 40)
+    backed(here, where)
+    erase(here, bank, ids[3], ids[20])
+    more = backed(here, where)
+    assert 0 < more.written < more.packs
+    restored(here, where, str(tmp_path / "new.db"))
+    assert told(str(tmp_path / "new.db")) == told(here.store)
+
+
+def test_one_bank_of_two_is_put_back(here: Settings, where: str, tmp_path: Path) -> None:
+    """By its name; a name that no bank has is told."""
+    backed(here, where)
+    found = restored(here, where, str(tmp_path / "new.db"), banks=("assistant",))
+    assert [one.name for one in found.banks] == ["assistant"]
+    assert list(told(str(tmp_path / "new.db"))) == [own_bank(here)]
+    with pytest.raises(UnknownBankError):
+        restored(here, where, str(tmp_path / "new.db"), banks=("nobody",))
+
+
+def test_only_the_banks_that_are_asked_for_are_backed_up(here: Settings, where: str) -> None:
+    """By the options or the configuration; nothing older of the others is dropped for it."""
+    backed(here, where)
+    made = backed(here, where, banks=("assistant",))
+    assert made.banks == 1
+    prune_backups(here, (where,), rules=Rules(last=1))
+    assert len(catalogued(where)) == 2  # the first has the only copy of the other bank
+
+
+def test_nothing_to_back_up_is_no_success(tmp_path: Path, where: str) -> None:
+    """Neither is a destination without a backup."""
+    settings = load_settings(store=str(tmp_path / "none.db"))
+    run = run_backup(settings, BackupOptions(to=(where,)))
+    assert (run.exit_status, run.made[0].code) == (4, EmptyInputError.code)
+    with pytest.raises(EmptyInputError):
+        restored(settings, where)
+
+
+# -- points in time -------------------------------------------------------------------------------
+
+
+def test_a_bank_is_put_back_as_it_was_at_any_moment(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Between two backups too: what was current then is current, what came later is not there."""
+    bank = own_bank(here)
+    backed(here, where)
+    states = [(now(), current(here.store, bank))]
+    for number in range(3):
+        (one,) = added(here, bank, 1, 30_000 + number)
+        states.append((now(), current(here.store, bank)))
+        erase(here, bank, one) if number == 1 else None
+    backed(here, where)
+    for number, (moment, expected) in enumerate(states):
+        target = str(tmp_path / f"{number}.db")
+        restored(here, where, target, at=moment, banks=(bank,), accept_loss=True)
+        there = current(target, bank)
+        erased = [one for one in expected if one not in there]
+        assert len(erased) == (1 if number == 2 else 0)  # erased since, so never back
+        assert [one for one in expected if one not in erased] == there
+
+
+def test_a_moment_before_all_backups_gives_what_there_is_of_it(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Before the bank was begun there is nothing, and after the last backup that is the nearest."""
+    backed(here, where)
+    none = restored(here, where, str(tmp_path / "a.db"), at="2000-01-01T00:00:00.000000Z")
+    assert none.banks == []
+    last = restored(here, where, str(tmp_path / "b.db"), at=now())
+    assert last.notes
+    assert told(str(tmp_path / "b.db")) == told(here.store)
+
+
+def test_an_older_backup_is_named_by_its_start(here: Settings, where: str, tmp_path: Path) -> None:
+    """One that is not there, or not the only one, is refused."""
+    first = backed(here, where)
+    added(here, own_bank(here))
+    backed(here, where)
+    assert first.id is not None
+    found = restored(here, where, str(tmp_path / "n.db"), backup=first.id[-6:], accept_loss=True)
+    assert found.backup == first.id
+    for name in ("nope-nope", first.id[:8]):
+        with pytest.raises(UnknownBackupError):
+            restored(here, where, str(tmp_path / "m.db"), backup=name)
+
+
+# -- over what is there ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["sqlite", *(pytest.param(kind, marks=pytest.mark.prove) for kind in KINDS[1:])],
+)
+def test_what_is_there_gives_way_only_when_that_is_said_and_is_kept_first(
+    here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str
+) -> None:
+    """The bank goes on from the backup in a new epoch; the safety copy has what it gave up."""
+    place = places(kind)
+    copy_store(here, here.store, place)
+    there, bank = load_settings(store=place), own_bank(here)
+    backed(there, where)
+    expected = current(place, bank)
+    new = added(there, bank, 3)
+    before = told(place)
+    with pytest.raises((RolledBackError, TargetExistsError)):
+        restored(there, where)
+    assert told(place) == before
+    found = restored(there, where, over=True, banks=(bank,))
+    assert found.banks[0].given_up
+    assert current(place, bank) == expected
+    assert added(there, bank, 1, 50_000)[0] in current(place, bank)
+    safety = found.banks[0].safety
+    again = restored(there, where, str(tmp_path / "s.db"), backup=safety, accept_loss=True)
+    assert again.backup == safety
+    assert current(str(tmp_path / "s.db"), bank) == [*expected, *new]
+
+
+def test_a_store_that_is_lost_is_put_back_in_its_place(here: Settings, where: str) -> None:
+    """What the machine saw is all there, so nobody has to decide anything."""
+    expected = told(here.store)
+    backed(here, where)
+    for path in Path(here.store).parent.glob("here.db*"):
+        path.unlink()
+    found = restored(here, where)
+    assert not any(one.given_up for one in found.banks)
+    assert told(here.store) == expected
+    added(here, own_bank(here))
+
+
+def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str) -> None:
+    """Nothing is written before that; an owner's key is needed for it."""
+    backed(here, where)
+    bank = own_bank(here)
+    added(here, bank)
+    for path in Path(here.store).parent.glob("here.db*"):
+        path.unlink()
+    with pytest.raises(RolledBackError, match="this machine saw it"):
+        restored(here, where)
+    with pytest.raises(SigningKeyError):
+        restored(here, where, accept_loss=True, owner=None)
+    assert not Path(here.store).exists()
+    assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
+    assert [one.standing for one in list_banks(here)] == ["own"]
+
+
+def test_a_store_that_does_not_verify_is_kept_as_its_file(here: Settings, where: str) -> None:
+    """It cannot be backed up, and gives way all the same."""
+    backed(here, where)
+    bank, expected = own_bank(here), [*current(here.store, own_bank(here))]
+    tamper(here, bank)
+    run = run_backup(here, BackupOptions(to=(where,)))
+    assert run.made[0].missing
+    assert run.exit_status == 3
+    found = restored(here, where, over=True, banks=(bank,), backup=catalogued(where)[0].id)
+    safe = Path(found.banks[0].safety or "")
+    assert safe.is_file()
+    assert current(here.store, bank) == expected
+
+
+# -- what was erased ------------------------------------------------------------------------------
+
+SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not come back
+
+
+def test_a_restored_backup_does_not_bring_back_what_was_erased_since(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Its bytes are nowhere in the new store, and the log says that it was erased again."""
+    bank = own_bank(here)
+    record = seal(Semantic(text=SECRET))
+    logged(here, bank, [record])
+    first = backed(here, where)
+    erase(here, bank, record.id)
+    backed(here, where)
+    target = tmp_path / "old" / "new.db"
+    target.parent.mkdir()
+    found = restored(here, where, str(target), backup=first.id, accept_loss=True)
+    (one,) = [one for one in found.banks if one.bank == bank]
+    assert one.erased_again == 1
+    assert SECRET.encode() not in b"".join(files_in(target.parent).values())
+    with opened_at(str(target), read_only=True) as store, store.reading() as reader:
+        (row,) = reader.get(bank, [record.id])
+        assert row.body is None
+
+
+def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
+    here: Settings, where: str
+) -> None:
+    """They go when that is asked for, since a newer one that is clean holds."""
+    bank = own_bank(here)
+    record = seal(Semantic(text=SECRET))
+    logged(here, bank, [record])
+    backed(here, where)
+    erase(here, bank, record.id)
+    backed(here, where)
+    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [1, 0]
+    (gone,) = prune_backups(here, (where,), rules=Rules(), erased=True)
+    assert len(gone.dropped) == 1
+    data = [Packs(FolderShelf(Path(where)), one.manifest.series) for one in catalogued(where)]
+    shelf = FolderShelf(Path(where))
+    found = b"".join(
+        packs.get(ref)
+        for packs, one in zip(data, catalogued(where), strict=True)
+        for part in one.manifest.banks
+        for ref in read_index(packs, part.index, Index).refs()
+    )
+    shelf.close()
+    assert SECRET.encode() not in found
+    assert gone.packs > 0
+
+
+def test_what_is_erased_is_listed_before_the_next_backup(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """The store may be lost in the meantime, and somebody without its witness restores."""
+    file = tmp_path / "satchel.toml"
+    file.write_text(f'[backup]\ndestination = "{where}"\n')
+    settings = load_settings(config=file, store=here.store)
+    bank = own_bank(here)
+    record = seal(Semantic(text=SECRET))
+    logged(here, bank, [record])
+    logged(here, bank, [seal(Erasure(entry="blake3:" + "5" * 64, at=now()))])
+    backed(settings, where)
+    with opened_store(settings) as store:
+        opened = open_bank_in(settings, store, bank, writes=True)
+        from satchel.actions.memories.changing import forget
+
+        forget(opened, [record.id])
+        done = prune(opened, now(), deleted=True)
+        assert (done.notes, done.erased > 0) == ([], True)
+    for path in [*Path(here.store).parent.glob("here.db*")]:
+        path.unlink()
+    import shutil
+
+    shutil.rmtree(here.state / "banks")
+    restored(settings, where)
+    assert record.id not in current(here.store, bank)
+    assert SECRET.encode() not in Path(here.store).read_bytes()
+
+
+# -- failing loudly -------------------------------------------------------------------------------
+
+
+def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_path: Path) -> None:
+    """At one destination of two; the other one has its backup all the same."""
+    heard = list[str]()
+    (tmp_path / "a file").write_text("no folder")
+    bad, good = str(tmp_path / "a file"), str(tmp_path / "good")
+    file = tmp_path / "satchel.toml"
+    file.write_text(f'[backup]\nenabled = true\ndestination = ["{bad}", "{good}"]\n')
+    settings = load_settings(config=file, store=here.store)
+    both = {name: lambda event: heard.append(event.event) for name in HOOKS}
+    import msgspec
+
+    settings = msgspec.structs.replace(settings, hooks=settings.hooks.and_(both))
+    assert [one.state for one in check_backups(settings)] == ["problem", "problem"]
+    run = run_backup(settings)
+    settings.hooks.finish()
+    assert run.exit_status != 0
+    assert [one.error is None for one in run.made] == [False, True]
+    assert heard == ["on_backup_failed", "on_backup"]
+    assert [one.state for one in check_backups(settings)] == ["problem", "ok"]
+    (tmp_path / "a file").unlink()
+    assert run_backup(settings).exit_status == 0
+    assert [one.state for one in check_backups(settings)] == ["ok", "ok"]
+
+
+HOOKS = ("on_backup", "on_backup_failed")
+
+
+def test_doctor_misses_a_backup_that_is_not_fresh(here: Settings, tmp_path: Path) -> None:
+    """After as many hours as are configured, and only where backups are enabled."""
+    from datetime import UTC, datetime, timedelta
+
+    file = tmp_path / "satchel.toml"
+    file.write_text(
+        f'[backup]\nenabled = true\nstale_after = 5\ndestination = "{tmp_path / "b"}"\n'
+    )
+    settings = load_settings(config=file, store=here.store)
+    assert run_backup(settings).exit_status == 0
+    later = datetime.now(UTC) + timedelta(hours=6)
+    (check,) = check_backups(settings, later)
+    assert (check.state, "6 hours old" in check.detail) == ("problem", True)
+    (check,) = check_backups(settings, later - timedelta(hours=2))
+    assert check.state == "ok"
+
+
+def test_a_bank_that_does_not_hold_leaves_the_others_in_and_nothing_is_dropped_for_it(
+    here: Settings, where: str
+) -> None:
+    """The backup is there, says what is missing, and does not count as one that was read again."""
+    first, bank = backed(here, where), own_bank(here)
+    tamper(here, bank)
+    run = run_backup(here, BackupOptions(to=(where,)))
+    made = run.made[0]
+    assert (run.exit_status, made.banks, made.verified) == (3, 1, None)
+    assert bank in made.missing[0]
+    prune_backups(here, (where,), rules=Rules(last=1))
+    assert first.id in [one.id for one in catalogued(where)]
+
+
+def test_a_piece_that_was_damaged_is_written_again_by_the_next_run(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """It is noticed since all of a backup is read again, and told."""
+    backed(here, where)
+    for path in Path(where).glob("packs/*/*/*"):
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    (found,) = verify_backups(here, (where,))
+    assert "not what was kept" in (found.error or "")
+    made = backed(here, where)
+    assert made.written == made.packs
+    restored(here, where, str(tmp_path / "n.db"))
+    assert told(str(tmp_path / "n.db")) == told(here.store)
+
+
+def test_nothing_is_dropped_when_the_newest_does_not_hold(here: Settings, where: str) -> None:
+    """Whoever prunes looks first whether what is left is there."""
+    backed(here, where)
+    added(here, own_bank(here))
+    before = set(files_in(where))
+    backed(here, where)
+    for name in set(files_in(where)) - before:
+        if name.startswith("packs/"):
+            (Path(where) / name).unlink()
+    with pytest.raises(VerificationError, match="does not hold any more"):
+        prune_backups(here, (where,), rules=Rules(last=1))
+    assert len(catalogued(where)) == 2
+    prune_backups(here, (where,), rules=Rules(last=1))  # the other one is the newest that holds
+    assert len([one for one in catalogued(where) if one.verified]) == 1
+
+
+def test_two_runs_at_once_do_not_meddle(here: Settings, where: str) -> None:
+    """The second one says who is at it."""
+    backed(here, where)
+    with working_on(here, where, "a test"):
+        run = run_backup(here, BackupOptions(to=(where,)))
+    assert run.made[0].code == "locked"
+
+
+# -- memory files ---------------------------------------------------------------------------------
+
+
+def test_memory_files_come_back_with_their_history(here: Settings, where: str) -> None:
+    """What was there is set aside; without leave it is not touched."""
+    with opened_files(here, "notes", create=True) as files:
+        files.write_text("a.md", "one")
+        files.write_text("a.md", "two")
+        files.write_text("b.md", "other")
+    made = backed(here, where)
+    assert made.files == 1
+    with opened_files(here, "notes") as files:
+        files.write_text("a.md", "three")
+        audit = len(files.audit_tail_sync(100))
+    with pytest.raises(TargetExistsError):
+        restored(here, where)
+    found = restored(here, where, over=True)
+    with opened_files(here, "notes") as files:
+        assert files.read_text("a.md") == "two"
+        assert files.read_text("b.md") == "other"
+        assert len(files.audit_tail_sync(100)) == audit - 1
+        assert files.verify_audit().ok
+        assert (files.root / "a.md").read_text() == "two"
+    aside = Path(found.files[0].aside or "")
+    assert (aside / "a.md").read_text() == "three"
+    assert backed(here, where).files == 1  # what was set aside is nobody's key
+
+
+# -- drills ---------------------------------------------------------------------------------------
+
+
+def test_a_drill_compares_heads_counts_and_answers(here: Settings, where: str) -> None:
+    """The store has gone on, and nothing of it is touched."""
+    backed(here, where)
+    bank = own_bank(here)
+    before = told(here.store)
+    found = drill_backup(here, DrillOptions(source=where))
+    assert found.is_good
+    by_bank = {one.bank: one for one in found.banks}
+    assert by_bank[bank].relation == "same"
+    assert by_bank[bank].same_answers == by_bank[bank].questions > 5
+    assert by_bank[bank].counts == before[bank]["counts"]
+    added(here, bank, 4)
+    after = {one.bank: one for one in drill_backup(here, DrillOptions(source=where)).banks}
+    assert (after[bank].relation, after[bank].behind) == ("behind", 4)
+    assert before.keys() == told(here.store).keys()
+
+
+def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) -> None:
+    """Each bank is judged by itself."""
+    backed(here, where)
+    sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
+    max(sizes, key=lambda path: sizes[path]).write_bytes(b"")
+    found = drill_backup(here, DrillOptions(source=where))
+    assert not found.is_good
+    assert sum(bool(one.problems) for one in found.banks) == 1
+
+
+# -- another machine ------------------------------------------------------------------------------
+
+
+def test_another_machine_restores_when_it_is_told_whom_to_believe(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Without that a backup by nobody known is refused, and so is its word on what was erased."""
+    backed(here, where)
+    environment = {"SATCHEL_WITNESS": str(tmp_path / "w2"), "SATCHEL_CONFIG": ""}
+    other = load_settings(
+        home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
+    )
+    (line,) = list_backups(other, (where,)).backups
+    assert (line.own, line.believed) == (False, False)
+    with pytest.raises(VerificationError, match="nobody here trusts"):
+        restored(other, where)
+    assert not Path(other.store).exists()
+    restored(other, where, signers=(line.key,))
+    assert told(other.store) == told(here.store)
+
+
+def test_a_backup_while_others_are_there_leaves_theirs_alone(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Two machines in one destination: each prunes and sweeps its own."""
+    backed(here, where)
+    environment = {"SATCHEL_WITNESS": str(tmp_path / "w2"), "SATCHEL_CONFIG": ""}
+    other = load_settings(
+        home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
+    )
+    from satchel.actions.banks import create_bank
+    from satchel.actions.signing import signing_key
+
+    create_bank(other, "another", signing_key(other, None)[0])
+    for _ in range(3):
+        backed(other, where)
+    prune_backups(other, (where,), rules=Rules(last=1))
+    assert len(catalogued(where)) == 2
+    assert all(one.error is None for one in verify_backups(here, (where,), every=True))
+
+
+def test_records_that_are_there_already_are_not_written_again(here: Settings, where: str) -> None:
+    """Restored into a store that has the bank as it was: nothing to do, nothing done."""
+    backed(here, where)
+    expected = told(here.store)
+    found = restored(here, where, files=False)
+    assert [(one.relation, one.carried) for one in found.banks] == [("same", 0)] * 2
+    assert told(here.store) == expected

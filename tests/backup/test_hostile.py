@@ -1,0 +1,279 @@
+"""Backups in the hands of somebody who means ill: each attack ends in an error, and no restore."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import struct
+import tracemalloc
+from pathlib import Path
+
+import msgspec
+import pytest
+from backup_kit import added, backed, catalogued, erase, own_bank, restored, told
+from blake3 import blake3
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from satchel.actions.backing_up.listing import list_backups, verify_backups
+from satchel.actions.config import Settings
+from satchel.actions.wiring import writer_key
+from satchel.backup.erased import Gone, note
+from satchel.backup.manifests import Manifest, opened, signed
+from satchel.backup.packs import Packs, Ref, packed, place_of, unpacked
+from satchel.backup.shelves import FolderShelf
+from satchel.errors import (
+    LimitError,
+    PathRefusedError,
+    SatchelError,
+    UnreadableError,
+    VerificationError,
+)
+from satchel.seal.signing.key import SigningKey
+
+STRANGER = SigningKey.from_seed(b"s" * 32)
+
+
+@pytest.fixture(scope="module")
+def sample(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, str]:
+    """A store and its backup, which the tests copy before they harm it."""
+    from backup_kit import HOME, WITNESS
+
+    from satchel.actions.config import load_settings
+
+    folder = tmp_path_factory.mktemp("sample")
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    environment = {"SATCHEL_WITNESS": str(folder / WITNESS), "SATCHEL_CONFIG": ""}
+    found = load_settings(
+        home=folder / HOME, store=str(folder / "here.db"), environment=environment
+    )
+    backed(found, str(folder / "backups"))
+    return found, str(folder / "backups")
+
+
+def harmed(sample: tuple[Settings, str], folder: Path) -> str:
+    """Return a copy of the backup."""
+    where = folder / "harmed"
+    shutil.rmtree(where, ignore_errors=True)
+    shutil.copytree(sample[1], where)
+    return str(where)
+
+
+def refused(found: Settings, where: str, folder: Path) -> None:
+    """Require that a backup is not restored, and nothing of it is left."""
+    target = folder / "new.db"
+    with pytest.raises(SatchelError):
+        restored(found, where, str(target))
+    assert not target.exists()
+
+
+def resigned(where: str, change: dict[str, object], key: SigningKey) -> None:
+    """Change a manifest and sign it again."""
+    (path,) = Path(where).glob("catalogue/*/*.json")
+    manifest, _ = opened(path.read_bytes(), Manifest)
+    path.write_bytes(signed(msgspec.structs.replace(manifest, **change), key))
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_byte_that_was_changed_anywhere_is_noticed(
+    sample: tuple[Settings, str], tmp_path: Path, data: st.DataObject
+) -> None:
+    """In a manifest or a piece; or else what comes out is the same."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    paths = [*Path(where).glob("catalogue/*/*"), *Path(where).glob("packs/*/*/*")]
+    path = data.draw(st.sampled_from(sorted(paths)))
+    held = bytearray(path.read_bytes())
+    at = data.draw(st.integers(0, len(held) - 1))
+    held[at] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(held)
+    problems = [one.error for one in verify_backups(found, (where,), every=True)]
+    if not any(problems):  # a flag of gzip's that says nothing of what is in it
+        target = tmp_path / "n.db"
+        target.unlink(missing_ok=True)
+        restored(found, where, str(target))
+        assert told(str(target)) == told(found.store)
+
+
+def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
+    """A bomb is given up at the size that it said; one that says more is not begun."""
+    bomb = gzip.compress(bytes(96 << 20), 1)
+    for said in (10, 64 << 20, 1 << 40):
+        stored = struct.pack(">4scQ", b"SBP1", b"g", said) + bomb
+        tracemalloc.start()
+        with pytest.raises(VerificationError):
+            unpacked(stored, "0" * 64)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < (200 << 20 if said == 64 << 20 else 2 << 20)
+
+
+@given(data=st.binary(max_size=200), compress=st.booleans())
+def test_what_is_packed_comes_out_and_nothing_else(data: bytes, *, compress: bool) -> None:
+    """A piece is believed by its name alone."""
+    stored = packed(data, compress=compress)
+    digest = blake3(data).hexdigest()
+    assert unpacked(stored, digest) == data
+    for wrong in (stored[:-1], stored + b"\0", b"", b"SBP1"):
+        with pytest.raises(VerificationError):
+            unpacked(wrong, digest)
+
+
+def test_a_manifest_that_somebody_else_signed_is_not_restored(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Nor one whose signature is of something else."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    resigned(where, {}, STRANGER)
+    refused(found, where, tmp_path)
+    (path,) = Path(where).glob("catalogue/*/*.json")
+    path.write_bytes(path.read_bytes().replace(b'"tool":"', b'"tool":"x'))
+    refused(found, where, tmp_path)
+
+
+def test_a_signer_who_lies_cannot_make_a_log_that_was_never_signed(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Even with this machine's key: the bank's own head is held to its records."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    (path,) = Path(where).glob("catalogue/*/*.json")
+    manifest, _ = opened(path.read_bytes(), Manifest)
+    one, other = manifest.banks
+    for change in (
+        {"size": one.size - 1},
+        {"root": other.root},
+        {"head": other.head},
+        {"peaks": other.peaks},
+        {"index": other.index},
+        {"bank": other.bank},
+        {"index": Ref(one.index.digest, one.index.bytes + 1, one.index.stored)},
+    ):
+        banks = [msgspec.structs.replace(one, **change), other]
+        resigned(where, {"banks": banks}, writer_key(found))
+        refused(found, where, tmp_path)
+    resigned(where, {"banks": [one, one]}, writer_key(found))
+    (verdict,) = verify_backups(found, (where,), every=True)
+    assert "twice" in (verdict.error or "")
+
+
+def test_a_mark_that_was_forged_does_not_make_a_backup_sound(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Only who made it may say that it was read again; else good ones would be dropped for it."""
+    where = harmed(sample, tmp_path)
+    (path,) = Path(where).glob("marks/*/*.json")
+    (before,) = catalogued(where)
+    assert before.verified
+    data = path.read_bytes()
+    for wrong in (b"", b"{}", data.replace(b'"packs":', b'"packs":1'), data[:-3]):
+        path.write_bytes(wrong)
+        (after,) = catalogued(where)
+        assert after.verified is None
+
+
+def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_path: Path) -> None:
+    """Somebody who can write to the destination cannot have memories deleted by a restore."""
+    where = str(tmp_path / "backups")
+    backed(here, where)
+    bank = own_bank(here)
+    (one,) = [part for part in catalogued(where)[0].manifest.banks if part.bank == bank]
+    ids = list(told(here.store)[bank]["current"])
+    shelf = FolderShelf(Path(where))
+    lies = {identity: Gone(3, one.size + 5) for identity in ids}
+    note(shelf, catalogued(where)[0].manifest.series, bank, lies, STRANGER)
+    shelf.put(f"erased/{bank[7:]}/0123456789abcdef.json", b"{}")
+    shelf.close()
+    found = restored(here, where, str(tmp_path / "n.db"))
+    assert not any(one.erased_again for one in found.banks)
+    assert told(str(tmp_path / "n.db")) == told(here.store)
+    erase(here, bank, *added(here, bank))
+    backed(here, where)  # whose list takes the place of the forged one
+    assert list_backups(here, (where,)).backups[-1].holds_erased == 0
+
+
+def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Neither to read nor to write nor to delete."""
+    found, _ = sample
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("mine")
+    where = harmed(sample, tmp_path)
+    pack = next(Path(where).glob("packs/*/*/*"))
+    shutil.copy(pack, outside / pack.name)
+    pack.unlink()
+    pack.symlink_to(outside / pack.name)
+    refused(found, where, tmp_path)
+    pack.unlink()
+    os.mkfifo(pack)
+    refused(found, where, tmp_path)
+    shelf = FolderShelf(Path(where))
+    for name in ("../outside/precious", "packs/../../outside/precious", "/etc/passwd", "a//b"):
+        with pytest.raises((PathRefusedError, UnreadableError)):
+            shelf.get(name, 10)
+        with pytest.raises(PathRefusedError):
+            shelf.put(name, b"x")
+    shelf.close()
+    link = tmp_path / "link"
+    link.symlink_to(where)
+    with pytest.raises(PathRefusedError):
+        FolderShelf(link)
+    assert (outside / "precious").read_text() == "mine"
+
+
+def test_what_is_larger_than_anything_may_be_is_not_read(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """A manifest of gigabytes that takes no room on the disk."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    (path,) = Path(where).glob("catalogue/*/*.json")
+    os.truncate(path, 1 << 33)
+    listed = list_backups(found, (where,))
+    assert listed.backups == []
+    assert "more than" in listed.problems[0]
+    shelf = FolderShelf(Path(where))
+    with pytest.raises(LimitError):
+        shelf.get(path.relative_to(where).as_posix(), 1000)
+    shelf.close()
+
+
+def test_files_that_are_no_backups_are_named_and_passed_over(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Whatever else somebody put there."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    for name in ("x.json", "deep/er/x.json", "é\n.json"):
+        path = Path(where) / "catalogue" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{" * 10_000)
+    listed = list_backups(found, (where,))
+    assert len(listed.backups) == 1
+    assert len(listed.problems) == 3
+    assert restored(found, where, str(tmp_path / "n.db")).banks
+
+
+def test_a_key_of_memory_files_cannot_be_a_path(
+    sample: tuple[Settings, str], tmp_path: Path
+) -> None:
+    """Even signed by somebody who is trusted."""
+    found, _ = sample
+    where = harmed(sample, tmp_path)
+    from satchel.backup.manifests import FilesIndex, FilesPart, put_index
+
+    (one,) = catalogued(where)
+    shelf = FolderShelf(Path(where))
+    index = put_index(Packs(shelf, one.manifest.series), FilesIndex(packs=[]))
+    assert shelf.size(place_of(one.manifest.series, index.digest)) == index.stored
+    shelf.close()
+    for key in ("../evil", "a/b", ".", "..", ".hidden", "nul\0"):
+        files = [FilesPart(key=key, size=0, index=index)]
+        resigned(where, {"files": files}, writer_key(found))
+        with pytest.raises(VerificationError, match="no key"):
+            restored(found, where, files=True)

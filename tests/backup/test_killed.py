@@ -1,0 +1,256 @@
+"""Backups, prunes and restores that are killed, run out of room or lose power: what is left holds.
+
+Whatever was the newest backup that had been read again before is there afterwards, whole, or a
+newer one is; and the store that was restored over is as it was, or as it is to be.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from backup_kit import HOME, WITNESS, added, backed, files_in, own_bank, restored, told
+from ledger_kit import noting
+
+from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.config import Settings, load_settings
+from satchel.backup import shelves
+from satchel.backup.catalogue import Catalogue
+from satchel.backup.proving import prove
+from satchel.backup.retention import Rules
+from satchel.backup.shelves import FolderShelf
+from satchel.errors import SatchelError, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SEED = 20261122
+_KILLS = int(os.environ.get("SATCHEL_KILLS", "70"))
+"""Of each: of backups, of prunes, of restores."""
+
+
+class NoPower(BaseException):
+    """The machine is off; nobody handles this."""
+
+
+class Failing(FolderShelf):
+    """A folder in which an act fails: the disk is full, or the power goes before or after it.
+
+    A power cut may leave the file that was being written beside its target, with any bytes, and a
+    removal that was not forced to the disk may be undone.
+    """
+
+    acts = 0
+    fails_at: int | None = None
+    how = "full"
+    chance = random.Random(_SEED)  # noqa: S311 - no secret
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write, or fail."""
+        if self._fails():
+            if self.how == "full":
+                raise TargetError("cannot write: no space left", file=name)
+            if self.chance.random() < 0.5:
+                super().put(name, data)
+            else:
+                part = data[: self.chance.randrange(len(data) + 1)]
+                above, _, last = name.rpartition("/")
+                super().put(f"{above}/.{last[:40]}.0011223344556677.tmp", part)
+            raise NoPower
+        super().put(name, data)
+
+    def remove(self, name: str) -> None:
+        """Remove, or fail."""
+        if self._fails():
+            if self.how == "full":
+                raise TargetError("cannot remove: input/output error", file=name)
+            if self.chance.random() < 0.5:
+                super().remove(name)
+            raise NoPower
+        super().remove(name)
+
+    def _fails(self) -> bool:
+        cls = type(self)
+        cls.acts += 1
+        if cls.how == "power" and cls.fails_at is not None and cls.acts > cls.fails_at:
+            raise NoPower
+        return cls.acts == cls.fails_at
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
+    """A destination that can be made to fail."""
+    monkeypatch.setattr(shelves, "FolderShelf", Failing)
+    Failing.acts, Failing.fails_at, Failing.how = 0, None, "full"
+    yield Failing
+    Failing.fails_at = None
+
+
+def sound(where: str) -> list[str]:
+    """Return the backups that count as read again, each of which is read again now."""
+    shelf = FolderShelf(Path(where))
+    catalogue = Catalogue(shelf)
+    found = [one for one in catalogue.all() if one.verified]
+    for one in found:
+        prove(one.manifest, catalogue.packs(one))
+    assert catalogue.problems == []
+    shelf.close()
+    return [one.id for one in found]
+
+
+def acts_of(failing: type[Failing], work: Callable[[], object]) -> int:
+    """Return how many acts some work takes."""
+    failing.acts, failing.fails_at = 0, None
+    work()
+    return failing.acts
+
+
+@contextmanager
+def failure(failing: type[Failing], at: int, how: str) -> Iterator[None]:
+    """Have an act fail in the block, which ends in an error then."""
+    failing.acts, failing.fails_at, failing.how = 0, at, how
+    try:
+        with suppress(SatchelError, NoPower):
+            yield
+    finally:
+        failing.fails_at = None
+
+
+@pytest.mark.parametrize("how", ["full", "power"])
+def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
+    here: Settings, where: str, tmp_path: Path, failing: type[Failing], how: str
+) -> None:
+    """And the next run is good, with nothing of the failed one left over."""
+    first = backed(here, where)
+    added(here, own_bank(here), 3)
+    shutil.copytree(where, tmp_path / "before")
+    acts = acts_of(failing, lambda: run_backup(here, BackupOptions(to=(where,))))
+    assert acts > 3
+    for at in range(1, acts + 1):
+        with noting(f"act {at} of {acts}, {how}"):
+            shutil.rmtree(where)
+            shutil.copytree(tmp_path / "before", where)
+            with failure(failing, at, how):
+                run = run_backup(here, BackupOptions(to=(where,)))
+                assert run.exit_status  # a full disk is told
+            assert first.id in sound(where)
+    assert backed(here, where).verified
+    prune_backups(here, (where,), rules=Rules(last=1))
+    assert len(sound(where)) == 1
+    assert not [name for name in files_in(where) if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("how", ["full", "power"])
+def test_a_prune_that_fails_at_any_act_leaves_the_newest(
+    here: Settings, where: str, tmp_path: Path, failing: type[Failing], how: str
+) -> None:
+    """And every other that still counts is whole; the next prune does the rest."""
+    last = ""
+    for number in range(3):
+        added(here, own_bank(here), 2, 1000 * number + 1000)
+        last = backed(here, where).id or ""
+    shutil.copytree(where, tmp_path / "before")
+
+    def work() -> object:
+        return prune_backups(here, (where,), rules=Rules(last=1))
+
+    acts = acts_of(failing, work)
+    left = files_in(where)
+    assert acts > 4
+    for at in range(1, acts + 1):
+        with noting(f"act {at} of {acts}, {how}"):
+            shutil.rmtree(where)
+            shutil.copytree(tmp_path / "before", where)
+            with failure(failing, at, how):
+                work()
+            assert sound(where)[-1] == last
+            work()
+            assert files_in(where).keys() == left.keys()
+
+
+_PROGRAM = """
+import sys
+import satchel
+
+print("begun", flush=True)
+what, where, store = sys.argv[1:]
+backups = satchel.Backups(store=store)
+if what == "run":
+    backups.run(to=[where])
+elif what == "prune":
+    backups.prune(where, days=0, keep_last=1)
+else:
+    backups.restore(source=where, over=True, files=False)
+print("done", flush=True)
+"""
+
+
+def killed(what: str, where: str, store: str, folder: Path, delay: float) -> bool:
+    """Start a program and kill it some time after it has begun; tell whether it was done before."""
+    words = [sys.executable, "-c", _PROGRAM, what, where, store]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "SATCHEL_HOME": str(folder / HOME),
+        "SATCHEL_WITNESS": str(folder / WITNESS),
+    }
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.kill()
+        return "done" in process.communicate()[0]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("what", ["run", "prune", "restore"])
+def test_a_program_that_is_killed_leaves_the_last_backup(
+    here: Settings, tmp_path: Path, what: str
+) -> None:
+    """By the system, at random moments: the last backup is whole, and so is the store."""
+    draw = random.Random(f"{_SEED} {what}")  # noqa: S311 - no secret
+    where, bank = str(tmp_path / "backups"), own_bank(here)
+    last = ""
+    for number in range(3):
+        added(here, bank, 20, 1000 * number + 1000)
+        last = backed(here, where).id or ""
+    added(here, bank, 20, 9000)
+    before = tmp_path / "machine"
+    for name in (HOME, WITNESS, "backups"):
+        shutil.copytree(tmp_path / name, before / name)
+    for path in tmp_path.glob("here.db*"):
+        shutil.copy(path, before / path.name)
+    shutil.copytree(before, tmp_path / "once")
+    began = time.monotonic()
+    once = tmp_path / "once"
+    assert killed(what, str(once / "backups"), str(once / "here.db"), once, 300)
+    whole = time.monotonic() - began
+    done = 0
+    for number in range(_KILLS):
+        machine = tmp_path / "again"
+        shutil.rmtree(machine, ignore_errors=True)
+        shutil.copytree(before, machine)
+        delay = draw.uniform(0.0, whole)
+        with noting(f"seed {_SEED}, {what} number {number}, killed after {delay:.3f} s"):
+            store, backups = str(machine / "here.db"), str(machine / "backups")
+            done += killed(what, backups, store, machine, delay)
+            assert last in sound(backups)
+            environment = {"SATCHEL_WITNESS": str(machine / WITNESS), "SATCHEL_CONFIG": ""}
+            settings = load_settings(home=machine / HOME, store=store, environment=environment)
+            assert backed(settings, backups).verified
+            found = restored(settings, backups, str(machine / "new.db"), backup=last, over=True)
+            assert found.banks
+            assert told(store)
+    assert done < _KILLS

@@ -1,0 +1,93 @@
+"""``satchel backup``, and the same from Python."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import satchel as library
+from satchel import aio
+from satchel.errors import TargetError
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def configured(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bank with a memory, and a destination in the configuration."""
+    file = tmp_path / "satchel.toml"
+    where = tmp_path / "backups"
+    file.write_text(f'[backup]\nenabled = true\ndestination = "{where}"\n')
+    monkeypatch.setenv("SATCHEL_CONFIG", str(file))
+    assert satchel("init", "assistant").status == 0
+    assert satchel("remember", "likes green tea").status == 0
+    return where
+
+
+def test_a_backup_is_made_tried_and_put_back(satchel: Run, configured: Path, home: Path) -> None:
+    """What came later gives way when that is said, and is kept."""
+    del configured
+    ran = satchel("backup", "run")
+    assert ran.status == 0
+    assert "1 bank, 3 records" in ran.out
+    assert "read again, all of it holds" in ran.out
+    satchel("remember", "likes coffee")
+    assert "would do" in satchel("backup", "drill").out
+    assert "holds: 3 records" in satchel("backup", "verify").out
+    refused = satchel("backup", "restore")
+    assert refused.status == 3
+    assert "--accept-loss" in refused.err
+    done = satchel("backup", "restore", "--over")
+    assert done.status == 0
+    assert "likes coffee" not in satchel("list").out
+    listed = satchel("backup", "list")
+    assert "before a restore" in listed.out
+    safety = listed.out.splitlines()[-1].split()[0]
+    again = satchel("backup", "restore", "--backup", safety, "--into", home / "s.db", "--json")
+    assert again.status == 3  # this machine has given that up
+    assert "ok" in satchel("doctor").out
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder for stores."""
+    return tmp_path
+
+
+def test_a_destination_that_fails_is_heard_of(satchel: Run, configured: Path) -> None:
+    """By the exit status and by ``doctor``, until a run is good."""
+    configured.write_text("in the way")
+    ran = satchel("backup", "run")
+    assert ran.status != 0
+    assert "failed" in ran.err
+    assert satchel("doctor").status == 1
+    configured.unlink()
+    assert satchel("backup", "run", "--json").json["made"][0]["written"] > 0
+    assert satchel("doctor").status == 0
+
+
+def test_python_has_the_same(configured: Path, tmp_path: Path) -> None:
+    """Plain and awaited."""
+    backups = library.Backups()
+    made = backups.run().made[0]
+    assert made.verified
+    assert [one.id for one in backups.list()] == [made.id]
+    assert [one.error for one in backups.verify()] == [None]
+    assert backups.drill().is_good
+    assert backups.prune(days=0, keep_last=1)[0].dropped == []
+    found = backups.restore(into=tmp_path / "a.db")
+    assert [one.name for one in found.banks] == ["assistant"]
+
+    async def awaited() -> int:
+        other = aio.Backups(store=tmp_path / "a.db")
+        await other.run(to=[configured])
+        return len(await other.list(configured))
+
+    assert asyncio.run(awaited()) == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TargetError, match="a backup failed"):
+        backups.run(to=[tmp_path / "file"])
