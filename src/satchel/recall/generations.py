@@ -21,7 +21,7 @@ from satchel.ports.inference.embedder import Embedder, Learning
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store, Writer
 from satchel.ports.vectors import Generation
-from satchel.recall import sketches
+from satchel.recall.sketches import drawing as sketches
 
 CURRENT = Filter(types=frozenset(map(str, Component)))
 """The memories that have vectors."""
