@@ -101,6 +101,11 @@ class Ledger:
         ledger._acknowledge(found)
         return ledger
 
+    @property
+    def writes(self) -> bool:
+        """Whether there is a key that may sign here."""
+        return self._writer is not None
+
     def _begin(self) -> None:
         """Start without anything under way; a child's parent goes on with what it had."""
         self._lock = threading.Lock()
