@@ -50,7 +50,10 @@ _LONG = 1 << 10
 """Bytes of a record that cost as much as a record."""
 
 Keeper = Callable[[Made | None], Embedder | None]
-"""Gives what makes the vectors of a generation, or a bank's first; None where nothing may."""
+"""Gives what makes the vectors of a generation, or a bank's first; None where nothing may.
+
+Where it is another make of the model by now, a new generation takes the place of the old one.
+"""
 
 
 class Left:
@@ -80,8 +83,12 @@ def is_behind(view: View, keeper: Keeper) -> bool:
     used, entries = in_use(view), entries_of(view.head)
     if used is None:
         return bool(entries) and keeper(under_way(view)) is not None
-    is_up = seen_by(view, used).place >= view.head.size and not _is_outgrown(used, entries)
-    return not is_up and keeper(used) is not None
+    embedder = keeper(used)
+    return embedder is not None and (
+        seen_by(view, used).place < view.head.size
+        or not used.is_of(embedder)
+        or _is_outgrown(used, entries)
+    )
 
 
 def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
@@ -104,7 +111,7 @@ def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
     left, embedder = Left(most), keeper(used or making)
     if embedder is None:
         return 0
-    if used is not None:
+    if used is not None and used.is_of(embedder):
         _step(store, ledger, used, embedder, left)
         if making is not None:
             making = making if making.is_of(embedder) else None

@@ -64,10 +64,9 @@ def keeping(settings: Settings) -> Keeper:
         if not inference.automatic or name not in (STATIC, WEIGHTED):
             return None
         try:
-            found = embedder_of(settings, name)
+            return embedder_of(settings, name)
         except MissingExtraError:
             return None
-        return found if made is None or made.is_of(found) else None
 
     return embedder
 

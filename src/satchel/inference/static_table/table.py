@@ -33,6 +33,10 @@ PIECES = 32_000
 _FILE = Path(__file__).parent / "data" / "table.int8"
 _SCALE_BYTES = 4
 _REVISION = "9d4a557c0f6376b5"
+_MAKE = 2
+"""Counts the ways in which vectors were made of this table; since 2, of pieces that mean something.
+"""
+
 _LONGEST = 1 << 16
 """Characters of a text that are looked at, from its start."""
 
@@ -72,7 +76,7 @@ class StaticTable:
 
     def __init__(self) -> None:
         self._kept = _kept()
-        self.revision = self._kept.revision
+        self.revision = f"{self._kept.revision}-{_MAKE}"
         self._pieces = _pieces()
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
@@ -80,7 +84,7 @@ class StaticTable:
 
         The same to the last bit, whether numpy adds them up or few are without it.
         """
-        cut = (self._pieces(text[:_LONGEST], _MOST) for text in texts)
+        cut = (self._pieces.telling(text[:_LONGEST], _MOST) for text in texts)
         if len(texts) <= _BY_HAND and sys.modules.get("numpy") is None:
             return [self._mean(pieces) for pieces in cut]
         return [vector for some in _bounded(cut) for vector in self._means(some)]
@@ -138,7 +142,7 @@ class WeightedTable(StaticTable):
         """Return in how many of some texts each piece is; see ``Learning``."""
         counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
-            counts.update(set(self._pieces(text[:_LONGEST], _MOST)))
+            counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
         told = [min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))]
         return zlib.compress(_little(array(_COUNT, told)), 9)
 

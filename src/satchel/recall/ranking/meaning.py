@@ -83,7 +83,9 @@ class Meaning:
             self.note = f"{made.model} did not answer, so words alone count: {error.message}"
             return
         numbers = unpack(f"<{made.dimensions}f", raw)
-        if any(numbers):
+        if not any(numbers):
+            self.note = f"{made.model} knows none of the words, so words alone count"
+        else:
             self._vector = numbers
             self._asked = Asked(numbers, size_of(made.generation))
             self._sketches = sketches(self._view, made.generation)
