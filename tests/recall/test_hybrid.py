@@ -424,10 +424,13 @@ def test_sketches_are_kept_on_when_some_are_drawn(
 ) -> None:
     """A bank that is added to and asked in turns is not loaded anew each time."""
     loads = list[int]()
-    whole = held.MatrixSketches
-    monkeypatch.setattr(
-        held, "MatrixSketches", lambda *given: loads.append(1) or whole(*given)
-    )
+
+    class Counted(MatrixSketches):
+        def __init__(self, *given: Any) -> None:
+            loads.append(1)
+            super().__init__(*given)
+
+    monkeypatch.setattr(held, "MatrixSketches", Counted)
     for number in range(600):
         bank.add(Semantic(text="sushi " * (number % 3 + 1) + "desk " * (number % 5)))
         if number % 100 == 0:

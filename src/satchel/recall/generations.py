@@ -290,9 +290,7 @@ def put_in_use(store: Store, bank: str, made: Made, seen: Seen | None = None) ->
     return dropped
 
 
-def _put(
-    store: Store, bank: str, made: Made, embedder: Embedder, wanted: list[Logged]
-) -> int:
+def _put(store: Store, bank: str, made: Made, embedder: Embedder, wanted: list[Logged]) -> int:
     """Make the vectors of some memories, and keep them."""
     if not wanted:
         return 0

@@ -18,13 +18,13 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
 from satchel.memory.records import Erasure, Receipt, Status
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import SKETCHED_TOGETHER
 from satchel.recall.generations import (
-    CURRENT,
     Made,
     Seen,
     begun,
@@ -41,7 +41,7 @@ from satchel.recall.generations import (
 
 OUTGROWN = 4
 
-_TELLING = Filter(types=CURRENT.types | {"erasure", "receipt", "status"})
+_TELLING = Filter(types=frozenset({*Component, "erasure", "receipt", "status"}))
 """What may be a memory without a vector, or speak of one."""
 
 _CURRENT = Filter()

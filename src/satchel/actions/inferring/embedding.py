@@ -69,8 +69,9 @@ def embed_bank(
     done = fill(bank.store, bank.ledger, embedder, rebuild=rebuild, told=progress)
     made, memories, notes = done.made, done.new + done.kept, list[str]()
     if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
+        then = made.entries or made.memories
         notes.append(
-            f"words are weighed by the {made.entries or made.memories:,} memories there were when the first vector "
+            f"words are weighed by the {then:,} memories there were when the first vector "
             f"was made; now there are {memories:,}: satchel embed --rebuild"
         )
     return Embedded(

@@ -43,10 +43,11 @@ def opened_to_ask(settings: Settings, wanted: str | None, text: str) -> Iterator
             yield opened
             return
     with ExitStack() as stack:
-        opened = None
-        with suppress(SatchelError):  # what cannot be written can be read
+        try:
             opened = stack.enter_context(opened_bank(settings, wanted, writes=True))
-        yield opened or stack.enter_context(opened_bank(settings, wanted))
+        except SatchelError:  # what cannot be written can be read
+            opened = stack.enter_context(opened_bank(settings, wanted))
+        yield opened
 
 
 def _is_behind(bank: OpenBank) -> bool:

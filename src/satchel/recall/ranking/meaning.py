@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from math import hypot
 from operator import mul
 from struct import unpack
+
 from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference.embedder import Embedder
@@ -95,9 +96,7 @@ class Meaning:
     ) -> dict[int, float]:
         there = self._view.vectors(made.generation, [row.id for row in rows])
         return {
-            row.seq: round(_cosine(vector, there[row.id]), 6)
-            for row in rows
-            if row.id in there
+            row.seq: round(_cosine(vector, there[row.id]), 6) for row in rows if row.id in there
         }
 
 

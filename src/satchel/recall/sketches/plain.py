@@ -8,7 +8,7 @@ from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
 from satchel.recall.sketches.asked import LOOKED_AT, Asked
 from satchel.recall.sketches.drawing import BITS, part_of, size_of
 
-_SIGNS = bytes(ord("1") if 0 < byte < 1 << 7 else ord("0") for byte in range(256))  # noqa: PLR2004
+_SIGNS = bytes(ord("1") if 0 < byte < 1 << 7 else ord("0") for byte in range(256))
 
 
 class PlainSketches:
