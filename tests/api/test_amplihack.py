@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import tempfile
@@ -14,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel import Satchel
+from satchel import Satchel, aio
 from satchel.actions.config import load_settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.importing.undoing import undo_import
 from satchel.actions.opened import opened_bank
 from satchel.amplihack import (
     ExportResult,
+    HierarchicalMemory,
     HierarchicalTransfer,
     HierarchicalTransferBackend,
     ImportResult,
@@ -361,6 +363,54 @@ def test_amplihacks_own_database_is_written_whole_and_the_old_one_kept(
     assert (facts, edges) == ((4, 2) if merge else (1, 0))
 
 
+def test_what_was_written_into_amplihacks_own_database_has_a_receipt(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """Of the file that was read, and of the database that was written and read back."""
+    tree = layout(tmp_path / "tree")
+    (one,) = transfer.import_hierarchical_json("agent", RUST, storage_path=tree).receipts
+    with Satchel.open() as satchel:
+        account = satchel.receipt(one).account
+    assert (account.kind, account.read_back) == ("import", "equal")
+    assert account.input.name == str(RUST)
+    assert (account.output.name, account.output.format) == (str(tree / "agent.db"), "amplihack_db")
+    assert {name: counts.read_back for name, counts in account.counts.items()} == ALL
+
+
+def test_likeness_that_was_computed_goes_out_and_is_stated_where_it_arrives(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """Marked as computed; a second export says the same. What is stated is not said twice."""
+    with HierarchicalMemory("agent") as memory:
+        memory.store_knowledge("the ferry leaves from pier four at nine", "ferry times")
+        memory.store_knowledge("the ferry leaves from pier four at noon", "ferry times")
+        here = [one for one in memory.links() if one.kind == "similar_to"]
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    transfer.export_hierarchical_json("agent", paths[0])
+    transfer.import_hierarchical_json("other", paths[0])
+    transfer.export_hierarchical_json("other", paths[1])
+    found = [json.loads(path.read_bytes())["similar_to_edges"] for path in paths]
+    assert [(one["source_id"], one["target_id"]) for one in found[0]] == [
+        (one.source, one.target) for one in here
+    ]
+    assert len(here) == 1
+    assert found[0][0]["metadata"]["computed_by"] == "satchel"
+    assert found[1] == found[0]
+
+
+def test_facts_of_an_import_are_linked_with_those_that_are_like_them(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """Beside the log; the file that goes out again has the links that came, and no others."""
+    transfer.import_hierarchical_json("agent", RUST)
+    with HierarchicalMemory("agent") as memory:
+        computed = [one for one in memory.links() if one.kind == "similar_to"]
+    transfer.export_hierarchical_json("agent", tmp_path / "x.json")
+    came, went = (json.loads(one.read_bytes()) for one in (RUST, tmp_path / "x.json"))
+    assert went["similar_to_edges"] == came["similar_to_edges"]
+    assert len(computed) > len(came["similar_to_edges"])
+
+
 def test_a_database_is_put_into_the_layout_under_the_agents_name(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
@@ -483,3 +533,16 @@ def test_merging_files_in_any_order_any_number_of_times_gives_their_union(
     assert current(agent) == {
         name: number for name, number in {**ALL, "edge": len(union)}.items() if number
     }
+
+
+def test_an_agent_is_moved_by_who_awaits(tmp_path: Path) -> None:
+    """The same four operations, made in the same way."""
+
+    async def work() -> tuple[ImportResult, ExportResult]:
+        moving = aio.HierarchicalTransfer(allow_uncontained=True)
+        came = await moving.import_hierarchical_json("agent", RUST)
+        return came, await moving.export_hierarchical_raw_db("agent", tmp_path / "x.db")
+
+    came, went = asyncio.run(work())
+    assert dict(came.statistics)["semantic_nodes_imported"] == "3"
+    assert dict(went.statistics)["semantic_node_count"] == "3"

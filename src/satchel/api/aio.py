@@ -20,6 +20,7 @@ from satchel.api import code as plain_code
 from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api.amplihack import memory as plain_amplihack
+from satchel.api.amplihack import transfer as plain_transfer
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.api.telling import AWAITING
 
@@ -342,3 +343,23 @@ class HierarchicalMemory:
     store_knowledge = _awaited(plain_amplihack.HierarchicalMemory.store_knowledge)
     store_many = _awaited(plain_amplihack.HierarchicalMemory.store_many)
     links = _awaited(plain_amplihack.HierarchicalMemory.links)
+
+
+class HierarchicalTransfer:
+    """As ``satchel.amplihack.HierarchicalTransfer``, awaited; made in the same way."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        self._plain = plain_transfer.HierarchicalTransfer(*args, **more)
+
+    export_hierarchical_json = _awaited(
+        plain_transfer.HierarchicalTransfer.export_hierarchical_json
+    )
+    import_hierarchical_json = _awaited(
+        plain_transfer.HierarchicalTransfer.import_hierarchical_json
+    )
+    export_hierarchical_raw_db = _awaited(
+        plain_transfer.HierarchicalTransfer.export_hierarchical_raw_db
+    )
+    import_hierarchical_raw_db = _awaited(
+        plain_transfer.HierarchicalTransfer.import_hierarchical_raw_db
+    )

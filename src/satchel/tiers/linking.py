@@ -67,6 +67,9 @@ class Linker:
     def __init__(self) -> None:
         self._terms = TermIndex()
         self._facts = OrderedDict[str, Fact]()
+        self._late = dict[str, bytes | None]()
+        """Links of facts that others have stored, as they are to be set beside the log."""
+
         self._size: int | None = None
         self._begin_chains()
 
@@ -99,8 +102,7 @@ class Linker:
             self._chain(view, fact, [other for _, other in found])
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
-        side |= self._terms.take_changes()
-        side[THROUGH] = view.head.size.to_bytes(_PLACE, "big")
+        side |= self._taken_in(view.head.size)
         edges = [edge for pair in self._edges.values() for edge in pair]
         superseded = dict[str, list[str]]()
         for newer, older in self._edges:
@@ -121,8 +123,14 @@ class Linker:
 
     # -- what is known ---------------------------------------------------------------------
 
-    def catch_up(self, view: View) -> dict[str, bytes | None] | None:
+    def catch_up(self, view: View, *, wholly: bool = False) -> dict[str, bytes | None] | None:
         """Take in facts that others have stored since, some thousand at a time.
+
+        They get their links of likeness. What supersedes what is left to whoever stored them.
+
+        Args:
+            view: The bank.
+            wholly: Whether nothing is left for ``link`` to take in.
 
         Returns:
             What to set beside the log before this is called again; None where the rest is little,
@@ -131,13 +139,17 @@ class Linker:
         if self._size == view.head.size:
             return None
         self._forget()
+        number = 0
         for number, logged in enumerate(view.scan(_FACTS, after=_through(view) - 1), 1):
             self._take(view, logged)
             if number == CAUGHT_UP:
-                done = (logged.seq + 1).to_bytes(_PLACE, "big")
-                return {**self._terms.take_changes(), THROUGH: done}
+                return self._taken_in(logged.seq + 1)
         self._size = view.head.size
-        return None
+        return self._taken_in(view.head.size) if wholly and number else None
+
+    def _taken_in(self, through: int) -> dict[str, bytes | None]:
+        late, self._late = self._late, {}
+        return {**late, **self._terms.take_changes(), THROUGH: through.to_bytes(_PLACE, "big")}
 
     def _begin(self, view: View) -> None:
         """Take in the facts that others have stored since ``catch_up``."""
@@ -153,10 +165,15 @@ class Linker:
         self._size = None
         self._terms.forget()
         self._facts.clear()
+        self._late.clear()
 
     def _take(self, view: View, logged: Logged) -> None:
         if is_fact(logged):
             fact = _fact(logged)
+            others = self._known(view, self._terms.candidates(view, _indexed(fact)))
+            found = near(fact, [other for other in others if other.id != fact.id])
+            if links := alike(fact, found):
+                self._late |= packed(links)
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
 

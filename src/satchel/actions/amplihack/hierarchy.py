@@ -177,11 +177,17 @@ def _store(
     ]
 
 
-def _catch_up(bank: OpenBank, linker: Linker) -> None:
+def link_stored(bank: OpenBank) -> None:
+    """Give the facts that an import brought the links of likeness that storing gives; unlogged."""
+    require_owner(bank.settings, "amplihack")
+    _catch_up(bank, Linker(), wholly=True)
+
+
+def _catch_up(bank: OpenBank, linker: Linker, *, wholly: bool = False) -> None:
     """Take in what others have stored; each part in a view of its own, since one cannot write."""
     while True:
         with bank.ledger.reading() as view:
-            values = linker.catch_up(view)
+            values = linker.catch_up(view, wholly=wholly)
         if values is None:
             return
         with bank.store.writing() as writing:

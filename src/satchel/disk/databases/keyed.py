@@ -1,6 +1,7 @@
 """A map from bytes to bytes that is kept on disk where it is large."""
 
 import sqlite3
+from collections.abc import Iterator
 
 _OPEN = (
     "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-2048;"
@@ -40,6 +41,20 @@ class Keyed:
             return None
         row = self._db.execute("SELECT value FROM held WHERE key = ?", (key,)).fetchone()
         return None if row is None else bytes(row[0])
+
+    def discard(self, key: bytes) -> None:
+        """Take a value out, if there is one."""
+        if self._db is not None:
+            self._db.execute("DELETE FROM held WHERE key = ?", (key,))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, bytes) and self.get(key) is not None
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the keys, the smallest first."""
+        if self._db is not None:
+            for (key,) in self._db.execute("SELECT key FROM held ORDER BY key"):
+                yield bytes(key)
 
     def close(self) -> None:
         """Give the space back."""

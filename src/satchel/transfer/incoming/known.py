@@ -7,11 +7,11 @@ that came by a copy of its log, is made again from the log. Source: docs/spec/2-
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 
 import msgspec
 from blake3 import blake3
 
+from satchel.disk.databases.keyed import Keyed
 from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
@@ -116,19 +116,38 @@ def side_name(place: int) -> str:
     return f"{_SIDE}{place}"
 
 
-def packed(keys: Iterable[bytes]) -> bytes:
-    """Return fingerprints as they are kept."""
-    return b"".join(sorted(set(keys)))
+def packed(keys: Keyed) -> bytes:
+    """Return fingerprints as they are kept: one after another, the smallest first."""
+    found = bytearray()
+    for key in keys:
+        found += key
+    return bytes(found)
+
+
+class Times:
+    """How often a file says the same thing; on disk, as it may say very much."""
+
+    def __init__(self) -> None:
+        self._held = Keyed()
+
+    def before(self, key: bytes) -> int:
+        """Return how often the same thing was said before, and count it once more."""
+        times = int.from_bytes(self._held.get(key) or b"")
+        self._held.put(key, (times + 1).to_bytes(8))
+        return times
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._held.close()
 
 
 def _packed_again(view: View, source: str) -> bytes:
-    return packed(_keys(view, source))
-
-
-def _keys(view: View, source: str) -> Iterator[bytes]:
-    times = dict[bytes, int]()
+    times, keys = Times(), Keyed()
     for logged in view.imported(source):
         if logged.record.type in _ENTRIES or logged.row.slot is not None:
             found = key_of(logged.record.id, logged.record.body)
-            count = times[found] = times.get(found, -1) + 1
-            yield repeated(found, count)
+            keys.add(repeated(found, times.before(found)))
+    times.close()
+    made = packed(keys)
+    keys.close()
+    return made

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from satchel.disk.databases.keyed import Keyed
 from satchel.memory.records import State
 from satchel.ports.rows import Row
 from satchel.seal.records import Sealed
@@ -56,7 +57,7 @@ class _Plan(Protocol):
     stage: Stage
     known: Known
     done: Any
-    seen: set[bytes]
+    seen: Keyed
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None: ...
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Strands
 from satchel.errors import ConflictError
 from satchel.ledger.logged import Logged
@@ -15,9 +16,10 @@ from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.joining import Finals, joins_alike
-from satchel.transfer.incoming.known import Known, key_of, packed, repeated
+from satchel.transfer.incoming.known import Known, Times, key_of, packed, repeated
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
+from satchel.transfer.incoming.slots import Slots
 from satchel.transfer.incoming.stage import Stage
 
 _ENTRIES = frozenset(map(str, Component))
@@ -70,13 +72,12 @@ class Plan:
         self.keys = b""
         """The fingerprints of what arrived, as they are kept; once all of it did."""
 
-        self.seen = set[bytes]()
-        """Fingerprints of what arrived."""
+        self.seen = Keyed()
+        """Fingerprints of what arrived; on disk, as everything that grows with the file."""
 
         self._finals = Finals(self.current, nonces) if rules.linked else None
-        self._times = dict[bytes, int]()
-        self._slots = dict[bytes, str | None]()
-        """What the file spoke of, and where it may be replaced, the last record of it."""
+        self._times = Times()
+        self._slots = Slots()
         self._older = Older(self)
         self._owners = set[Owner]()
         self._accounts = set[tuple[str | None, str | None]]()
@@ -125,8 +126,8 @@ class Plan:
         if self._finals is not None:
             self._finals.close()
         self.keys = packed(self.seen)
-        for done_with in (self.seen, self._slots, self._times):  # a third of the memory so far
-            done_with.clear()
+        for done_with in (self.seen, self._slots, self._times):
+            done_with.close()
 
     @property
     def is_empty(self) -> bool:
@@ -138,7 +139,7 @@ class Plan:
         slot = _raw(row.slot) if row.type in _ENTRIES else None
         self._remember_owner(row)
         if slot is not None:
-            self._slots.setdefault(slot, self._last(row))
+            self._slots.add(slot, self._last(row))
         gone = there.retired is not None and (
             self._mode is OnConflict.OVERWRITE or there.batch in self._undone
         )
@@ -168,7 +169,7 @@ class Plan:
             return
         self._older.wait(slot, Version(row, key, ended))
         if ended.state == "deleted":
-            self._slots[slot] = None
+            self._slots.put(slot, None)
             self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
 
     def _take_beside(self, row: Row) -> None:
@@ -186,13 +187,10 @@ class Plan:
         key, slot = key_of(row.id, row.body or b""), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
-            times = self._times[key] = self._times.get(key, -1) + 1
-            key = repeated(key, times)
-        elif slot in self._slots:
+            key = repeated(key, self._times.before(key))
+        elif not self._slots.add(slot, self._last(row)):
             self._take_again(row, slot, key)
             return
-        else:
-            self._slots[slot] = self._last(row)
         self.seen.add(key)
         if key in self.known and (slot is None or self._mode is not OnConflict.OVERWRITE):
             self._leave_known(row, slot, None)
@@ -205,7 +203,7 @@ class Plan:
         if joined is not row:
             self._stands(row.id, joined.id)
             if slot is not None:
-                self._slots[slot] = self._last(joined)
+                self._slots.put(slot, self._last(joined))
         current = self.current(slot)
         if current is None:
             self._add_unlike(joined, slot, key)
@@ -234,15 +232,14 @@ class Plan:
 
     def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
         """Take a record of something that the file spoke of before."""
-        if key in self.seen:
+        if not self.seen.add(key):
             self._count(row, "twice")
             return
-        self.seen.add(key)
         joined = row if self._finals is None else self._finals.joined(row)
         if joined is None:
             self.done.unjoined += 1
             return
-        self._settle(joined, slot, self._slots[slot] or "")
+        self._settle(joined, slot, self._slots.last(slot) or "")
 
     def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
         """Decide between a record and another version of it."""
@@ -270,7 +267,7 @@ class Plan:
                 self._stands(there, row.id)
                 self._add(row)
                 if slot is not None:
-                    self._slots[slot] = row.id
+                    self._slots.put(slot, row.id)
 
     def _last(self, row: Row) -> str | None:
         return row.id if self._mode is OnConflict.OVERWRITE else None
@@ -311,7 +308,7 @@ class Plan:
         value["origin"]["id"] = name
         del value["id"], value["nonce"]
         again = seal(as_model(value), nonces=self._nonces, unknown=record.unknown)
-        self._slots[slot] = None
+        self._slots.put(slot, None)
         return unplaced_row(again.model, again.id, again.body)
 
     def _free_name(self, said: _Spoken) -> tuple[str, bytes]:

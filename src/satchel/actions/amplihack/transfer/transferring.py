@@ -11,6 +11,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import structs
+
+from satchel.actions.amplihack.hierarchy import link_stored
+from satchel.actions.amplihack.transfer.likeness import whole
 from satchel.actions.amplihack.transfer.places import (
     Kept,
     bank_of,
@@ -31,10 +35,11 @@ from satchel.actions.amplihack.transfer.results import (
 from satchel.actions.config import Settings
 from satchel.actions.importing.imported import Imported, ImportOptions
 from satchel.actions.importing.importing import import_file
-from satchel.actions.moving.exported import ExportOptions
-from satchel.actions.moving.exporting import export
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.moving.exporting import export, export_part
 from satchel.actions.opened import opened_bank
 from satchel.actions.operating.providing import staged
+from satchel.actions.operating.receipts import joined, kept
 from satchel.actions.paths.permission import (
     OWN,
     Permission,
@@ -53,6 +58,7 @@ from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
 from satchel.seal.signing.key import SigningKey
+from satchel.transfer.receipts.account import told
 
 _FORMATS = {JSON: "amplihack", RAW: "amplihack_db"}
 _GRAPH = "amplihack_graph"
@@ -125,7 +131,7 @@ def export_agent(
         _agents_store(settings, agent, owner, asked) as (store, bank),
         opened_bank(store, bank) as opened,
     ):
-        done = export(opened, outlet, options)
+        done = export_part(opened.asked("export"), outlet, options, whole(options))
         edges = _edges_in(outlet, name)
     return export_result(agent, asked.format, done, edges)
 
@@ -178,30 +184,63 @@ def _imported(
 ) -> Imported:
     how, options = asked
     if how.storage_path is None:
-        return import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
+        return _into_store(settings, agent, file, owner, options)
     require_uncontained(settings, str(how.storage_path), how.permission)
     there = graph_at(settings, how.storage_path, agent, writes=True)
     if there is not None:
-        return import_file(there, file, bank_of(there, agent) or agent, owner, options)
+        return _into_store(there, agent, file, owner, options)
     path = file_of(how.storage_path, agent)
     kept = kept_at(path)
     if kept is Kept.GRAPH:
         raise graph_error(path)
     if kept is Kept.STORE or (kept is Kept.NOTHING and how.format == JSON):
         there = store_at(settings, path, makes=True)
-        return import_file(there, file, bank_of(there, agent) or agent, owner, options)
+        return _into_store(there, agent, file, owner, options)
     with staged(settings) as stage:
         if how.merge:
             before = ImportOptions(source_format=_FORMATS[RAW], agent=agent, keeps_receipt=False)
             import_file(stage, path, agent, owner, before)
         found = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
-        if found.changed and not options.dry_run:
-            # What older versions left under another name is read, and stays as it is.
-            _replace_database(stage, agent, how.storage_path / f"{agent}.db")
+        if options.dry_run or not found.changed:
+            return found
+        # What older versions left under another name is read, and stays as it is.
+        path = how.storage_path / f"{agent}.db"
+        written = _replace_database(stage, agent, path)
+    return _with_receipt(settings, found, (path, written), options)
+
+
+def _with_receipt(
+    settings: Settings, found: Imported, written: tuple[Path, Export], options: ImportOptions
+) -> Imported:
+    """Return an import with the receipt of what was read, and of the database that was written."""
+    path, done = written
+    if done.account is None or not found.accounts:
+        return found
+    output = structs.replace(done.account.output, name=told(str(path)))
+    ends = found.accounts[0].input, output
+    account = joined("import", ends, found.accounts, [done.account])
+    receipt, notes = kept(settings, account, copy=options.receipt)
+    return structs.replace(
+        found,
+        losses=[*found.losses, *done.losses],
+        unaccepted=found.unaccepted + done.unaccepted,
+        receipts=[receipt] if receipt else [],
+        notes=[*found.notes, *done.notes, *notes],
+    )
+
+
+def _into_store(
+    settings: Settings, agent: str, file: OpenFile, owner: Owners, options: ImportOptions
+) -> Imported:
+    found = import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
+    bank = None if options.dry_run else bank_of(settings, agent)
+    if bank is not None:
+        with opened_bank(settings, bank, writes=True) as opened:
+            link_stored(opened)
     return found
 
 
-def _replace_database(stage: Settings, agent: str, path: Path) -> None:
+def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
     """Put the agent's memory where its database is; what was there is kept as ``.bak``."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     asked = ExportOptions(format=_FORMATS[RAW], overwrite=True, keeps_receipt=False)
@@ -209,7 +248,7 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> None:
     with suppress(FileNotFoundError):
         made.unlink()
     with opened_bank(stage, agent) as bank:
-        export(bank, made, asked)
+        done = export(bank, made, asked)
     try:
         _keep_before(path)
         made.replace(path)
@@ -218,6 +257,7 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> None:
                 path.with_name(path.name + end).unlink()
     except OSError as error:
         raise target_error(path, error) from error
+    return done
 
 
 def _keep_before(path: Path) -> None:

@@ -1,0 +1,56 @@
+"""What an import's plan keeps of a long file in memory."""
+
+import tracemalloc
+from collections.abc import Iterator
+
+from satchel.disk.spool import Strands
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.ports.rows import Row, unplaced_row
+from satchel.seal.sealing import random_nonce
+from satchel.seal.sealing_batches import seal_many
+from satchel.transfer.incoming.known import WIDTH
+from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.planned import Rules
+
+_FEW, _MANY, _TOGETHER = 2_000, 8_000, 500
+
+
+def _rows(number: int) -> Iterator[list[Row]]:
+    """Every other memory has an id where it comes from."""
+    scope = Scope(user="ada")
+    for start in range(0, number, _TOGETHER):
+        drafts = [
+            Semantic(
+                text=f"fact {at}",
+                scope=scope,
+                origin=Origin(provider="mem0", id=str(at)) if at % 2 else None,
+            )
+            for at in range(start, start + _TOGETHER)
+        ]
+        made = zip(drafts, seal_many(drafts), strict=True)
+        yield [unplaced_row(draft, one.id, one.body) for draft, one in made]
+
+
+def _held(number: int) -> int:
+    """Plan an import of some records, and return the bytes that it takes in memory."""
+    strands = Strands()
+    plan = Plan(None, Rules(), strands, nonces=random_nonce, at="2026-01-01T00:00:00.000000Z")
+    tracemalloc.start(1)
+    try:
+        for rows in _rows(number):
+            plan.take(rows)
+        found = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    plan.finish()
+    assert plan.done.added == number
+    assert len(plan.keys) == WIDTH * number
+    strands.close()
+    return found
+
+
+def test_the_plan_of_a_long_file_is_on_disk() -> None:
+    """What it holds in memory does not grow with the file."""
+    _held(_FEW)
+    assert _held(_MANY) - _held(_FEW) < (_MANY - _FEW) * WIDTH
