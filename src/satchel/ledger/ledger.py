@@ -72,6 +72,7 @@ class Ledger:
     ) -> None:
         self.bank = bank
         self._store = store
+        self.writes = writer is not None
         self._writer = writer
         self._witness = witness
         self._trusted_owners = trusted
@@ -100,11 +101,6 @@ class Ledger:
             found = ledger._commit(writing, None, [Ticket(with_models(records))])
         ledger._acknowledge(found)
         return ledger
-
-    @property
-    def writes(self) -> bool:
-        """Whether there is a key that may sign here."""
-        return self._writer is not None
 
     def _begin(self) -> None:
         """Start without anything under way; a child's parent goes on with what it had."""

@@ -93,9 +93,9 @@ def _first(cut: Callable[[str, str], list[int]], text: str, most: int) -> list[i
 
 
 def _is_mute(piece: str) -> bool:
-    """Tell whether a piece is a single letter that is no word: neither Latin, Han nor Hangul."""
+    """Tell whether a piece is a letter that is no word: single, neither ASCII, Han nor Hangul."""
     letter = piece.removeprefix(_START)
-    return len(letter) <= 1 and not (letter.isascii() and letter.isalnum()) and not _WORD(letter)
+    return not letter or (len(letter) == 1 and not letter.isascii() and not _WORD(letter))
 
 
 _WORD = re.compile("[\u3400-\u9fff\uac00-\ud7a3]").match
