@@ -2,8 +2,8 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does. Everything is loaded when first used, so
-importing the package costs next to nothing.
+names do, ``copy_store`` what ``store copy`` does, ``pipeline`` what ``rehydrate`` does. Everything
+is loaded when first used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from satchel.api.operating import copy_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
+    from satchel.api.waking import pipeline
     from satchel.errors import SatchelError
     from satchel.seal.records import Sealed
     from satchel.seal.sealing import derive
@@ -33,6 +34,7 @@ _WHERE = {
     "derive": "satchel.seal.sealing",
     "inspect": "satchel.api",
     "migrate": "satchel.api.operating",
+    "pipeline": "satchel.api.waking",
     "verify": "satchel.api",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "derive",
     "inspect",
     "migrate",
+    "pipeline",
     "verify",
 ]
 

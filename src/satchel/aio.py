@@ -1,13 +1,7 @@
-"""``Satchel`` and ``Bank`` for programs that await, and whole stores; see ``satchel.api.aio``."""
+"""``Satchel`` and ``Bank`` for programs that await; see ``satchel.api.awaited.stores``."""
 
-from satchel.api.aio import (
-    Bank,
-    HierarchicalMemory,
-    HierarchicalTransfer,
-    Satchel,
-    copy_store,
-    migrate,
-)
+from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
+from satchel.api.awaited.stores import Bank, Satchel, copy_store, migrate, pipeline
 
 open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
 """Open a store; see ``Satchel.open``. What it returns moves whole banks, awaited or not."""
@@ -20,4 +14,5 @@ __all__ = [
     "copy_store",
     "migrate",
     "open",
+    "pipeline",
 ]

@@ -28,6 +28,8 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.needs import NEEDS
 from satchel.actions.recalling import recall_memories
+from satchel.actions.waking.rehydrating import Wanted as Wanting
+from satchel.actions.waking.rehydrating import rehydrate_memories
 from satchel.errors import (
     PermissionRefusedError,
     ReadOnlyStoreError,
@@ -58,6 +60,7 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "history": lambda bank, there, _: history(bank, there),
     "stats": lambda bank, _, __: stats(bank),
     "recall": lambda bank, _, __: recall_memories(bank, Query(text="tea")),
+    "rehydrate": lambda bank, _, __: rehydrate_memories(bank, Wanting(task="tea")),
     "duplicates": lambda bank, _, __: duplicates(bank),
     "links": lambda bank, there, _: walking.links(bank, there),
     "path": lambda bank, there, _: walking.path(bank, there, there),
@@ -93,10 +96,12 @@ ASKED_BY_ANOTHER = {
     "host_answer",
     "chosen_settings",
     "hierarchical",
+    "spoken_from",
     # what they work on was opened by one that asks
     "matching",
     "clean",
-    # files that somebody has need no leave of a bank
+    # files that somebody has need no leave of a bank; a token that is presented is held against it
+    "rehydrate_file",
     "convert",
     "inspect",
     "verify",
@@ -109,6 +114,7 @@ ASKED_BY_ANOTHER = {
     "export_public",
     "list_keys",
     "signing_key",
+    "writer_key",
     "attenuate_token",
     "inspect_token",
     # they open what then asks; without having asked, a bank gives nothing (tested below)
@@ -120,6 +126,7 @@ ASKED_BY_ANOTHER = {
     "opened_to_ask",
     "opened_to_fill",
     # they hand everything to one that asks
+    "rehydrate_bank",
     "export_bank",
     "export_from",
     "import_into",

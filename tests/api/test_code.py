@@ -8,7 +8,7 @@ from code_kit import SAMPLES, written
 
 import satchel
 from satchel import aio
-from satchel.api.aio import Code as AwaitedCode
+from satchel.api.awaited.parts import Code as AwaitedCode
 from satchel.api.code import Code
 from satchel.errors import ContainmentError, UnknownCodeError
 

@@ -16,7 +16,7 @@ from satchel.actions.configured.files import (
 )
 from satchel.actions.configured.hooks import NO_HOOKS, Hooks
 from satchel.actions.configured.provider import Provider, engine_of
-from satchel.actions.configured.sections import Declared
+from satchel.actions.configured.sections import Declared, RehydrateSettings
 from satchel.actions.configured.values import (
     Value,
     declared,
@@ -136,6 +136,9 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     shorten: bool = False
     """For ``openai``: whether the server is asked to shorten them to that many."""
 
+    chat_model: str = ""
+    """The name of a model there that answers, for summaries and evaluations."""
+
     key_variable: str = ""
     """For ``openai``: the environment variable that has the key; empty for none."""
 
@@ -152,6 +155,7 @@ class Options(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     portability: PortabilitySettings = PortabilitySettings()
     inference: InferenceSettings = InferenceSettings()
     files: FilesSettings = FilesSettings()
+    rehydrate: RehydrateSettings = RehydrateSettings()
     limits: Limits = Limits()
 
 
@@ -177,6 +181,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str | None = None
     """A capability token that is presented: its file, or its JSON; None for the owner."""
+    proven: bool = False
+    """Whether whoever took the request has seen that it is the token's audience who presents it."""
     selection: Selection
     """Which store is meant."""
 

@@ -30,8 +30,10 @@ from satchel.api.arguments import (
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.code import Code
+from satchel.api.continuity.sessions import Conversing
 from satchel.api.linking import Linking
 from satchel.api.sharing.disclosing import Sharing
+from satchel.api.waking import Waking
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
@@ -40,7 +42,7 @@ _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
 
 
-class Bank(Sharing, Linking):
+class Bank(Sharing, Linking, Waking, Conversing):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.

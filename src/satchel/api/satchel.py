@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from msgspec import structs
 
@@ -12,9 +12,7 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.importing import jobs
 from satchel.actions.importing.imported import Imported
-from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, named_banks, open_bank_in
 from satchel.actions.operating.following import (
@@ -26,8 +24,6 @@ from satchel.actions.operating.following import (
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.receipts import finding
-from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
@@ -37,13 +33,13 @@ from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArgum
 from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
+from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
-from satchel.jobs.job import Job
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
 
-class Satchel:
+class Satchel(Working):
     """An open store; ``Satchel.open`` gives it, and it is closed at the end of its ``with`` block.
 
     May be used from any thread, and after a fork, where it opens itself again.
@@ -109,19 +105,7 @@ class Satchel:
         )
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
-        if read_only and not has_store(settings):
-            raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
-        stack = ExitStack()
-        stack.callback(settings.hooks.finish)
-        opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
-        return cls(
-            settings,
-            opened,
-            Lifetime(stack.close),
-            bank=bank,
-            passphrase=passphrase,
-            read_only=read_only,
-        )
+        return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
     def bank(self, name: str | None = None) -> Bank:
         """Open a bank; the first of a store that has none is made.
@@ -224,56 +208,6 @@ class Satchel:
             into = _named(bank_id), self._owner
             return import_as_asked(self._settings, source, into, options)
 
-    def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
-        """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.
-
-        Raises:
-            UnknownBankError: If there is no such bank.
-        """
-        with self._lifetime.use():
-            return finding.list_receipts(self._settings, bank, limit=limit)
-
-    def receipt(self, wanted: str) -> Receipt:
-        """Return a receipt, and whether its signature holds.
-
-        Args:
-            wanted: Its id, or six of the first digits or more.
-
-        Raises:
-            UnknownReceiptError: If there is none.
-        """
-        with self._lifetime.use():
-            return finding.find_receipt(self._settings, wanted)
-
-    def jobs(self) -> list[Job]:
-        """Return the imports that are under way or were cut short; see ``satchel jobs``."""
-        with self._lifetime.use():
-            return jobs.list_jobs(self._settings)
-
-    def resume_job(self, job: str) -> Imported:
-        """Go on with an import that was cut short.
-
-        Args:
-            job: Its id, or six of the first digits or more.
-
-        Raises:
-            UnknownJobError: If there is none.
-            UsageError: If its input is not known, or is another one now.
-            SatchelError: As ``Bank.import_``.
-        """
-        with self._lifetime.use():
-            return jobs.resume_job(self._settings, job, self._owner)
-
-    def cancel_job(self, job: str, *, reason: str | None = None) -> Cancelled:
-        """Take back what an import logged that was cut short; nobody had seen any of it.
-
-        Raises:
-            UnknownJobError: If there is none.
-            LockedError: If an import is running.
-        """
-        with self._lifetime.use():
-            return jobs.cancel_job(self._settings, job, reason=reason)
-
     def export_bank_config(
         self,
         bank: str | None,
@@ -373,3 +307,67 @@ def _named(bank_id: str) -> str:
     if not bank_id.strip():
         raise UsageError("say which bank", field="bank_id")
     return bank_id
+
+
+_Kind = TypeVar("_Kind", bound=Satchel)
+
+
+def opened(
+    kind: type[_Kind],
+    settings: Settings,
+    *,
+    bank: str | None = None,
+    passphrase: str | None = None,
+    read_only: bool = False,
+) -> _Kind:
+    """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    if read_only and not has_store(settings):
+        raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
+    stack = ExitStack()
+    stack.callback(settings.hooks.finish)
+    opened = stack.enter_context(opened_store(settings, read_only=read_only, for_holder=True))
+    return kind(
+        settings,
+        opened,
+        Lifetime(stack.close),
+        bank=bank,
+        passphrase=passphrase,
+        read_only=read_only,
+    )
+
+
+def existing_bank(satchel: Satchel, name: str) -> Bank:
+    """Open a bank that is there; none is made.
+
+    Args:
+        satchel: The store.
+        name: As ``Satchel.bank`` takes it.
+
+    Raises:
+        UnknownBankError: If it is not.
+        TokenError: If a token is presented, and it is for another one.
+    """
+    with satchel._lifetime.use():
+        writes = not satchel._read_only
+        found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
+        return Bank(found, satchel._lifetime, satchel._owner)
+
+
+def held(satchel: Satchel, token: str, *, proven: bool) -> Satchel:
+    """Return the same open store as the holder of a capability token may use it.
+
+    It is open as long as the other.
+
+    Args:
+        satchel: The store.
+        token: The token's JSON.
+        proven: Whether whoever asks has proved to be its audience.
+    """
+    return Satchel(
+        structs.replace(satchel._settings, token=token, proven=proven),
+        satchel._store,
+        satchel._lifetime,
+        bank=None,
+        passphrase=None,
+        read_only=satchel._read_only,
+    )

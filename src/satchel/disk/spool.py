@@ -1,10 +1,11 @@
-"""Temporary bytes on disk: nameless, private, gone with the process."""
+"""Temporary bytes on disk: private, gone with the process; nameless where nobody needs a name."""
 
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import chain, starmap
-from typing import Any, BinaryIO, cast
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Self, cast
 
 from blake3 import blake3
 
@@ -13,6 +14,8 @@ from satchel.errors import TargetError
 CHUNK = 1 << 20
 """Bytes moved at a time."""
 
+_NAME = "body"
+_LONGEST_SUFFIX = 32
 _HOLD = 1 << 16
 _CHECK = 16
 _framing = struct.Struct(f">I{_CHECK}s")
@@ -181,6 +184,31 @@ class Strand:
         if self._held:
             self._spans.append(self._strands.append(bytes(self._held)))
             self._held.clear()
+
+
+class Private:
+    """A folder that only this process can read, with a file in it. A context manager.
+
+    Args:
+        name: What somebody called the file; only what its suffix says is kept of it.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="satchel-")
+        self.folder = Path(self._folder.name)
+        suffix = "".join(PurePosixPath(name).suffixes)[-_LONGEST_SUFFIX:]
+        plain = suffix.isascii() and suffix.replace(".", "").replace("_", "").isalnum()
+        self.file = self.folder / (_NAME + (suffix if plain else ""))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove it, with what is in it."""
+        self._folder.cleanup()
 
 
 def _guarded(call: Callable[[bytes], Any], data: bytes) -> None:

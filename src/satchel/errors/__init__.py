@@ -67,6 +67,7 @@ from satchel.errors.usage import (
     UnknownJobError,
     UnknownMemoryError,
     UnknownReceiptError,
+    UnknownSessionError,
     UsageError,
 )
 
@@ -120,6 +121,7 @@ __all__ = [
     "UnknownJobError",
     "UnknownMemoryError",
     "UnknownReceiptError",
+    "UnknownSessionError",
     "UnreadableError",
     "UsageError",
     "ValueRefusedError",

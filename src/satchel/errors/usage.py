@@ -109,3 +109,10 @@ class UnknownCodeError(UsageError):
 
     code: ClassVar[str] = "code.unknown"
     http_status: ClassVar[int] = 404
+
+
+class UnknownSessionError(UsageError):
+    """There is no such session in the bank, or no such point in it."""
+
+    code: ClassVar[str] = "session.unknown"
+    http_status: ClassVar[int] = 404

@@ -232,7 +232,7 @@ class Ledger:
             with self._store.writing() as writing:
                 found = self._trusted(writing, witnessed)
                 _require_known(found)
-                require_given(found, waiting)
+                require_given(found, waiting, writing)
                 after = self._commit(writing, found, waiting)
         except BaseException:  # also when the store could not keep it in the end
             if found is not None:

@@ -83,6 +83,9 @@ class Unchanged(NamedTuple):
     records: Sequence[tuple[str, int]]
     """Ids and places of the records whose standing counts."""
 
+    sessions: Sequence[str] = ()
+    """Sessions that nothing may have been added to."""
+
 
 def misled(row: Row) -> VerificationError:
     """Return the error of a store whose columns are not those of a record."""

@@ -1,34 +1,8 @@
-"""How many tokens a text takes, estimated: rather too many than too few.
+"""How many tokens a memory takes in an answer, estimated: rather too many than too few."""
 
-No tokenizer is needed. Each kind of character counts as much as it takes in the byte-pair
-vocabularies in use where it takes much; a text of ordinary words takes a third less.
-"""
+from satchel.inference.tokenizers.estimate import estimated_tokens
 
-import re
+__all__ = ["PER_MEMORY", "estimated_tokens"]
 
 PER_MEMORY = 8
 """Tokens for what stands around a memory: its kind, its date, a line's end."""
-
-_KINDS = (
-    (re.compile(r"[A-Za-z]+"), 3.0),  # characters a token; the last token of a word counts whole
-    (re.compile(r"[0-9]+"), 2.0),
-    (re.compile(r"[^\S\n]+"), 8.0),
-    (re.compile(r"[\u00c0-\u058f]+"), 1.5),  # Latin with accents, Greek, Cyrillic, Armenian
-    (re.compile(r"[\U00010000-\U0010ffff]"), 1 / 4),  # emoji, rare Han: each of its bytes
-)
-_OTHERS = re.compile(r"[^A-Za-z0-9\s\u00c0-\u058f\U00010000-\U0010ffff]|\n")
-_WIDE = 1.25
-
-
-def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a model's vocabulary cuts a text into; an overestimate.
-
-    A character of Chinese, Japanese, Thai or Korean counts as one token and a quarter, one of
-    English as a third, one of an emoji as each of its bytes.
-    """
-    total = 0.0
-    for kind, each in _KINDS:
-        total += sum(-(-len(run) // each) for run in kind.findall(text))
-    for character in _OTHERS.findall(text):
-        total += 1 if character.isascii() else _WIDE
-    return int(total) + 1

@@ -61,6 +61,81 @@ class BankSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Name of the profile that says the rest."""
 
 
+class RehydrateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[rehydrate]``: how memory is put in front of a model, when nobody says."""
+
+    model: str = ""
+    """The model it is for, such as ``gpt-4o`` or ``claude``; plain text when empty."""
+
+    style: Literal["structured", "narrative"] = "structured"
+    """Parts by their names, or sentences."""
+
+    framing: Literal["encoded", "pam-1.0"] = "encoded"
+    """Reversible and contained, or as the PAM specification has it."""
+
+    enforce: Literal["outside", "all", "shapes", "nothing"] = "outside"
+    """Whose imperatives are held back: what is from outside, from anybody, or nobody's; shapes of
+    prompts are in each case but ``nothing``."""
+
+    verbatim: Annotated[float, Meta(ge=0, le=1)] = 0.7
+    """Relevance from which on a memory is given word for word."""
+
+    summarised: Annotated[float, Meta(ge=0, le=1)] = 0.3
+    """Relevance from which on it is given at all."""
+
+    max_age: Annotated[float, Meta(gt=0)] = 1825.0
+    """Days after which a memory is as old as can be."""
+
+    weight_recency: Annotated[float, Meta(ge=0)] = 0.2
+    """What being new weighs in relevance."""
+
+    weight_salience: Annotated[float, Meta(ge=0)] = 0.3
+    """What mattering weighs."""
+
+    weight_similarity: Annotated[float, Meta(ge=0)] = 0.4
+    """What going with the task weighs."""
+
+    weight_depth: Annotated[float, Meta(ge=0)] = 0.1
+    """What being near to the roots of the provenance weighs."""
+
+    salience_identity: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """How much identity matters that does not say so itself."""
+
+    salience_working: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Likewise, working memory."""
+
+    salience_procedural: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Likewise, procedures; what one was used a hundred times counts as 1."""
+
+    salience_semantic: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Likewise, facts without a confidence."""
+
+    salience_episodic: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Likewise, what happened."""
+
+    salience_outside: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """What a memory from outside can claim to matter at most."""
+
+    budget_claude: Annotated[int, Meta(ge=1)] = 8192
+    """Tokens of a text for Claude."""
+
+    budget_gpt: Annotated[int, Meta(ge=1)] = 8192
+    """Likewise, for GPT."""
+
+    budget_gemini: Annotated[int, Meta(ge=1)] = 8192
+    """Likewise, for Gemini."""
+
+    budget_llama: Annotated[int, Meta(ge=1)] = 4096
+    """Likewise, for Llama and its like."""
+
+    budget_plain: Annotated[int, Meta(ge=1)] = 4096
+    """Likewise, for any other model."""
+
+    summariser: str = "sentences"
+    """What shortens memories: ``sentences`` of them, or ``openai``, the model that
+    ``inference.chat_model`` names."""
+
+
 class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One listener: a function, a command or a webhook."""
 

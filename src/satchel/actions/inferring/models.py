@@ -2,15 +2,23 @@
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from satchel.actions.config import InferenceSettings, Settings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor
+from satchel.ports.inference.summariser import Summariser
 from satchel.recall.generations import Made
 from satchel.recall.keeping_up import Keeper
 
-STATIC, WEIGHTED, SERVER = "static", "static-idf", "openai"
+if TYPE_CHECKING:  # it takes time to import, and most commands need none
+    from satchel.inference.chat import Chat
+
+STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
+
+_PATIENCE = 60.0
+"""Seconds that a model which writes has for a step at least."""
 
 
 def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
@@ -90,6 +98,51 @@ def _weighted(_settings: InferenceSettings) -> Embedder:
     return WeightedTable()
 
 
+def chat_of(settings: Settings, model: str | None = None) -> "Chat":
+    """Return the model behind the configured server that answers.
+
+    Args:
+        settings: Say how the server is reached.
+        model: Its name there; ``inference.chat_model`` when None.
+
+    Raises:
+        ConfigError: If the server or the model is not configured.
+    """
+    from satchel.inference.chat import Chat
+
+    found = settings.options.inference
+    name = model or found.chat_model
+    for field, value in (("base_url", found.base_url), ("chat_model", name)):
+        if not value:
+            raise ConfigError("the server is not configured", field=f"inference.{field}")
+    return Chat(found.base_url, name, key=_key(found), timeout=max(found.timeout, _PATIENCE))
+
+
+def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
+    """Return what shortens memories; None for choosing sentences of them.
+
+    Args:
+        settings: Say which one is meant when none is named, and how a server is reached.
+        name: ``sentences``, or ``openai`` for ``inference.chat_model``.
+
+    Raises:
+        ConfigError: If it is a server, and not configured.
+        UsageError: If there is none of that name.
+    """
+    found = name or settings.options.rehydrate.summariser
+    if found == SENTENCES:
+        return None
+    if found == SERVER:
+        from satchel.inference.summarising import ChatSummariser
+
+        return ChatSummariser(chat_of(settings))
+    hint = f"Known: {SENTENCES}, {SERVER}."
+    problem = f"there is no summariser {found!r}"
+    if name is None:
+        raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
+    raise UsageError(problem, field="summariser", hint=hint)
+
+
 def _server(settings: InferenceSettings) -> Embedder:
     from satchel.inference.openai import OpenAIEmbedder
 
@@ -98,6 +151,18 @@ def _server(settings: InferenceSettings) -> Embedder:
             raise ConfigError("the server is not configured", field=f"inference.{name}")
     if settings.dimensions < 0 or settings.timeout <= 0:
         raise ConfigError("this must be more than 0", field="inference.dimensions, timeout")
+    return OpenAIEmbedder(
+        settings.base_url,
+        settings.model,
+        settings.dimensions,
+        key=_key(settings),
+        shorten=settings.shorten,
+        timeout=settings.timeout,
+    )
+
+
+def _key(settings: InferenceSettings) -> str:
+    """Return the key of the server, from the variable that is configured; empty for none."""
     key = ""
     if settings.key_variable:
         key = os.environ.get(settings.key_variable, "").strip()
@@ -106,14 +171,7 @@ def _server(settings: InferenceSettings) -> Embedder:
                 f"the environment variable {settings.key_variable} is not set",
                 field="inference.key_variable",
             )
-    return OpenAIEmbedder(
-        settings.base_url,
-        settings.model,
-        settings.dimensions,
-        key=key,
-        shorten=settings.shorten,
-        timeout=settings.timeout,
-    )
+    return key
 
 
 _BUILT_IN = {"wordllama-l2-256-int8": STATIC, "wordllama-l2-256-int8-idf": WEIGHTED}

@@ -163,8 +163,7 @@ def forget(
             raise not_current(view, each)
         return None
 
-    asked = bank.asked("forget")
-    return _again(lambda: _move(asked, wanted, move, reason, actor, dry_run=dry_run))
+    return say_of(bank.asked("forget"), wanted, move, reason, actor, dry_run=dry_run)
 
 
 def restore(
@@ -187,8 +186,29 @@ def restore(
             raise not_current(view, each)
         return "restored"
 
-    asked = bank.asked("restore")
-    return _again(lambda: _move(asked, wanted, move, reason, actor, dry_run=dry_run))
+    return say_of(bank.asked("restore"), wanted, move, reason, actor, dry_run=dry_run)
+
+
+def say_of(
+    bank: OpenBank,
+    wanted: Sequence[str],
+    move: Callable[[View, Logged], State | None],
+    reason: str | None = None,
+    actor: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> list[Moved]:
+    """Say something of memories, of all of those named or of none; whoever calls has asked.
+
+    Args:
+        bank: Where, as an action was given it.
+        wanted: Ids, or the first digits of them.
+        move: Gives the state that each is put into; None to say nothing of it.
+        reason: Why.
+        actor: Who does it.
+        dry_run: Only say what would be done.
+    """
+    return _again(lambda: _move(bank, wanted, move, reason, actor, dry_run=dry_run))
 
 
 def _again(attempt: Callable[[], _Result]) -> _Result:

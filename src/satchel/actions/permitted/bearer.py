@@ -62,7 +62,7 @@ def presented(settings: Settings, environment: Mapping[str, str] | None = None) 
     """Return who presents the token of the settings, once they proved to be its audience.
 
     The proof is made once for each opening: a verifier's key is made for it, so nothing that was
-    signed before, or for anybody else, counts.
+    signed before, or for anybody else, counts. A server has seen one in the request itself.
 
     Raises:
         MalformedError, LimitError: If it is no token.
@@ -71,7 +71,7 @@ def presented(settings: Settings, environment: Mapping[str, str] | None = None) 
     """
     env = os.environ if environment is None else environment
     chain = read_chain(settings.token or "")
-    if chain.audience is not None:
+    if chain.audience is not None and not settings.proven:
         verifier, at = SigningKey.generate().did, now()
         proof = prove(chain, holder_key(settings, chain.audience, env), verifier, at)
         require_possession(chain, proof, verifier, now())

@@ -15,6 +15,7 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "history": _READ,
     "stats": _READ,
     "recall": _READ,
+    "rehydrate": frozenset({Permission.REHYDRATE}),
     "duplicates": _READ,
     "diff": _READ,
     "links": _READ,

@@ -9,6 +9,8 @@ OWNERS = frozenset(
         "import",
         "undo",
         "jobs",
+        "quarantine",
+        "promote",
         "embed",
         "prune",
         "everything",
@@ -18,6 +20,7 @@ OWNERS = frozenset(
         "store",
         "amplihack",
         "code",
+        "sessions",
         "files",
         "evaluate",
         "provider",
@@ -28,6 +31,7 @@ OWNERS = frozenset(
         "keys",
         "tokens",
         "doctor",
+        "serve",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""

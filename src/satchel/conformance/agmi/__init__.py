@@ -4,7 +4,8 @@ Run it as its users do: ``agmi-check --adapter satchel.conformance.agmi:SatchelS
 attacker has the store's folder and nothing else; the keys and what this machine has seen are
 elsewhere. What is asked after each edit is an ordinary open and an ordinary reading, no audit.
 ``SatchelPostgres`` needs the extra ``satchel[postgres]`` and a server, whose address it finds in
-``SATCHEL_AGMI_POSTGRES``: ``satchel.conformance.agmi.postgres:SatchelPostgres``.
+``SATCHEL_AGMI_POSTGRES``: ``satchel.conformance.agmi.postgres:SatchelPostgres``. The family of
+poisoned memory is ``satchel.conformance.agmi.semantic:SatchelSemantic``.
 """
 
 from satchel.conformance.agmi.artifact import SatchelArtifact

@@ -9,8 +9,9 @@ from satchel.ledger.authority import starts_epoch
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.logged import Unchanged
 from satchel.memory.parts import Component
-from satchel.memory.records import Model, Status
-from satchel.ports.rows import Row, unplaced_row
+from satchel.memory.records import Model, SessionEvent, Status
+from satchel.ports.rows import Filter, Row, unplaced_row
+from satchel.ports.store import Reader
 from satchel.seal.batches import open_many
 from satchel.seal.records import Sealed, open_record
 
@@ -64,19 +65,31 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
         raise UsageError("a decision about the whole bank is not appended like a record")
 
 
-def require_given(found: TrustedHead, waiting: Sequence[Ticket]) -> None:
+def require_given(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
     """Refuse an append that builds on what changed, also by one that is committed with it.
 
     Raises:
         ChangedError: If there is one.
     """
-    changing = set[str]()
+    changing, growing = set[str](), set[str]()
     for ticket in waiting:
         given = ticket.given
-        if given is not None and not found.fold.is_same(given, found.head.size, changing):
+        if given is not None and not (
+            found.fold.is_same(given, found.head.size, changing)
+            and growing.isdisjoint(given.sessions)
+            and not any(_has_grown(reader, found, name, given.size) for name in given.sessions)
+        ):
             raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
         models = [one.model for one in ticket.records]
         changing.update(model.target for model in models if isinstance(model, Status))
+        growing.update(each.session or "" for each in models if isinstance(each, SessionEvent))
+
+
+def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> bool:
+    """Tell whether the log has anything of a session beyond its first records."""
+    wanted = Filter(session=session, retired=True, held=True)
+    new = reader.scan(found.head.bank, wanted, after=size - 1)
+    return found.head.size > size and next(iter(new), None) is not None
 
 
 def looked_at(records: Sequence[Sealed]) -> list[Logging]:

@@ -47,6 +47,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         check_times(self, ("at",))
 
 
+def request_of(method: str, target: str, body: str) -> tuple[str, dict[str, str]]:
+    """Return the action and arguments that a proof for a request over HTTP is made for.
+
+    Args:
+        method: Such as ``POST``.
+        target: The path with its query, as it is sent.
+        body: The BLAKE3 of the body, in hex; that of no bytes where there is none.
+    """
+    return f"http {method.upper()}", {"target": target, "body": body}
+
+
 def prove(
     chain: Chain, holder: SigningKey, verifier: str, at: str, asked: tuple[str, Any] = (SESSION, {})
 ) -> dict[str, Any]:

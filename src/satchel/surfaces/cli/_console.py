@@ -86,6 +86,11 @@ class State:
             )
         return self._settings[0]
 
+    def present(self, token: str) -> None:
+        """Present a capability token that is named after the verb."""
+        self.token = token
+        self._settings.clear()
+
     def finish(self) -> None:
         """Wait for the hooks that were told of what was done."""
         for settings in self._settings:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from satchel.actions import recalling as actions
 from satchel.actions.inferring.keeping_up import opened_to_ask
+from satchel.actions.opened import OpenBank
 from satchel.recall.query import COMPONENTS, Query
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
@@ -36,6 +37,7 @@ class Asked:
     no_code: bool = False
     any_time: bool = False
     explain: bool = False
+    session: str | None = None
     json: bool = False
 
     def query(self) -> Query:
@@ -70,13 +72,20 @@ def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
     with opened_to_ask(state.settings, asked.bank, asked.text) as opened:
-        answer = actions.recall_memories(
-            opened, query, code=not asked.no_code, explain=asked.explain
-        )
+        answer = _answer(opened, asked, query)
     if asked.json:
         print_json(answer)
     else:
         _show(answer, explain=asked.explain)
+
+
+def _answer(opened: OpenBank, asked: Asked, query: Query) -> actions.Answer:
+    code, explain = not asked.no_code, asked.explain
+    if asked.session is None:
+        return actions.recall_memories(opened, query, code=code, explain=explain)
+    from satchel.actions.sessions.remembering import recall_for
+
+    return recall_for(opened, query, asked.session, code=code, explain=explain)
 
 
 def _show(answer: actions.Answer, *, explain: bool) -> None:

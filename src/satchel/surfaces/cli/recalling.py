@@ -64,6 +64,10 @@ def recall_command(
         bool,
         typer.Option("--explain", help="Say how it was searched, and what scores are made of."),
     ] = False,
+    session: Annotated[
+        str | None,
+        typer.Option(help="As this session sees it: a fork may not have later memories."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Give back the memories that go with some words, best first, each of them proved.
@@ -97,6 +101,7 @@ def recall_command(
             no_code=no_code,
             any_time=any_time,
             explain=explain,
+            session=session,
             json=as_json,
         )
     )

@@ -1,8 +1,5 @@
 """``convert``, ``inspect`` and ``verify``."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +12,6 @@ from satchel.actions.inspecting import Overview, inspect
 from satchel.actions.signing import signing_key
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.disk.reading import OpenFile
-from satchel.disk.spool import CHUNK
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.signing.key import SigningKey
@@ -52,6 +48,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_refused,
 )
+from satchel.surfaces.cli._stdin import stdin_as_file
 
 Trusted = Annotated[
     list[str] | None,
@@ -102,7 +99,7 @@ def convert_command(
     Example: `satchel convert mem0.json memory.pam.jsonl`
     """
     with (
-        _stdin_as_file(source) as file,
+        stdin_as_file(source) as file,
         progress("converting", is_long(_size_of(file))) as tell,
     ):
         options = ConvertOptions(
@@ -141,23 +138,6 @@ def _key(name: str | None, to: str | None, output: Path, profile: str | None) ->
     if made:
         message(f"Made your signing key {wanted!r} in {ring.folder}: {key.did}")
     return key
-
-
-@contextmanager
-def _stdin_as_file(source: Path) -> Iterator[Path | OpenFile]:
-    """Lay stdin out in a temporary file, since a file is read more than once."""
-    if str(source) != "-":
-        yield source
-        return
-    import sys
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(prefix="satchel-stdin-") as held:
-        while data := sys.stdin.buffer.read(CHUNK):
-            held.write(data)
-        held.flush()
-        with OpenFile(os.dup(held.fileno()), source) as file:
-            yield file
 
 
 def _size_of(file: Path | OpenFile) -> int:

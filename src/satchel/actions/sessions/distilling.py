@@ -1,0 +1,232 @@
+"""Distilling a conversation: a summary, memories of what lasts, and a checkpoint after them."""
+
+import msgspec
+
+from satchel.actions.memories.remembering import contents
+from satchel.actions.memories.values import PROVIDER
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
+from satchel.continuity.chains import tip_of
+from satchel.continuity.distilling import Turns, edges_of, memory_of
+from satchel.continuity.drafting import Changed, LogHead, Recorder
+from satchel.continuity.finding import find, state
+from satchel.continuity.points import point_at
+from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
+from satchel.ledger.logged import Logged, Unchanged
+from satchel.memory.records import Receipt
+from satchel.memory.times import now
+from satchel.ports.inference.distiller import (
+    MOST_FINDINGS,
+    MOST_SUMMARY,
+    Distillate,
+    Distiller,
+    Finding,
+)
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.transfer.screening import Screening
+
+ACTION = "distillation"
+"""Of the receipt."""
+
+_MOST_TRIES = 5
+
+
+class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that was drawn from a conversation."""
+
+    kind: str
+    text: str
+    messages: list[str]
+    """Ids of the messages that it comes from."""
+
+    id: str | None = None
+    """Its id; None in a dry run."""
+
+
+class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a distillation did."""
+
+    session: str
+    number: int
+    """Of the distillation, from 1 in its conversation."""
+
+    after: int
+    """Messages that were distilled before."""
+
+    up_to: int
+    """Messages that are distilled now."""
+
+    model: str
+    summary: str
+    memories: list[Drawn] = []
+    checkpoint: str | None = None
+    """Id of the point that can be returned to; None in a dry run."""
+
+    receipt: str | None = None
+    secrets: dict[str, int] = {}
+    secrets_kept: int = 0
+    dry_run: bool = False
+
+
+def distill(
+    bank: OpenBank,
+    session: str,
+    *,
+    distiller: Distiller | None = None,
+    name: str | None = None,
+    dry_run: bool = False,
+) -> Distilled:
+    """Draw what lasts from the messages of a session since it was last distilled.
+
+    The messages stay. The summary becomes the thread's, what is to last becomes memories that
+    name their messages, and a checkpoint keeps how it was right after.
+
+    Args:
+        bank: The bank.
+        session: Its id, the start of that, or its name.
+        distiller: What does it; the one that needs no model when None.
+        name: What to call the checkpoint.
+        dry_run: Whether to leave everything as it is.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        EmptyInputError: If it has no messages that were not distilled.
+        ValueRefusedError: If the distiller gave what cannot be kept.
+    """
+    require_owner(bank.settings, "sessions")
+    if distiller is None:
+        from satchel.inference.distilling.extractive import ExtractiveDistiller
+
+        distiller = ExtractiveDistiller()
+    for turn in range(_MOST_TRIES):
+        try:
+            return _Distillation(bank, distiller, name).run(session, dry_run=dry_run)
+        except ChangedError:
+            if turn == _MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+class _Distillation:
+    """One attempt."""
+
+    def __init__(self, bank: OpenBank, distiller: Distiller, name: str | None) -> None:
+        self._bank = bank
+        self._distiller = distiller
+        self._name = name
+        self._at = now()
+        self._screening = Screening()
+
+    def run(self, session: str, *, dry_run: bool) -> Distilled:
+        with self._bank.ledger.reading() as view:
+            start = find(view, session)
+            point = point_at(view, start, None)
+            turns = Turns(view, start, point)
+            if point.tip.number <= turns.after:
+                raise EmptyInputError(
+                    "all messages of the session were distilled before",
+                    field="session",
+                    hint="See: satchel checkpoint list SESSION.",
+                )
+            before = state(view, point.element).thread_summary
+            distillate = _judged(self._distiller.distill(turns, before), turns)
+            self._screening.scrub = bool(self._bank.settled(view).scrub_secrets)
+            found = Distilled(
+                session=start.record.id,
+                number=turns.number,
+                after=turns.after,
+                up_to=point.tip.number,
+                model=self._distiller.model,
+                summary=distillate.summary,
+                memories=[_drawn(one) for one in distillate.findings],
+                dry_run=dry_run,
+            )
+            if dry_run:
+                return found
+            recorder = Recorder(tip_of(view, start), screen=self._screening)
+            memories = [self._memory(one, start) for one in distillate.findings]
+            head = LogHead(size=view.head.size, root=view.head.root)
+            records, done = self._records(recorder, found, memories, head)
+            given = Unchanged(view.head.size, [], (point.tip.session,))
+        self._bank.ledger.append(records, given=given)
+        ids = [one.id for one in done.memories if one.id is not None]
+        if ids:
+            counts = {"memories": len(ids)}
+            self._bank.tell("on_remember", ids, counts, lambda: contents(self._bank, ids))
+        return done
+
+    def _memory(self, finding: Finding, start: Logged) -> tuple[Sealed, Drawn, list[Sealed]]:
+        """Return a memory, how it is told of, and its links to its messages."""
+        model = self._screening(memory_of(finding, start, self._at, PROVIDER))
+        made = seal(model, limits=self._bank.settings.options.limits)
+        drawn = msgspec.structs.replace(_drawn(finding), id=made.id, text=made.value["text"])
+        return made, drawn, [seal(edge) for edge in edges_of(made.id, finding)]
+
+    def _records(
+        self,
+        recorder: Recorder,
+        found: Distilled,
+        memories: list[tuple[Sealed, Drawn, list[Sealed]]],
+        head: LogHead,
+    ) -> tuple[list[Sealed], Distilled]:
+        """Return everything that is logged, all in one moment, in the order that it builds on.
+
+        The checkpoint comes after the memories, so whoever goes back to it has them.
+        """
+        drawn = [one for _, one, _ in memories]
+        change = recorder.change(Changed(thread_summary=found.summary), created_at=self._at)
+        shown = change.value["state"]["thread_summary"]
+        said = {
+            "number": found.number,
+            "after": found.after,
+            "up_to": found.up_to,
+            "model": found.model,
+            "memories": [one.id for one in drawn],
+        }
+        checkpoint = recorder.checkpoint(
+            head, name=self._name, created_at=self._at, distillation=said
+        )
+        kinds = {kind: sum(one.kind == kind for one in drawn) for kind in MOST_FINDINGS}
+        counts = {kind: number for kind, number in kinds.items() if number}
+        result = {"session": found.session, "checkpoint": checkpoint.id, "found": counts, **said}
+        receipt = seal(Receipt(action=ACTION, result=result, at=self._at))
+        kept = [made for made, _, _ in memories]
+        links = [link for _, _, edges in memories for link in edges]
+        done = msgspec.structs.replace(
+            found,
+            summary=shown,
+            memories=drawn,
+            checkpoint=checkpoint.id,
+            receipt=receipt.id,
+            secrets=self._screening.found,
+            secrets_kept=self._screening.kept,
+        )
+        return [*kept, *links, change, checkpoint, receipt], done
+
+
+def _drawn(finding: Finding) -> Drawn:
+    return Drawn(kind=finding.kind, text=finding.text, messages=list(finding.turns))
+
+
+def _judged(distillate: Distillate, turns: Turns) -> Distillate:
+    """Return what a distiller gave, once it is clear that it can be kept.
+
+    A model may say anything: what it names has to be messages that it was given.
+
+    Raises:
+        ValueRefusedError: If it is not so.
+    """
+    summary, findings = distillate
+    if not summary.strip() or len(summary) > MOST_SUMMARY:
+        problem = f"a summary has 1 to {MOST_SUMMARY:,} characters"
+        raise ValueRefusedError(problem, field="summary")
+    wanted = {turn for finding in findings for turn in finding.turns}
+    missing = wanted - {turn.id for turn in turns if turn.id in wanted}
+    for finding in findings:
+        if finding.kind not in MOST_FINDINGS or not finding.text.strip():
+            raise ValueRefusedError("a finding has a kind and a text", field="findings")
+        if not finding.turns or missing.intersection(finding.turns):
+            problem = "a finding names messages that it was drawn from"
+            raise ValueRefusedError(problem, field="findings")
+    return Distillate(summary, findings)

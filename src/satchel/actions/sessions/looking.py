@@ -1,0 +1,216 @@
+"""Looking at conversations: which there are, what is in one, where two of them part."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
+from satchel.continuity import finding
+from satchel.continuity.chains import at_places, places
+from satchel.continuity.comparing import Parting
+from satchel.continuity.elements import count_in, event_of
+from satchel.continuity.points import point_at
+from satchel.continuity.shown import CheckpointShown, MessageShown, SessionShown, StateShown
+from satchel.errors import UsageError
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.parts import Component
+from satchel.ports.rows import Filter
+
+_ENTRIES = frozenset(map(str, Component))
+_TOGETHER = 256
+MOST_SHOWN = 20
+"""Messages that are shown when nothing is said."""
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session at one of its points."""
+
+    session: SessionShown
+    number: int
+    """Messages up to the point."""
+
+    messages: list[MessageShown] = []
+    """The last ones, in their order."""
+
+    left_out: int = 0
+    """Messages before those."""
+
+    state: StateShown = StateShown()
+    checkpoints: list[CheckpointShown] = []
+    memories_later: int = 0
+    """Memories of the bank that came after the point and are current."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one of two sessions has and the other has not."""
+
+    session: SessionShown
+    messages: int
+    """How many."""
+
+    first: list[MessageShown] = []
+    """The first of them."""
+
+    state: StateShown = StateShown()
+
+
+class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two sessions, side by side."""
+
+    common: int
+    """Messages that both have, from the beginning."""
+
+    at: str | None
+    """Id of the last element of both."""
+
+    one: Side
+    other: Side
+    same_state: bool = True
+    """Whether what is kept beside the messages is the same in both."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is no difference."""
+        return not self.one.messages and not self.other.messages and self.same_state
+
+
+def list_sessions(bank: OpenBank, *, archived: bool = False) -> list[SessionShown]:
+    """Return the sessions of a bank: each tree of forks together, a fork after what it is from.
+
+    Args:
+        bank: The bank.
+        archived: Whether those that were put away are listed too.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        found = finding.sessions(view)
+    return [one for one in found if archived or not one.archived]
+
+
+def show_session(
+    bank: OpenBank, session: str, *, at: str | None = None, last: int | None = MOST_SHOWN
+) -> Conversation:
+    """Return a session at one of its points, with its last messages.
+
+    Args:
+        bank: The bank.
+        session: Its id, the start of that, or its name.
+        at: The point, as for ``fork``; None for its end.
+        last: How many messages; None for all.
+
+    Raises:
+        UnknownSessionError: If there is no such session, or no such point in it.
+        UsageError: If several are meant.
+    """
+    require_owner(bank.settings, "sessions")
+    if last is not None and last < 0:
+        raise UsageError("this cannot be less than 0", field="last")
+    with bank.ledger.reading() as view:
+        start = finding.find(view, session)
+        point = point_at(view, start, at)
+        shown = list(finding.messages(view, point.element, last=last))
+        shown.reverse()
+        return Conversation(
+            session=finding.session(view, start),
+            number=point.tip.number,
+            messages=shown,
+            left_out=shown[0].number - 1 if shown else point.tip.number,
+            state=finding.state(view, point.checkpoint or point.element),
+            checkpoints=finding.checkpoints(view, start),
+            memories_later=memories_since(view, point.log),
+        )
+
+
+def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Iterator[MessageShown]:
+    """Yield all messages of a session in their order, in memory that does not grow with them.
+
+    Args and Raises: as ``show_session``.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        found = places(view, point_at(view, finding.find(view, session), at).element)
+    number = 0
+    for start in range(0, len(found), _TOGETHER):
+        with bank.ledger.reading() as view:  # a new one: whoever asks may take their time
+            some = list(at_places(view, found[start : start + _TOGETHER]))
+        for logged in some:
+            if _is_message(logged):
+                counted = count_in(logged.model, "number")
+                number = counted if counted > 0 else number + 1
+                yield finding.message(logged, number)
+
+
+def list_checkpoints(bank: OpenBank, session: str) -> list[CheckpointShown]:
+    """Return the points that a session can return to, those from before its fork included.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        UsageError: If several are meant.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        return finding.checkpoints(view, finding.find(view, session))
+
+
+def diff_sessions(bank: OpenBank, one: str, other: str, *, limit: int = MOST_SHOWN) -> SessionsDiff:
+    """Return where two sessions part, and what each has from there on.
+
+    Args:
+        bank: The bank.
+        one: A session: its id, the start of that, or its name.
+        other: Another.
+        limit: How many messages of each are shown, at most.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        UsageError: If several are meant.
+    """
+    require_owner(bank.settings, "sessions")
+    with bank.ledger.reading() as view:
+        starts = [finding.find(view, name) for name in (one, other)]
+        points = [point_at(view, start, None) for start in starts]
+        parting = Parting(view, points[0].element, points[1].element)
+        states = [finding.state(view, point.element) for point in points]
+        sides = [
+            Side(
+                session=finding.session(view, start),
+                messages=_messages_in(view, parting.own[which]),
+                first=_first(view, parting, which, limit),
+                state=states[which],
+            )
+            for which, start in enumerate(starts)
+        ]
+        common = parting.common
+        return SessionsDiff(
+            common=0 if common is None else max(count_in(common.model, "number"), 0),
+            at=None if common is None else common.record.id,
+            one=sides[0],
+            other=sides[1],
+            same_state=states[0] == states[1],
+        )
+
+
+def memories_since(view: View, size: int) -> int:
+    """Return how many current memories came after the log had so many records."""
+    if not any(view.head.counts.get(name) for name in _ENTRIES):
+        return 0
+    return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))
+
+
+def _messages_in(view: View, places: list[int]) -> int:
+    pieces = (places[start : start + 256] for start in range(0, len(places), 256))
+    return sum(_is_message(one) for piece in pieces for one in view.at(piece))
+
+
+def _first(view: View, parting: Parting, which: int, limit: int) -> list[MessageShown]:
+    found = (one for one in parting.newest(view, which, 4 * limit) if _is_message(one))
+    return [
+        finding.message(one, max(count_in(one.model, "number"), 0)) for one in islice(found, limit)
+    ]
+
+
+def _is_message(logged: Logged) -> bool:
+    return event_of(logged.model) == "message"

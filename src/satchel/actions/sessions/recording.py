@@ -1,0 +1,247 @@
+"""Recording a conversation: a new session, or what follows in one that is there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from satchel.actions.memories.remembering import MOST_TRIES
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
+from satchel.continuity.chains import tip_of
+from satchel.continuity.drafting import Changed, Note, Recorder, Said, about, new_session
+from satchel.continuity.elements import Tip
+from satchel.continuity.finding import find
+from satchel.errors import ChangedError, EmptyInputError, UsageError
+from satchel.ledger.appending.batches import closing
+from satchel.ledger.logged import Unchanged
+from satchel.memory.parts import Json, Scope
+from satchel.memory.records import Source
+from satchel.memory.times import now
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.transfer.incoming.batch import take_back
+from satchel.transfer.screening import Screening
+
+TOGETHER = 500
+"""Messages of one commit; more of them become visible together, as an import does."""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was added to a session."""
+
+    session: str
+    """Its id."""
+
+    messages: int
+    """How many were added."""
+
+    total: int
+    """How many it has now, those from before it was forked included."""
+
+    element: str
+    """Id of its last message, or last change of state; of the session where there is none."""
+
+    is_new: bool = False
+    """Whether the session was begun with them."""
+
+    changes: int = 0
+    """Changes of what is kept beside the messages."""
+
+    secrets: dict[str, int] = {}
+    """What looks like keys, tokens, passwords and cards, by kind."""
+
+    secrets_kept: int = 0
+    """How many of them were kept as they are."""
+
+
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new session is to be."""
+
+    name: str | None = None
+    agent: str | None = None
+    user: str | None = None
+    metadata: Mapping[str, Any] = {}
+
+
+Spoken = Said | Changed
+"""One line of a conversation."""
+
+
+def begin(
+    bank: OpenBank,
+    beginning: Beginning | None = None,
+    spoken: Iterable[Spoken] = (),
+    *,
+    scrub_secrets: bool = False,
+) -> Recorded:
+    """Begin a session, with its first messages where there are some.
+
+    Args:
+        bank: Where.
+        beginning: What it is to be.
+        spoken: Its messages, and changes of state between them; it may be iterated again.
+        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+
+    Raises:
+        UsageError: If its name is empty.
+        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+    """
+    require_owner(bank.settings, "sessions")
+    wanted = beginning or Beginning()
+    if wanted.name is not None and not wanted.name.strip():
+        raise UsageError("a session's name cannot be empty", field="name")
+    scope = Scope(agent=wanted.agent, user=wanted.user)
+    start = new_session(
+        wanted.name,
+        scope=None if scope == Scope() else scope,
+        metadata=dict(wanted.metadata),
+    )
+    return _Recording(bank, None, scrub=scrub_secrets).log(start, spoken)
+
+
+def record(
+    bank: OpenBank, session: str, spoken: Iterable[Spoken], *, scrub_secrets: bool = False
+) -> Recorded:
+    """Add messages to a session, after those that it has.
+
+    Of several who do this at once, one comes after the other; nothing goes between the messages
+    of one call.
+
+    Args:
+        bank: Where.
+        session: Its id, the start of that, or its name.
+        spoken: The messages, and changes of state between them; it may be iterated again.
+        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        EmptyInputError: If nothing is to be added.
+        ValueRefusedError, LimitError: If something cannot be kept; nothing is then.
+    """
+    require_owner(bank.settings, "sessions")
+    for turn in range(MOST_TRIES):
+        try:
+            return _Recording(bank, session, scrub=scrub_secrets).log(None, spoken)
+        except ChangedError:
+            if turn == MOST_TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def change(
+    bank: OpenBank,
+    session: str,
+    *,
+    working_state: Json = None,
+    thread_summary: str | None = None,
+    note: str | None = None,
+    category: str = "context",
+) -> Recorded:
+    """Change what is kept beside a session's messages; what is None stays.
+
+    Args:
+        bank: Where.
+        session: Its id, the start of that, or its name.
+        working_state: Whatever the agent keeps while it works; JSON.
+        thread_summary: What the conversation was about so far.
+        note: Something to keep in mind, beside the notes that there are.
+        category: What kind of note it is: task, decision, preference, correction, context.
+
+    Raises:
+        UnknownSessionError: If there is no such session.
+        UsageError: If nothing is to change.
+    """
+    require_owner(bank.settings, "sessions")
+    kept = None if note is None else Note(content=note, category=category, created_at=now())
+    new = Changed(working_state=working_state, thread_summary=thread_summary, note=kept)
+    return record(bank, session, [new])
+
+
+class _Recording:
+    """One attempt to add to a session."""
+
+    def __init__(self, bank: OpenBank, session: str | None, *, scrub: bool) -> None:
+        self._bank = bank
+        with bank.ledger.reading() as view:
+            self._screening = Screening(scrub=scrub or bool(bank.settled(view).scrub_secrets))
+            self._given: Unchanged | None = None
+            tip = None
+            self._start = ""
+            if session is not None:
+                start = find(view, session)
+                tip, self._start = tip_of(view, start), start.record.id
+                self._given = Unchanged(view.head.size, [], (tip.session,))
+        self._tip: Tip | None = tip
+        self._source: str | None = None
+        self._messages = self._changes = 0
+
+    def log(self, start: Sealed | None, spoken: Iterable[Spoken]) -> Recorded:
+        """Make the records and append them: at once where they are few, else as an import."""
+        waiting = [] if start is None else [start]
+        tip = self._tip if start is None else Tip(start.id, start.id)
+        assert tip is not None  # noqa: S101 - a session is new, or was found
+        recorder = Recorder(tip, screen=self._screening, limits=self._bank.settings.options.limits)
+        try:
+            for one in spoken:
+                waiting.append(self._made(recorder, one))
+                if len(waiting) >= TOGETHER:
+                    self._append(waiting)
+                    waiting = []
+            self._require_some(waiting)
+            self._end(waiting, recorder.tip)
+        except BaseException:
+            if self._source is not None:
+                take_back(self._bank.ledger, self._source, "cut short")
+            raise
+        return self._recorded(recorder.tip, is_new=start is not None)
+
+    def _require_some(self, waiting: list[Sealed]) -> None:
+        if not waiting and self._source is None:
+            raise EmptyInputError("there is no message in it", field="messages")
+
+    def _made(self, recorder: Recorder, one: Spoken) -> Sealed:
+        if isinstance(one, Said):
+            self._messages += 1
+            return recorder.message(one)
+        self._changes += 1
+        return recorder.change(one)
+
+    def _append(self, records: list[Sealed]) -> None:
+        ledger = self._bank.ledger
+        if self._source is None:
+            source = seal(Source(provider="satchel", format="messages", at=now()))
+            ledger.append([source], given=self._given)
+            self._source = source.id
+        ledger.append(records, batch=self._source)
+
+    def _end(self, waiting: list[Sealed], tip: Tip) -> None:
+        """Make all of it visible in one moment, unless somebody else was quicker."""
+        ledger = self._bank.ledger
+        if self._source is None:
+            ledger.append(waiting, given=self._given)
+            return
+        if waiting:
+            self._append(waiting)
+        given = self._given
+        if given is not None and self._tip is not None:
+            with ledger.reading() as view:
+                if tip_of(view, view.get([self._start])[self._start]) != self._tip:
+                    raise ChangedError("somebody else added to the session meanwhile")
+                given = Unchanged(view.head.size, [], (self._tip.session,))
+        end = closing(self._source, now(), messages=self._messages)
+        found = about(tip.session, self._start or tip.session, tip=tip.element)
+        ledger.append([end, found], given=given)
+        self._source = None
+
+    def _recorded(self, tip: Tip, *, is_new: bool) -> Recorded:
+        return Recorded(
+            session=tip.session,
+            messages=self._messages,
+            total=tip.number,
+            element=tip.element,
+            is_new=is_new,
+            changes=self._changes,
+            secrets=self._screening.found,
+            secrets_kept=self._screening.kept,
+        )

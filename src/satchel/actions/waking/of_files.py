@@ -1,0 +1,152 @@
+"""A file as a bank of the moment: verified whole, then read into a store that is removed again."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from satchel.actions.config import Settings
+from satchel.actions.importing.arriving import Arriving, arrived
+from satchel.actions.permitted.bearer import presented, revoked_keys
+from satchel.actions.wiring import known_owners, open_store
+from satchel.disk.reading import OpenFile
+from satchel.disk.spool import Strands
+from satchel.errors import EmptyInputError, TokenError, VerificationError
+from satchel.jobs.journal import new_journal
+from satchel.ledger.appending.batches import closing
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.scoped.view import ScopedView
+from satchel.ledger.view import View
+from satchel.memory.times import now
+from satchel.rehydrate.asked import Around
+from satchel.seal.sealing import seeded_nonces
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tokens.chain import Chain, Surroundings
+from satchel.seal.tokens.token import Permission
+from satchel.seal.verify.verification import Outcome, Verification
+from satchel.transfer.incoming.batch import Batch
+from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.planned import OnConflict, Rules
+
+_TOGETHER = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromFile:
+    """How a file is taken."""
+
+    format: str | None = None
+    """When it is not to be recognised."""
+
+    accepted: frozenset[Outcome] = frozenset()
+    """Verdicts that are put up with."""
+
+    keys: tuple[str, ...] = field(default_factory=tuple)
+    """Keys to believe this once."""
+
+
+@contextmanager
+def view_of_file(
+    settings: Settings, file: Path | OpenFile, source: FromFile
+) -> Iterator[tuple[View, Around]]:
+    """Give a view of what is in a file, and what is to be told of it.
+
+    Args:
+        settings: Whose keys count, the limits, the token that is presented.
+        file: The file, of any format.
+        source: How it is taken.
+
+    Raises:
+        VerificationError: If it does not verify, or nobody trusted signed it and that is not put
+            up with.
+        InputError: If it cannot be read.
+        TokenError, PermissionRefusedError: If the token does not hold for it.
+    """
+    with ExitStack() as held:
+        opened = held.enter_context(arrived(settings, file))
+        name = str(opened.path)
+        arriving = Arriving(settings, opened, name, source.format, None)
+        arriving.verify(source.keys, source.accepted)
+        if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
+            raise VerificationError(
+                "nobody signed this file",
+                file=name,
+                hint="Import it to look at it first, or: --unsafe-accept unsigned",
+            )
+        chain = _chain(settings, arriving.verdict)
+        folder = held.enter_context(TemporaryDirectory(prefix="satchel-rehydrate-"))
+        store = open_store(f"sqlite:///{Path(folder) / 'file.db'}")
+        held.callback(store.close)
+        ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
+        view = held.enter_context(ledger.reading())
+        around = Around(
+            verified=_told(arriving),
+            allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
+            origin=opened.path.name,
+        )
+        yield (view if chain is None else ScopedView(view, chain.covers)), around
+
+
+_KEY = SigningKey.generate
+
+
+def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
+    """Return the token that is presented, once it holds for the file.
+
+    Who signed the file, and is trusted, speaks for its bank, and who is known to own that.
+    """
+    if settings.token is None:
+        return None
+    statement = verdict.statement if verdict is not None else None
+    bank = statement.get("bank") if statement is not None else None
+    if verdict is None or statement is None or not isinstance(bank, str):
+        raise TokenError("a token is for a bank, and the file does not say whose it is")
+    signers = {one.key for one in verdict.signers if one.valid and one.standing == "trusted"}
+    chain = presented(settings).chain
+    around = Surroundings(
+        bank=bank,
+        owners=signers | known_owners(settings, bank),
+        moment=now(),
+        revoked_keys=revoked_keys(settings),
+        artifact=statement.get("root_hash"),
+    )
+    chain.require(frozenset({Permission.REHYDRATE}), around)
+    return chain
+
+
+def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
+    """Bring all that arrives into a bank, as an import does.
+
+    Raises:
+        EmptyInputError: If there is nothing.
+    """
+    journal = new_journal("rehydrate")
+    rows = arriving.rows(seeded_nonces(journal.seed))
+    rules = Rules(on_conflict=OnConflict.SKIP, mirror=False, keeps_ids=arriving.keeps_ids)
+    nonces = seeded_nonces(journal.seed + b"plan")
+    with ExitStack() as held:
+        strands = Strands()
+        held.callback(strands.close)
+        with ledger.reading() as view:
+            plan = Plan(view, rules, strands, nonces=nonces, at=journal.at)
+            while some := list(islice(rows, _TOGETHER)):
+                plan.take(some, arriving.endings)
+            plan.finish()
+        if plan.is_empty:
+            raise EmptyInputError("there is no memory in this file", file=arriving.name)
+        arriving.require_unchanged()
+        batch = Batch(ledger, plan, journal, OnConflict.SKIP)
+        batch.log(arriving.source(journal.at))
+        ledger.append([closing(batch.source, now())])
+    return ledger
+
+
+def _told(arriving: Arriving) -> str:
+    verdict = arriving.verdict
+    if verdict is None:
+        return f"{arriving.name} has no signature, which was put up with"
+    signers = [one.name or one.key for one in verdict.signers if one.valid]
+    by = f", signed by {', '.join(signers)}" if signers else ""
+    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was looked at"

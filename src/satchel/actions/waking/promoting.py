@@ -1,0 +1,125 @@
+"""Promoting: raising how far a memory, or all that came with an import, is trusted."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from satchel.actions.memories.naming import find_record
+from satchel.actions.memories.remembering import MOST_TRIES
+from satchel.actions.opened import OpenBank
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.recalling import trust_from
+from satchel.errors import ChangedError, UnknownMemoryError, UsageError
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry
+from satchel.memory.parts import TrustClass
+from satchel.memory.records import Source, Status
+from satchel.memory.times import now
+from satchel.recall.trust import effective_trust, is_trusted
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+
+
+class Promoted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one record."""
+
+    id: str
+    type: str
+    before: str
+    """How far it was trusted."""
+
+    after: str
+    is_changed: bool
+
+
+def promote(
+    bank: OpenBank,
+    wanted: Sequence[str],
+    *,
+    trust: str = TrustClass.USER.value,
+    reason: str | None = None,
+    actor: str | None = None,
+    dry_run: bool = False,
+) -> list[Promoted]:
+    """Trust memories further than they earned; all of those named, or none.
+
+    What came from outside may then say who the agent is and what to do. Of the source record of an
+    import: all that came with it, as far as each memory claims.
+
+    Args:
+        bank: The bank.
+        wanted: Ids of memories or of source records, or the first digits of them.
+        trust: The class that they are raised to; none is lowered.
+        reason: Why, for the history.
+        actor: Who says so.
+        dry_run: Only say what would be done.
+
+    Raises:
+        UnknownMemoryError: If there is none, or it is a record of another type.
+        UsageError: If there is no such trust class, or nothing is named.
+    """
+    require_owner(bank.settings, "promote")
+    wished = trust_from(trust, "trust") or TrustClass.USER
+    if not wanted:
+        raise UsageError("no memory is named", field="id")
+    told = list[Promoted]()
+    for attempt in range(MOST_TRIES):
+        with bank.ledger.reading() as view:
+            found = {one.record.id: one for one in (_found(view, name) for name in wanted)}
+            told = [_promoted(view, one, wished) for one in found.values()]
+            given = view.unchanged(found.values())
+        records = [_said(one.id, wished, reason, actor) for one in told if one.is_changed]
+        if not records or dry_run:
+            break
+        try:
+            bank.ledger.append(records, given=given)
+            break
+        except ChangedError:
+            if attempt == MOST_TRIES - 1:
+                raise
+    return told
+
+
+def _found(view: View, name: str) -> Logged:
+    found = find_record(view, name)
+    if not isinstance(found.model, Entry | Source):
+        raise UnknownMemoryError(
+            f"this is the id of a {found.record.type} record",
+            field="id",
+            hint="Memories are promoted, and imports by their source record: satchel receipts.",
+        )
+    return found
+
+
+def _promoted(view: View, one: Logged, wished: TrustClass) -> Promoted:
+    before = _trust(view, one)
+    return Promoted(
+        id=one.record.id,
+        type=one.record.type,
+        before=before.value,
+        after=(before if is_trusted(before, wished) else wished).value,
+        is_changed=not is_trusted(before, wished),
+    )
+
+
+def _trust(view: View, one: Logged) -> TrustClass:
+    if not isinstance(one.model, Source):
+        return effective_trust(view, one)
+    earned = one.model.trust or TrustClass.IMPORTED
+    raised = [TrustClass(said.trust) for said in view.promotions(one.record.id) if said.trust]
+    return min([earned, *raised], key=list(TrustClass).index)
+
+
+def _said(identity: str, trust: TrustClass, reason: str | None, actor: str | None) -> Sealed:
+    metadata = {"trust": trust.value}
+    return seal(
+        Status(
+            target=identity,
+            state="promoted",
+            reason=reason,
+            actor=actor,
+            at=now(),
+            metadata=metadata,
+        )
+    )

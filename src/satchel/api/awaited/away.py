@@ -1,0 +1,41 @@
+"""Calls that block, in threads of their own, for programs that await."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from satchel.api.telling import AWAITING
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Plain = TypeVar("_Plain")
+
+_UNSURE = "The call may have begun, and goes on then: what it writes is written."
+
+
+async def away(call: Callable[[], _R]) -> _R:
+    """Run a call in a thread; what it tells on the way is told in this loop."""
+    loop = asyncio.get_running_loop()
+
+    def there() -> _R:
+        AWAITING.set(loop)  # in the thread's own context
+        return call()
+
+    try:
+        return await asyncio.to_thread(there)
+    except asyncio.CancelledError as error:
+        error.add_note(_UNSURE)
+        raise
+
+
+def awaited(
+    method: Callable[Concatenate[_Plain, _P], _R],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """Return a method that awaits one of the same arguments."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await away(partial(method, self._plain, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call

@@ -1,0 +1,264 @@
+"""The same calls for programs that await: each runs in a thread, and nothing else is different.
+
+A call that is cancelled while it is awaited may have begun already; then it goes on to its end,
+and what it writes is written. The ``CancelledError`` says so in a note. Look before doing it again,
+or give a memory a ``key``, under which doing it twice is the same as once.
+"""
+
+import asyncio
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from functools import partial, update_wrapper
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+
+from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.operating.copying_stores import StoreCopy
+from satchel.actions.operating.migrated import Migrated
+from satchel.api import bank as plain_bank
+from satchel.api import operating
+from satchel.api import satchel as plain_satchel
+from satchel.api import waking as plain_waking
+from satchel.api.awaited.away import awaited, away
+from satchel.api.awaited.parts import Code, Quarantine, Sessions, Tokens
+
+
+async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
+    """Bring all banks of one store to another; see ``satchel.migrate``.
+
+    ``told`` is called in the threads that the work is done in.
+    """
+    return await away(partial(operating.migrate, **said))
+
+
+async def copy_store(
+    source: str | Path, target: str | Path, **said: Unpack[operating.CopyArguments]
+) -> StoreCopy:
+    """Copy a whole store to another one; see ``satchel.copy_store``.
+
+    ``progress`` is called in the thread that the work is done in.
+    """
+    return await away(partial(operating.copy_store, source, target, **said))
+
+
+async def pipeline(
+    source: "Bank | str | Path", task: str = "", **wanted: Unpack[plain_waking.PipelineArguments]
+) -> plain_waking.Rehydrated:
+    """Put the memory of a bank or a file in front of a model; see ``satchel.pipeline``."""
+    plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
+    return await away(partial(plain_waking.pipeline, plain, task, **wanted))
+
+
+class Bank:
+    """As ``satchel.Bank``, awaited."""
+
+    def __init__(self, plain: plain_bank.Bank) -> None:
+        self._plain = plain
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._plain.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        return self._plain.name
+
+    @property
+    def tokens(self) -> Tokens:
+        """As ``satchel.Bank.tokens``."""
+        return Tokens(self._plain.tokens)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """As ``satchel.Bank.quarantine``."""
+        return Quarantine(self._plain.quarantine)
+
+    @property
+    def code(self) -> "Code":
+        """The code that its memories speak of; see ``satchel.Bank.code``."""
+        return Code(self._plain.code)
+
+    @property
+    def sessions(self) -> "Sessions":
+        """As ``satchel.Bank.sessions``."""
+        return Sessions(self._plain.sessions)
+
+    remember = awaited(plain_bank.Bank.remember)
+    recall = awaited(plain_bank.Bank.recall)
+    rehydrate = awaited(plain_bank.Bank.rehydrate)
+    promote = awaited(plain_bank.Bank.promote)
+    disclose = awaited(plain_bank.Bank.disclose)
+    export = awaited(plain_bank.Bank.export)
+    import_ = awaited(plain_bank.Bank.import_)
+    undo = awaited(plain_bank.Bank.undo)
+    update = awaited(plain_bank.Bank.update)
+    correct = awaited(plain_bank.Bank.correct)
+    forget = awaited(plain_bank.Bank.forget)
+    restore = awaited(plain_bank.Bank.restore)
+    show = awaited(plain_bank.Bank.show)
+    raw = awaited(plain_bank.Bank.raw)
+    history = awaited(plain_bank.Bank.history)
+    stats = awaited(plain_bank.Bank.stats)
+    embed = awaited(plain_bank.Bank.embed)
+    duplicates = awaited(plain_bank.Bank.duplicates)
+    links = awaited(plain_bank.Bank.links)
+    path = awaited(plain_bank.Bank.path)
+    list = awaited(plain_bank.Bank.list)
+
+
+class Satchel:
+    """As ``satchel.Satchel``, awaited."""
+
+    def __init__(self, plain: plain_satchel.Satchel) -> None:
+        self._plain = plain
+
+    @classmethod
+    def open(  # noqa: PLR0913 - each is asked for on its own
+        cls,
+        store: str | Path | None = None,
+        *,
+        home: str | Path | None = None,
+        config: str | Path | None = None,
+        bank: str | None = None,
+        passphrase: str | None = None,
+        read_only: bool = False,
+        token: str | Path | None = None,
+        hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
+    ) -> "Opening":
+        """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
+
+        Args and Raises: as ``satchel.Satchel.open``.
+        """
+        return Opening(
+            partial(
+                plain_satchel.Satchel.open,
+                store,
+                home=home,
+                config=config,
+                bank=bank,
+                passphrase=passphrase,
+                read_only=read_only,
+                token=token,
+                hooks=hooks,
+            )
+        )
+
+    async def bank(self, name: str | None = None) -> Bank:
+        """Open a bank; see ``satchel.Satchel.bank``."""
+        return Bank(await away(partial(self._plain.bank, name)))
+
+    async def create_bank(self, name: str) -> Bank:
+        """Start a bank; see ``satchel.Satchel.create_bank``."""
+        return Bank(await away(partial(self._plain.create_bank, name)))
+
+    banks = awaited(plain_satchel.Satchel.banks)
+    list_banks = awaited(plain_satchel.Satchel.list_banks)
+    export_bank = awaited(plain_satchel.Satchel.export_bank)
+    import_bank = awaited(plain_satchel.Satchel.import_bank)
+    export_bank_config = awaited(plain_satchel.Satchel.export_bank_config)
+    import_bank_config = awaited(plain_satchel.Satchel.import_bank_config)
+    sink = awaited(plain_satchel.Satchel.sink)
+    receipts = awaited(plain_satchel.Satchel.receipts)
+    receipt = awaited(plain_satchel.Satchel.receipt)
+    jobs = awaited(plain_satchel.Satchel.jobs)
+    resume_job = awaited(plain_satchel.Satchel.resume_job)
+    cancel_job = awaited(plain_satchel.Satchel.cancel_job)
+
+    @property
+    def hook_counts(self) -> HookCounts:
+        """As ``satchel.Satchel.hook_counts``."""
+        return self._plain.hook_counts
+
+    close = awaited(plain_satchel.Satchel.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _opened(
+    method: Callable[Concatenate[Satchel, _P], Coroutine[Any, Any, _R]],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
+    """Return a method that opens the store first, where nothing has done so."""
+
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await method(await self, *args, **kwargs)
+
+    update_wrapper(call, method)
+    return call
+
+
+class Opening(Awaitable[Satchel]):
+    """A store that is going to be open: to be awaited, or entered with ``async with``.
+
+    Whole banks can be moved without either: what is called first opens it. It is opened once.
+    """
+
+    def __init__(self, opening: Callable[[], plain_satchel.Satchel]) -> None:
+        self._opening = opening
+        self._opened: Satchel | None = None
+        self._one = asyncio.Lock()
+
+    list_banks = _opened(Satchel.list_banks)
+    export_bank = _opened(Satchel.export_bank)
+    import_bank = _opened(Satchel.import_bank)
+
+    async def close(self) -> None:
+        """Close it, if it was opened; a second time does nothing."""
+        async with self._one:
+            if self._opened is not None:
+                await self._opened.close()
+
+    def __await__(self) -> Generator[Any, None, Satchel]:
+        return self._once().__await__()
+
+    async def __aenter__(self) -> Satchel:
+        return await self._once()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _once(self) -> Satchel:
+        async with self._one:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def _open(self) -> Satchel:
+        opening = asyncio.ensure_future(asyncio.to_thread(self._opening))
+        try:
+            return Satchel(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_again)
+            raise
+
+
+def _close_again(opening: asyncio.Future[plain_satchel.Satchel]) -> None:
+    """Close what was opened for somebody who did not wait for it."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,76 @@
+"""Memory as an agent writes and reads it: the semantic family of ``agmi``.
+
+What arrives is kept with the trust of the channel that it came on, which a signature has to prove:
+unsigned, it is ``external``, whatever its label says. What is read is what the pipeline would put
+in front of a model, with imperatives held back whoever wrote them: the user's own, trusted at least
+as the agent is.
+"""
+
+from typing import Any
+
+from agmi.adapters.semantic_base import MemoryItem, Retrieved, SemanticMemoryAdapter
+from agmi.signing import KEYRING
+
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Semantic
+from satchel.memory.parts import Origin, Scope, TrustClass
+from satchel.rehydrate.asked import Around, Asked
+from satchel.rehydrate.pipeline import rehydrate
+from satchel.seal.sealing import seal
+from satchel.seal.signing.key import SigningKey
+from satchel.stores.memory import MemoryStore
+
+_BUDGET = 8192
+
+
+class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has no types
+    """A bank in memory, read through the pipeline."""
+
+    name = "satchel-rehydrate"
+
+    def __init__(self) -> None:
+        self._key = SigningKey.generate()
+        self.reset()
+
+    def reset(self) -> None:
+        """Start with an empty bank."""
+        self._ledger = Ledger.create(MemoryStore(), owner=self._key, writer=self._key)
+
+    def add_memory(self, item: MemoryItem) -> None:
+        """Keep a memory with the trust that its signature proves."""
+        proved = KEYRING.verify(item.user_id, item.source, item.text, item.signature)
+        entry = Semantic(
+            text=item.text,
+            scope=Scope(user=item.user_id),
+            tags=tuple(sorted(f"{name}={value}" for name, value in item.metadata.items())),
+            origin=Origin(trust=None if proved else TrustClass.EXTERNAL),
+        )
+        self._ledger.append([seal(entry)])
+
+    def retrieve(self, query: str, user_id: str, k: int = 5) -> list[Retrieved]:
+        """Return the first memories that a model would be shown for a question."""
+        return self._shown(query, user_id, {})[:k]
+
+    def retrieve_where(
+        self, query: str, user_id: str, where: dict[str, Any], k: int = 5
+    ) -> list[Retrieved]:
+        """Return those of them that have some metadata; a label of one's own earns no trust."""
+        return self._shown(query, user_id, where)[:k]
+
+    def measured_on(self) -> str:
+        """Say what was measured."""
+        return "words alone, no vectors; signatures prove the channel; imperatives held back"
+
+    def _shown(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:
+        asked = Asked(
+            task=query, budget=_BUDGET, user=user_id, trust=TrustClass.AGENT, enforce="all"
+        )
+        with self._ledger.reading() as view:
+            found = rehydrate(view, asked, Around())
+            entries = view.get([one.id for one in found.entries])
+        wanted = {f"{name}={value}" for name, value in where.items()}
+        return [
+            Retrieved(text=str(entry.text), user_id=user_id, score=one.score)
+            for one in found.entries
+            if isinstance(entry := entries[one.id].model, Semantic) and wanted <= {*entry.tags}
+        ]

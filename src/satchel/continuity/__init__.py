@@ -1,0 +1,1 @@
+"""Conversations in a bank's log: sessions, their messages and states, checkpoints, forks."""

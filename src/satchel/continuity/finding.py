@@ -1,0 +1,363 @@
+"""Which conversations a bank has, which one is meant, and what stands at its points."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from satchel.continuity.chains import (
+    back,
+    is_current,
+    session_of,
+    state_at,
+    tip_of,
+)
+from satchel.continuity.elements import (
+    EVENTS,
+    NOTE,
+    STARTS,
+    SUMMARY,
+    WORKING,
+    count_in,
+    event_of,
+    key_of,
+    latest_after,
+    members,
+    of_session,
+    parent_of,
+    pointer_in,
+)
+from satchel.continuity.shown import (
+    Branch,
+    CheckpointShown,
+    MessageShown,
+    NoteShown,
+    SessionShown,
+    StateShown,
+)
+from satchel.errors import UnknownSessionError, UsageError
+from satchel.ledger.logged import Likely, Logged
+from satchel.ledger.view import View
+from satchel.memory.parts import is_id
+from satchel.memory.records import SessionEvent
+from satchel.ports.rows import Filter
+
+_PREFIX = "blake3:"
+_LEAST_DIGITS, _MOST_SHOWN = 6, 5
+_DIGITS = frozenset("0123456789abcdef")
+# Canonical bytes: a member has exactly this form. A message that holds one of these inside its
+# content is looked at and left out, which costs only time.
+BEGINNINGS = (b'"event":"session"', b'"event":"fork"')
+CHECKPOINTS = (b'"event":"checkpoint"',)
+POINTERS = (*BEGINNINGS, *CHECKPOINTS)
+"""What the bytes of such a record hold, among them."""
+
+
+class _Gathered:
+    """What the log says of one conversation beside its elements."""
+
+    def __init__(self, start: Logged | None = None) -> None:
+        self.start = start
+        self.name: str | None = None
+        self.archived = False
+        self.checkpoints = 0
+        self.distillations = 0
+
+    def called(self) -> str | None:
+        """Return what people call it."""
+        return self.name or (getattr(self.start.model, "name", None) if self.start else None)
+
+    def take(self, logged: Logged) -> None:
+        """Take what a checkpoint or a later record says of it."""
+        model = logged.model
+        assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
+        said = members(model)
+        if model.event == "checkpoint":
+            self.checkpoints += 1
+            self.distillations += "distillation" in said
+        else:
+            self.name = model.name or self.name
+            archived = said.get("archived")
+            self.archived = archived if isinstance(archived, bool) else self.archived
+
+
+def sessions(view: View) -> list[SessionShown]:
+    """Return all conversations of a bank: each tree of forks together, older ones first."""
+    shown = {one.record.id: _shown(view, said, one) for said, one in _gathered(view)}
+    children = dict[str | None, list[SessionShown]]()
+    for one in shown.values():
+        above = one.origin.session if one.origin is not None else None
+        children.setdefault(above if above in shown else None, []).append(one)
+    ordered, waiting = list[SessionShown](), [(one, 0) for one in reversed(children.get(None, []))]
+    while waiting:
+        one, depth = waiting.pop()
+        ordered.append(_deeper(one, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.get(one.id, []))]
+    return ordered
+
+
+def session(view: View, start: Logged) -> SessionShown:
+    """Return one conversation."""
+    found = _Gathered(start)
+    for logged in pointers(view, key_of(start)):
+        if event_of(logged.model) in ("about", "checkpoint"):
+            found.take(logged)
+    return _deeper(_shown(view, found, start), len(lineage(view, start)) - 1)
+
+
+def find(view: View, wanted: str, field: str = "session") -> Logged:
+    """Return the record of the conversation that a person means.
+
+    Args:
+        view: Where to look.
+        wanted: Its id, six of its first digits or more, or its name; of a conversation that other
+            software wrote, also its own id there.
+        field: What to call it in errors.
+
+    Raises:
+        UnknownSessionError: If there is none.
+        UsageError: If there are several.
+    """
+    digits = wanted.removeprefix(_PREFIX)
+    found = list[Logged]()
+    if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
+        there = (
+            [view.get([wanted]).get(wanted)]
+            if is_id(wanted)
+            else view.starting(digits, limit=_MOST_SHOWN)
+        )
+        found = [one for one in there if one is not None and _is_there(one)]
+    if not found:
+        known = list(_gathered(view))
+        found = [start for one, start in known if wanted in (one.called(), key_of(start))]
+    if not found:
+        raise UnknownSessionError(
+            f"there is no session {wanted[:80]!r} in this bank",
+            field=field,
+            hint="See: satchel sessions list. Another bank is named with --bank.",
+        )
+    if len(found) > 1:
+        ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])
+        raise UsageError(
+            f"{len(found)} sessions are called {wanted[:80]!r}",
+            field=field,
+            hint=f"Say which: {ids}",
+        )
+    return found[0]
+
+
+def lineage(view: View, start: Logged) -> list[tuple[Logged, int]]:
+    """Return a conversation and those that it was forked from, each with its last step's count.
+
+    The count is how far the conversation goes in it; of the first, that is all of it.
+    """
+    found, at, step = list[tuple[Logged, int]](), start, -1
+    while True:
+        found.append((at, step))
+        above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
+        if above is None:
+            return found
+        begins = max(count_in(at.model, "step"), 0)
+        at, step = above, begins if step < 0 else min(step, begins)
+
+
+def messages(view: View, element: Logged, *, last: int | None = None) -> Iterator[MessageShown]:
+    """Yield messages up to an element, the newest first.
+
+    Args:
+        view: The bank.
+        element: A message, a change of state, a session or a fork.
+        last: Only so many.
+    """
+    number = None
+    for logged in back(view, element):
+        if last is not None and last <= 0:
+            return
+        if event_of(logged.model) != "message":
+            continue
+        counted = count_in(logged.model, "number")
+        if counted < 0 and number is None:
+            number = 1 + sum(1 for _ in back(view, logged))
+        number = counted if counted >= 0 else (number or 1) - 1
+        last = None if last is None else last - 1
+        yield message(logged, number)
+
+
+def message(logged: Logged, number: int) -> MessageShown:
+    """Return a message as it is shown."""
+    model = logged.model
+    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    return MessageShown(
+        number=number,
+        id=logged.record.id,
+        role=model.role,
+        name=model.name,
+        content=model.content if model.text is None else model.text,
+        created_at=model.created_at,
+        session=model.session,
+        more=model.metadata,
+    )
+
+
+def state(view: View, element: Logged) -> StateShown:
+    """Return what was kept beside the messages at an element of a conversation, or at a pointer."""
+    last = state_at(view, element)
+    if last is None:
+        return StateShown()
+    working = next(_kept(view, last, WORKING), None)
+    summary = next(_kept(view, last, SUMMARY), None)
+    said = members(summary.model).get(SUMMARY) if summary is not None else None
+    notes = [note for one in _kept(view, last, NOTE) if (note := _noted(one)) is not None]
+    notes.reverse()
+    return StateShown(
+        working_state=members(working.model).get(WORKING) if working is not None else None,
+        thread_summary=said if isinstance(said, str) else None,
+        notes=notes,
+    )
+
+
+def checkpoints(view: View, start: Logged) -> list[CheckpointShown]:
+    """Return the points that a conversation can return to, those before its forks included.
+
+    In the order of the conversation.
+    """
+    found = list[tuple[int, CheckpointShown]]()
+    for above, step in lineage(view, start):
+        for logged in pointers(view, key_of(above), CHECKPOINTS):
+            at = count_in(logged.model, "step")
+            if event_of(logged.model) == "checkpoint" and (step < 0 or at <= step):
+                found.append((at, checkpoint(logged)))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def checkpoint(logged: Logged) -> CheckpointShown:
+    """Return a checkpoint as it is shown."""
+    model, said = logged.model, members(logged.model)
+    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    distillation = said.get("distillation")
+    return CheckpointShown(
+        id=logged.record.id,
+        session=session_of(logged),
+        number=max(count_in(model, "number"), 0),
+        element=model.parent or "",
+        why=str(said.get("why", "asked")),
+        name=model.name,
+        created_at=model.created_at,
+        log=size_there(logged),
+        distillation=distillation if isinstance(distillation, dict) else None,
+    )
+
+
+def size_there(pointer: Logged) -> int:
+    """Return how many records the bank's log had at a checkpoint, or where a fork begins.
+
+    One that came from another bank counts that one's records, so there it is when it arrived; and
+    what was made of a distillation comes right after its memories.
+    """
+    found = members(pointer.model).get("as_of")
+    if type(found) is int and not pointer.row.batch:
+        return max(0, min(found, pointer.seq))
+    return pointer.seq
+
+
+def _start_of(view: View, key: str) -> Logged | None:
+    """Return the record of the conversation that elements name so."""
+    found = view.get([key]).get(key) if is_id(key) else None
+    if found is not None and event_of(found.model) in STARTS:
+        return found
+    starts = pointers(view, key, BEGINNINGS)
+    return next((one for one in starts if event_of(one.model) == "session"), None)
+
+
+def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+    """Yield what the log says of each conversation, with its record, in the order of the log."""
+    found, starts = dict[str, _Gathered](), list[Logged]()
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
+        event = event_of(logged.model)
+        if event in STARTS:
+            starts.append(logged)
+        elif event in ("about", "checkpoint"):
+            found.setdefault(session_of(logged), _Gathered()).take(logged)
+    for start in starts:
+        one = found.get(key_of(start)) or _Gathered()
+        one.start = start
+        yield one, start
+
+
+def _likely(marks: tuple[bytes, ...]) -> Likely:
+    return lambda body: any(mark in body for mark in marks)
+
+
+def pointers(view: View, key: str, marks: tuple[bytes, ...] = POINTERS) -> Iterator[Logged]:
+    """Yield what the log says of one conversation beside its messages, and maybe more."""
+    return view.scan(of_session(key), likely=_likely(marks))
+
+
+def _is_there(logged: Logged) -> bool:
+    row = logged.row
+    return event_of(logged.model) in STARTS and row.retired is None and not row.hold
+
+
+def _shown(view: View, said: _Gathered, start: Logged) -> SessionShown:
+    model = start.model
+    assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
+    last = tip_of(view, start)
+    end = view.get([last.element]).get(last.element)
+    return SessionShown(
+        id=start.record.id,
+        name=said.called(),
+        messages=last.number,
+        created_at=model.created_at,
+        last_at=getattr(end.model, "created_at", None) if end is not None else None,
+        agent=start.row.agent,
+        user=start.row.user,
+        archived=said.archived,
+        checkpoints=said.checkpoints,
+        distillations=said.distillations,
+        origin=_branch(start) if model.event == "fork" else None,
+        memories="as-of" if members(model).get("memories") == "as-of" else "all",
+        provider=model.origin.provider if model.origin is not None else None,
+        metadata=model.metadata,
+    )
+
+
+def _branch(fork: Logged) -> Branch:
+    return Branch(
+        session=session_of(fork),
+        number=max(count_in(fork.model, "number"), 0),
+        element=parent_of(fork.model) or "",
+        checkpoint=pointer_in(fork.model, "checkpoint"),
+        log=size_there(fork),
+    )
+
+
+def _deeper(shown: SessionShown, depth: int) -> SessionShown:
+    return msgspec.structs.replace(shown, depth=depth)
+
+
+def _kept(view: View, state: Logged, kind: str) -> Iterator[Logged]:
+    """Yield the changes of one kind up to a change of state, the newest first."""
+    at, wanted = state, latest_after(state.model, state.record.id).get(kind)
+    while wanted is not None:
+        found = view.get([wanted]).get(wanted)
+        if found is None:  # erased: those before it are found along the conversation
+            older = (one for one in back(view, at) if one.seq != at.seq)
+            found = next((one for one in older if kind in members(one.model)), None)
+        if found is None or event_of(found.model) != "state" or found.seq >= at.seq + (at is state):
+            return
+        if is_current(view, found):
+            yield found
+        at, before = found, members(found.model).get("latest")
+        wanted = before.get(kind) if isinstance(before, dict) else None
+
+
+def _noted(logged: Logged) -> NoteShown | None:
+    said = members(logged.model).get(NOTE)
+    if not isinstance(said, dict) or not isinstance(said.get("content"), str):
+        return None
+    category = said.get("category")
+    return NoteShown(
+        content=said["content"],
+        category=category if isinstance(category, str) else "context",
+        id=logged.record.id,
+        created_at=said.get("created_at") or getattr(logged.model, "created_at", None),
+    )

@@ -1,0 +1,1 @@
+"""Distillers that come along."""

@@ -1,0 +1,1 @@
+"""Counting tokens: with a model's own vocabulary where a package carries it, else an estimate."""

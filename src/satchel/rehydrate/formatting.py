@@ -1,0 +1,164 @@
+"""Stage 5, format: a memory in words, all of it that matters to whoever goes on from it.
+
+What is ours and what is the memory's is kept apart, so that the next stage encodes the one and
+leaves the other. ``structured`` names each part; ``narrative`` says it in a sentence.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from satchel.memory.entries import Entry, Episodic, Identity, Procedural
+from satchel.memory.parts import Component
+from satchel.rehydrate.asked import Style
+from satchel.rehydrate.ranking import Ranked
+
+_DAY = len("2026-03-01")
+
+
+class Piece(NamedTuple):
+    """A part of a line."""
+
+    text: str
+    is_memory: bool
+    """Whether it is what was remembered; else it is ours."""
+
+
+class Line(NamedTuple):
+    """A memory, formatted."""
+
+    block: str
+    """Its component."""
+
+    day: str
+    """When it happened, else when it was made; empty where that says nothing."""
+
+    pieces: tuple[Piece, ...]
+
+
+class _Part(NamedTuple):
+    """One member of a memory: how it is called, how a sentence begins with it, what it says."""
+
+    label: str
+    sentence: str
+    value: str
+
+
+def formatted(ranked: Ranked, style: Style) -> Line:
+    """Return a memory as a line."""
+    entry = ranked.entry
+    parts = [part for part in _parts(entry) if part.value]
+    day = (ranked.logged.row.moment or "")[:_DAY] if _is_dated(entry) else ""
+    pieces = list[Piece]()
+    for number, part in enumerate(parts):
+        if style == "structured":
+            ours = ("|" if number else "") + (f"{part.label}: " if part.label else "")
+        else:
+            ours = (" " if number else "") + part.sentence
+        pieces += [Piece(ours, is_memory=False), Piece(part.value, is_memory=True)]
+        if style == "narrative" and not part.value.endswith((".", "!", "?", "。")):
+            pieces.append(Piece(".", is_memory=False))
+    if style == "narrative" and day:
+        pieces.insert(0, Piece(f"{day}, ", is_memory=False))
+        day = ""
+    return Line(ranked.logged.record.type, day, tuple(one for one in pieces if one.text))
+
+
+def said_by(line: Line) -> str:
+    """Return all that is the memory's own in a line."""
+    return "\n".join(piece.text for piece in line.pieces if piece.is_memory)
+
+
+def said_by_entry(entry: Entry) -> str:
+    """Return all that a memory says."""
+    return "\n".join(part.value for part in _parts(entry) if part.value)
+
+
+def _is_dated(entry: Entry) -> bool:
+    return not isinstance(entry, Identity | Procedural)
+
+
+def _parts(entry: Entry) -> Iterator[_Part]:
+    if isinstance(entry, Episodic):
+        yield _Part("", "From ", entry.actor or "")
+        yield _Part("", "Told: " if entry.actor else "", entry.observation or "")
+    if isinstance(entry, Procedural):
+        yield _Part("name", "How to: ", entry.name or "")
+        yield _Part("what", "It does this: ", entry.description or "")
+    yield _Part("", "", entry.text or "")
+    yield from _OWN.get(str(entry.__struct_config__.tag), _nothing)(entry)
+    if entry.data is not None:
+        yield _Part("data", "As data: ", _json(entry.data))
+    if entry.tags:
+        yield _Part("tags", "Tagged ", ", ".join(entry.tags))
+    if entry.valid_from is not None:
+        yield _Part("from", "True from ", entry.valid_from[:_DAY])
+    if entry.valid_until is not None:
+        yield _Part("until", "True until ", entry.valid_until[:_DAY])
+
+
+def _episodic(entry: Any) -> Iterator[_Part]:
+    if entry.event_type in ("outcome", "reflection"):
+        yield _Part("kind", "This is an ", entry.event_type)
+    if entry.context:
+        yield _Part("context", "Around it: ", _json(entry.context))
+
+
+def _semantic(entry: Any) -> Iterator[_Part]:
+    triple = [entry.subject, entry.predicate, entry.object]
+    said = entry.text or ""
+    if any(triple) and not all(part in said for part in triple if part):
+        yield _Part("", "", " ".join(part for part in triple if part))
+    if entry.confidence is not None and entry.confidence < 1:
+        yield _Part("confidence", "Confidence ", f"{entry.confidence:.2g}")
+
+
+def _procedural(entry: Any) -> Iterator[_Part]:
+    yield _Part("needs", "Needed first: ", _listed(entry.preconditions))
+    yield _Part("takes", "It takes ", _listed(entry.parameters))
+    yield _Part("in", "It is in ", entry.language or "")
+    yield _Part("how", "How: ", entry.body or "")
+
+
+def _working(entry: Any) -> Iterator[_Part]:
+    yield _Part("goals", "The goal: ", _listed(entry.goals))
+    yield _Part("parts of it", "Parts of it: ", _listed(entry.subgoals))
+    yield _Part("notes", "Notes: ", _one(entry.scratch))
+    yield _Part("still to do", "Still to do: ", _listed(entry.pending_actions))
+
+
+def _identity(entry: Any) -> Iterator[_Part]:
+    yield _Part("persona", "The agent is ", _one(entry.persona))
+    preferences = [f"{name}: {_one(value)}" for name, value in entry.preferences.items()]
+    yield _Part("prefers", "It prefers ", "; ".join(preferences))
+    yield _Part("style", "Its style: ", _one(entry.communication_style))
+    yield _Part("language", "Its language: ", entry.language or "")
+    yield _Part("policies", "Its policies: ", _listed(entry.policies))
+    yield _Part("was told", "It was told: ", entry.custom_instructions or "")
+
+
+def _nothing(_entry: Any) -> Iterator[_Part]:
+    return iter(())
+
+
+_OWN: Mapping[str, Any] = {
+    Component.EPISODIC: _episodic,
+    Component.SEMANTIC: _semantic,
+    Component.PROCEDURAL: _procedural,
+    Component.WORKING: _working,
+    Component.IDENTITY: _identity,
+}
+
+
+def _one(value: Any) -> str:
+    if value is None or value in ("", {}):
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _listed(values: Any) -> str:
+    return "; ".join(_one(value) for value in values)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(", ", ": "))

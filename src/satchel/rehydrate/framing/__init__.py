@@ -1,0 +1,1 @@
+"""Framing: memory as records that nothing in them can leave."""

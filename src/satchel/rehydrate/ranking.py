@@ -1,0 +1,285 @@
+"""Stage 3, rank: how relevant each memory is, and why.
+
+Recall nominates what goes with the task; who the agent is and what it is in the middle of is looked
+at in any case, and what is newest where there is room. At most ``MOST_READ`` records are read,
+whatever the bank's size. Source of the sum and its weights: the paper, section 3.4, step 3.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+
+from satchel.errors import StoreError
+from satchel.ledger.logged import Logged
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Component, TrustClass
+from satchel.ports.rows import Filter
+from satchel.recall.query import MOST, Query, Recalled
+from satchel.recall.ranking.fusing import Signals
+from satchel.recall.ranking.stuffing import is_stuffed
+from satchel.recall.recalling import recall
+from satchel.recall.showing import text_of
+from satchel.recall.trust import effective_trust, is_trusted
+from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
+from satchel.rehydrate.filtering import wanted
+from satchel.stores.matching import Term, terms_of, tokens_of
+
+MOST_READ = 2000
+"""Records that are proved and read for one text, at most."""
+
+LEAST_TOKENS = 16
+"""What a memory takes at least, for how many can be needed at most."""
+
+FEW, ALWAYS = 32, 100
+"""Memories that are looked at, at least; and of identity and working memory, at most."""
+
+FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
+
+OUTDATED, SUPERSEDED, STUFFED = 0.5, 0.5, 0.4
+"""What relevance is multiplied by: not valid now, another took its place, made to be found."""
+
+_COMPARED = 1 << 12
+"""Characters of a memory in which the words of the task are looked for, from its start."""
+
+_DEEPEST = 6
+_MOST_PARENTS = 200
+_MOST_LINKS = 200
+_USED_OFTEN = 100.0
+_SUPERSEDES = frozenset({"supersedes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A memory with its relevance."""
+
+    logged: Logged
+    entry: Entry
+    trust: TrustClass
+    parts: Relevance
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """All that was looked at, best first."""
+
+    memories: list[Ranked]
+    expired: int
+    """Past the moment after which they must not be shown."""
+
+    looked_at: int
+    complete: bool
+    at: str
+    """The moment at which age and validity were judged."""
+
+    compared: str
+    """What similarity was made of, in words."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    logged: Logged
+    entry: Entry
+    trust: TrustClass
+    signals: Signals | None
+
+
+def ranked(view: View, asked: Asked, around: Around, budget: int) -> Ranking:
+    """Return what could be shown, best first.
+
+    Raises:
+        VerificationError: If a record is not what was logged.
+    """
+    return _Ranking(view, asked, around, budget).result()
+
+
+class _Ranking:
+    """One ranking in the making."""
+
+    def __init__(self, view: View, asked: Asked, around: Around, budget: int) -> None:
+        self._view = view
+        self._asked = asked
+        self._around = around
+        self._most = max(FEW, min(MOST, budget // LEAST_TOKENS))
+        self._terms: list[Term] = terms_of(asked.task)
+        self._read = 0
+        self._expired = 0
+
+    def result(self) -> Ranking:
+        found = self._recalled() if self._asked.task.strip() else None
+        now = self._around.now() if found is None else found.at
+        candidates = {
+            hit.logged.record.id: _Candidate(hit.logged, hit.entry, hit.trust, hit.signals)
+            for hit in (() if found is None else found.hits)
+        }
+        for logged in self._beside(len(candidates)):
+            if logged.record.id not in candidates and isinstance(logged.model, Entry):
+                trust = effective_trust(self._view, logged)
+                if self._asked.trust is None or is_trusted(trust, self._asked.trust):
+                    one = _Candidate(logged, logged.model, trust, None)
+                    candidates[logged.record.id] = one
+        shown = [one for one in candidates.values() if not _has_expired(one.entry, now)]
+        self._expired = len(candidates) - len(shown)
+        memories = self._judged(shown, now)
+        return Ranking(
+            memories=sorted(memories, key=lambda one: (-one.score, -one.logged.seq)),
+            expired=self._expired,
+            looked_at=self._read,
+            complete=found is None or found.complete,
+            at=now,
+            compared=self._compared(found),
+        )
+
+    def _recalled(self) -> Recalled:
+        asked = self._asked
+        query = Query(
+            text=asked.task,
+            limit=self._most,
+            components=asked.components,
+            user=asked.user,
+            agent=asked.agent,
+            run=asked.run,
+            app=asked.app,
+            trust=asked.trust,
+            with_expired=True,
+            times=asked.times,
+        )
+        found = recall(self._view, query, now=self._around.now, embedders=self._around.embedders)
+        self._read += found.plan.looked_at
+        return found
+
+    def _beside(self, there: int) -> Iterator[Logged]:
+        """Yield who the agent is and what it is at; then the newest, while few were found."""
+        every = wanted(self._asked)
+        types = _ALWAYS & (every.types or _ALWAYS)
+        if types:
+            yield from self._newest(replace(every, types=types), ALWAYS)
+        yield from self._newest(every, self._most - there)
+
+    def _newest(self, wanted: Filter, most: int) -> Iterator[Logged]:
+        for logged in islice(self._view.newest(wanted), max(0, min(most, MOST_READ - self._read))):
+            self._read += 1
+            yield logged
+
+    def _judged(self, some: Sequence[_Candidate], now: str) -> Iterator[Ranked]:
+        best = max((one.signals.score for one in some if one.signals is not None), default=0.0)
+        depths = self._depths(some)
+        superseded = self._superseded(some)
+        for one in some:
+            name = one.logged.record.id
+            parts = Relevance(
+                recency=self._recency(one.logged, now),
+                salience=self._salience(one),
+                similarity=self._similarity(one, best),
+                depth=1 / (1 + depths[name]),
+                penalty=self._penalty(one.entry, now, is_superseded=name in superseded),
+            )
+            judge = self._around.judge
+            score = parts.score(self._asked.weights) if judge is None else judge(one.logged, parts)
+            yield Ranked(
+                logged=one.logged,
+                entry=one.entry,
+                trust=one.trust,
+                parts=parts,
+                score=round(min(1.0, max(0.0, score)), 6),
+            )
+
+    def _similarity(self, one: _Candidate, best: float) -> float | None:
+        signals = one.signals
+        if self._asked.similarity == "cosine":
+            return None if signals is None or signals.cosine is None else signals.cosine
+        if not self._terms:
+            return None  # nothing was compared
+        if signals is not None:
+            return min(1.0, signals.score / best) if best else 0.0
+        # What recall did not nominate may still have the words, in members that no index has.
+        tokens = tokens_of(text_of(one.entry)[:_COMPARED])
+        return sum(term.times(tokens) > 0 for term in self._terms) / len(self._terms)
+
+    def _recency(self, logged: Logged, now: str) -> float:
+        moment = logged.row.moment or logged.row.at
+        age = (datetime.fromisoformat(now) - datetime.fromisoformat(moment)).total_seconds()
+        return min(1.0, max(0.0, 1 - age / (self._asked.max_age * DAY)))
+
+    def _salience(self, one: _Candidate) -> float:
+        entry = one.entry
+        usual = self._asked.salience.get(one.logged.record.type, 0.5)
+        told = entry.salience
+        if told is None and isinstance(entry, Semantic):
+            told = entry.confidence
+        if told is None and one.logged.record.type == Component.PROCEDURAL:
+            used = entry.metadata.get("usage_count")
+            if isinstance(used, int | float) and used > 0:
+                told = min(1.0, used / _USED_OFTEN)
+        found = usual if told is None else told
+        return min(found, self._asked.untrusted_salience) if one.trust in FROM_OUTSIDE else found
+
+    def _penalty(self, entry: Entry, now: str, *, is_superseded: bool) -> float:
+        penalty = SUPERSEDED if is_superseded else 1.0
+        if (entry.valid_from is not None and now < entry.valid_from) or (
+            entry.valid_until is not None and entry.valid_until <= now
+        ):
+            penalty *= OUTDATED
+        return penalty * STUFFED if is_stuffed(text_of(entry), self._terms) else penalty
+
+    def _depths(self, some: Sequence[_Candidate]) -> dict[str, int]:
+        """Return how many steps each memory is from what it was drawn from in the end.
+
+        Level by level; beyond ``_DEEPEST`` steps, or with very many parents, it counts as so deep.
+        """
+        above = {one.logged.record.id: set(one.entry.parent_ids) for one in some}
+        depths = dict.fromkeys(above, 0)
+        known = {one.logged.record.id: one.entry for one in some}
+        left = min(_MOST_PARENTS, MOST_READ - self._read)
+        for _ in range(_DEEPEST):
+            waiting = {name for name, parents in above.items() if parents}
+            if not waiting:
+                break
+            unknown = {one for name in waiting for one in above[name]} - known.keys()
+            asked = sorted(unknown)[:left]
+            found = self._view.get(asked) if asked else {}
+            left -= len(asked)
+            self._read += len(found)
+            known |= {
+                name: logged.model
+                for name, logged in found.items()
+                if isinstance(logged.model, Entry)
+            }
+            for name in waiting:
+                depths[name] += 1
+                above[name] = {
+                    one for each in above[name] if each in known for one in known[each].parent_ids
+                }
+        return depths
+
+    def _superseded(self, some: Sequence[_Candidate]) -> set[str]:
+        """Return those that an edge says another one took the place of."""
+        names = [one.logged.record.id for one in some]
+        try:
+            found = self._view.links(
+                names, incoming=True, kinds=_SUPERSEDES, limit=min(_MOST_LINKS, self._room)
+            )
+        except StoreError:
+            return set()  # a store that cannot be walked
+        self._read += len(found)
+        return {one.link.target for one in found}
+
+    @property
+    def _room(self) -> int:
+        return max(1, MOST_READ - self._read)
+
+    def _compared(self, found: Recalled | None) -> str:
+        if found is None:
+            return "nothing: no task was told"
+        if found.plan.model is None:
+            return "words" + (f" ({found.plan.note})" if found.plan.note else "")
+        return f"words and meaning ({found.plan.model})"
+
+
+_ALWAYS = frozenset({Component.IDENTITY.value, Component.WORKING.value})
+
+
+def _has_expired(entry: Entry, now: str) -> bool:
+    return entry.expires_at is not None and entry.expires_at <= now

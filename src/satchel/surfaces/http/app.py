@@ -1,0 +1,115 @@
+"""The application: routes behind the guard, errors as problems."""
+
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from satchel.actions.diagnosing import versions
+from satchel.errors import SatchelError
+from satchel.surfaces.http.answers import problem, problem_of
+from satchel.surfaces.http.asking import gateway_of
+from satchel.surfaces.http.counting import Counting
+from satchel.surfaces.http.gateway import TOKEN, Gateway
+from satchel.surfaces.http.guard import Bounds, Guard
+from satchel.surfaces.http.routes import (
+    about,
+    artifacts,
+    banks,
+    entries,
+    files,
+    jobs,
+    moving,
+    tokens,
+)
+
+_ROUTERS = (about, banks, entries, moving, artifacts, tokens, files, jobs)
+_TITLES = {404: "there is nothing here", 405: "not with this method"}
+_LONGEST = 200
+
+_PROBLEM = {
+    "description": "What is wrong: RFC 9457, with our code.",
+    "content": {"application/problem+json": {"schema": {"type": "object"}}},
+}
+
+
+def application(
+    gateway: Gateway, *, bounds: Bounds | None = None, counting: Counting | None = None
+) -> FastAPI:
+    """Return an application that serves an open store.
+
+    Args:
+        gateway: The store, and who may use it; it is closed when the application ends.
+        bounds: What it puts up with.
+        counting: Counts and logs requests.
+    """
+    counting = counting or Counting()
+    app = FastAPI(
+        title="Satchel",
+        version=versions()["satchel"],
+        summary="The memory of AI agents: kept, proved, moved, shared.",
+        lifespan=_lifespan,
+        responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
+    for module in _ROUTERS:
+        app.include_router(module.router)
+    app.add_exception_handler(SatchelError, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(Exception, _failed)
+    app.add_middleware(Guard, bounds=bounds or Bounds(), counting=counting)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.ending = True
+    app.state.gateway.close()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SatchelError)  # noqa: S101 - it is only called for these
+    gateway = gateway_of(request)
+    trusted = TOKEN not in request.headers and gateway is not None
+    return problem_of(error, trusted=trusted)
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - idem
+    found = [
+        {
+            "field": "/".join(str(part) for part in one["loc"])[:_LONGEST],
+            "message": str(one["msg"])[:_LONGEST],
+        }
+        for one in error.errors()
+    ]
+    first = found[0] if found else {"field": "", "message": "it cannot be read"}
+    return problem(400, "usage", first["message"], field=first["field"], errors=found)
+
+
+async def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - idem
+    title = _TITLES.get(error.status_code, str(error.detail))
+    return problem(error.status_code, f"http.{error.status_code}", title, dict(error.headers or {}))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer for a defect of ours: what happened is in the log, and nothing of it in the answer."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    line = {
+        "error": type(error).__name__,
+        "where": f"{where.name}:{where.lineno}",
+        "route": getattr(request.scope.get("route"), "path", None),
+    }
+    sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
+    return problem(500, "internal", "something went wrong here; the server's log says where")

@@ -1,0 +1,170 @@
+"""What requests say, as the OpenAPI document shows it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Component = Literal["episodic", "identity", "procedural", "semantic", "working"]
+_MOST_TEXT = 1_000_000
+
+
+class Body(BaseModel):
+    """What is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def said(self, *but: str) -> dict[str, Any]:
+        """Return what was said, without what was not."""
+        return {
+            name: value
+            for name, value in self.model_dump(exclude_unset=True).items()
+            if name not in but
+        }
+
+
+class NewBank(Body):
+    """A bank that is to be made."""
+
+    name: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
+
+
+class Members(Body):
+    """What a memory says besides its text."""
+
+    type: Component | None = None
+    data: Any = None
+    tags: list[str] | None = Field(None, examples=[["tea"]])
+    parents: list[str] | None = None
+    kind: str | None = None
+    metadata: dict[str, Any] | None = None
+    user: str | None = Field(None, examples=["ada"])
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    occurred_at: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
+    expires_at: str | None = None
+    salience: float | None = Field(None, ge=0, le=1)
+    members: dict[str, Any] | None = None
+    actor: str | None = None
+
+
+class NewEntry(Members):
+    """A memory that is to be kept."""
+
+    text: str | None = Field(None, max_length=_MOST_TEXT, examples=["Ada drinks tea, no milk"])
+    key: str | None = None
+    scrub_secrets: bool = False
+
+
+class Change(Members):
+    """What is to be different in a memory; null takes a member away."""
+
+    text: str | None = Field(None, max_length=_MOST_TEXT, examples=["Ada drinks green tea"])
+    add_tags: list[str] = []
+    drop_tags: list[str] = []
+    reason: str | None = None
+
+
+class Reason(Body):
+    """Why."""
+
+    reason: str | None = Field(None, max_length=1000, examples=["it was a joke"])
+
+
+class Question(Body):
+    """What is to be recalled."""
+
+    text: str = Field("", max_length=100_000, examples=["what does Ada drink?"])
+    limit: int | None = Field(None, ge=1, le=1000)
+    budget: int | None = Field(None, ge=1)
+    type: Component | list[Component] | None = None
+    tag: str | list[str] | None = None
+    any_tag: str | list[str] | None = None
+    since: str | None = None
+    until: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    provider: str | None = None
+    source: str | None = None
+    trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
+    as_of: int | str | None = None
+    with_expired: bool = False
+    any_time: bool = False
+    explain: bool = False
+    code: bool = True
+
+
+class ServerExport(Body):
+    """A file on the server that a bank is to be written to."""
+
+    bank_id: str = Field(examples=["assistant"])
+    path: str = Field(examples=["assistant.ama.jsonl"])
+    format: str | None = None
+    include_embeddings: bool = False
+    include_entities: bool = True
+    overwrite: bool = False
+    accept_loss: list[str] = []
+
+
+class ServerImport(Body):
+    """A file on the server that is to be brought into a bank."""
+
+    bank_id: str = Field(examples=["assistant"])
+    path: str = Field(examples=["assistant.ama.jsonl"])
+    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
+    format: str | None = None
+    dry_run: bool = False
+    skip_bad: bool = False
+    accept_loss: list[str] = []
+
+
+class NewArtifact(Body):
+    """What of a bank is to be sealed."""
+
+    bank: str = Field(examples=["assistant"])
+    components: list[Component] = []
+    tags: list[str] = []
+    since: str | None = None
+    until: str | None = None
+    format: Literal["pam", "pam_jsonl", "pam_cbor"] = "pam"
+
+
+class Disclosure(Body):
+    """Which entries of an artifact's bank go to somebody."""
+
+    entry_ids: Annotated[list[str], Field(min_length=1, max_length=10_000)]
+    withhold: list[str] = []
+    """Ancestors that are only named, with their proof."""
+
+
+class NewToken(Body):
+    """What a capability token is to say."""
+
+    audience: str | None = None
+    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = [
+        "read"
+    ]
+    entries: list[str] = []
+    components: list[Component] = []
+    any_of: list[str] = []
+    all_of: list[str] = []
+    none_of: list[str] = []
+    everything: bool = False
+    expires: str | None = Field(None, examples=["7d"])
+    not_before: str | None = None
+
+
+class TokenText(Body):
+    """A capability token, as JSON in a text."""
+
+    token: str = Field(max_length=1_000_000)
+
+
+class FileText(Body):
+    """The text of a memory file."""
+
+    text: str = Field(max_length=8_000_000)

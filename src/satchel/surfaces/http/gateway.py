@@ -1,0 +1,165 @@
+"""What a server has open, and on whose behalf a request acts.
+
+The owner acts from this machine, or shows the operator's token. Anybody else presents a capability
+token in each request, with a proof that it is theirs: a signature over this very request, good for
+a minute, for this server, once.
+"""
+
+import base64
+import binascii
+import hmac
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from satchel.actions.config import Settings
+from satchel.api.bank import Bank
+from satchel.api.satchel import Satchel, existing_bank, held
+from satchel.disk.databases.claims import Claims
+from satchel.errors import MalformedError, TokenError
+from satchel.memory.times import now
+from satchel.seal.tokens.chain import MOST_BYTES, SKEW, Chain, opened
+from satchel.seal.tokens.possession import request_of, require_possession
+from satchel.surfaces.http.works import Works
+
+TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
+_KEPT = 256
+_LONGEST_PROOF = 8192
+
+
+class Caller:
+    """Who asks, and what is open for them.
+
+    Args:
+        satchel: The store, as they may use it.
+        owner: Whether they are its owner.
+    """
+
+    def __init__(self, satchel: Satchel, *, owner: bool) -> None:
+        self.satchel = satchel
+        self.is_owner = owner
+        self._lock = threading.Lock()
+        self._banks = OrderedDict[str, Bank]()
+
+    def bank(self, name: str) -> Bank:
+        """Return a bank that is there.
+
+        Raises:
+            UnknownBankError: If it is not.
+            TokenError: If the token is for another one.
+        """
+        with self._lock:
+            found = self._banks.pop(name, None)
+        if found is None:
+            found = existing_bank(self.satchel, name)
+        with self._lock:
+            self._banks[name] = found
+            if len(self._banks) > _KEPT:
+                self._banks.popitem(last=False)
+        return found
+
+    def forget(self) -> None:
+        """Let go of the banks: one has another name now, or is gone."""
+        with self._lock:
+            self._banks.clear()
+
+
+class Gateway:
+    """An open store with all who use it.
+
+    Args:
+        satchel: The store, opened for its owner; it is closed with this.
+        settings: The surroundings.
+        verifier: This server's key, which proofs are made for.
+        admin_token: What an operator shows; None for owners on this machine only.
+    """
+
+    def __init__(
+        self, satchel: Satchel, settings: Settings, verifier: str, admin_token: str | None
+    ) -> None:
+        self.settings = settings
+        self.verifier = verifier
+        self._admin = admin_token
+        self.owner = Caller(satchel, owner=True)
+        self._lock = threading.Lock()
+        self._holders = OrderedDict[str, Caller]()
+        self.works = Works()
+        self._claims = Claims(settings.state / "requests.db", seconds=2 * SKEW.total_seconds())
+
+    def is_admin(self, said: str | None) -> bool:
+        """Tell whether somebody showed the operator's token."""
+        if self._admin is None or said is None:
+            return False
+        return hmac.compare_digest(said.encode("utf-8", "replace"), self._admin.encode())
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether there is an operator's token, so that being on this machine is not enough."""
+        return self._admin is not None
+
+    def holder(self, token: str, proof: str | None, action: str, args: Any) -> Caller:
+        """Return a token's holder, once this request is proved to be theirs.
+
+        Args:
+            token: What the header has: the token's JSON in base64.
+            proof: What the other header has, likewise; needed unless anybody may use the token.
+            action: As ``request_of`` gives it.
+            args: Idem.
+
+        Raises:
+            MalformedError: If one of them is none.
+            TokenError: If they do not hold, or this request was made before.
+        """
+        data = _decoded(token, "token", MOST_BYTES)
+        chain = opened(data)
+        if chain.audience is not None:
+            self._require_proof(chain, proof, action, args)
+        name = blake3(data).hexdigest()
+        with self._lock:
+            found = self._holders.pop(name, None)
+            if found is None:
+                satchel = held(self.owner.satchel, data.decode(), proven=chain.audience is not None)
+                found = Caller(satchel, owner=False)
+            self._holders[name] = found
+            if len(self._holders) > _KEPT:
+                self._holders.popitem(last=False)
+        return found
+
+    def _require_proof(self, chain: Chain, proof: str | None, action: str, args: Any) -> None:
+        if proof is None:
+            raise TokenError(
+                "this token counts with a proof that it is yours",
+                field=PROOF,
+                hint="See the guide: The HTTP gateway.",
+            )
+        said = _decoded(proof, "proof", _LONGEST_PROOF)
+        try:
+            value = msgspec.json.decode(said)
+        except msgspec.DecodeError as error:
+            raise MalformedError("the proof is no JSON", field=PROOF) from error
+        request = require_possession(chain, value, self.verifier, now(), (action, args))
+        if not self._claims.claim(request.nonce):
+            raise TokenError("this request was made before", field="nonce")
+
+    def close(self) -> None:
+        """Close the store, when the calls and the work under way have ended."""
+        self.works.close()
+        self.owner.satchel.close()
+        self._claims.close()
+
+
+def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
+    """Return what a proof is made for: the action and arguments of a request."""
+    return request_of(method, target, blake3(body).hexdigest())
+
+
+def _decoded(text: str, what: str, most: int) -> bytes:
+    if len(text) > 2 * most:
+        raise MalformedError(f"this {what} is too long", field=what)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedError(f"the {what} is not base64", field=what) from None

@@ -1,0 +1,171 @@
+"""Artifacts: sealed copies of a bank, kept by the server under their digest."""
+
+import shutil
+from asyncio import to_thread
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import FileResponse
+
+from satchel.actions import verifying
+from satchel.actions.config import Settings
+from satchel.actions.moving.exported import Export
+from satchel.actions.verifying import VerifyOptions
+from satchel.disk.outlet import Outlet
+from satchel.disk.private import private_folder
+from satchel.disk.reading import OpenFile
+from satchel.disk.spool import Private
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import UnreadableError
+from satchel.memory.times import now
+from satchel.seal.verify.verification import Verification
+from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.asking import Asking, Owner, Served
+from satchel.surfaces.http.bodies import Disclosure, NewArtifact
+from satchel.surfaces.http.gateway import Caller
+from satchel.surfaces.http.streams import received
+
+router = APIRouter(tags=["artifacts"])
+
+_SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor"}
+_DIGITS = 64
+
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an artifact that the server keeps."""
+
+    artifact_id: str
+    """The digest of its bytes, and the ETag."""
+
+    created_at: str
+    size_bytes: int
+    entry_count: int
+    bank: str
+    name: str
+    """Of its file."""
+
+
+@router.post("/pam/artifacts", status_code=201)
+def make_artifact(body: NewArtifact, caller: Owner, gateway: Served) -> Response:
+    """Seal a bank, or a part of it, and keep the artifact."""
+    private = Private()
+    try:
+        with Outlet.named(private.folder / f"memory{_SUFFIXES[body.format]}") as outlet:
+            done = caller.bank(body.bank).export(
+                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
+                format=body.format,
+                components=body.components,
+                tags=body.tags,
+                since=body.since,
+                until=body.until,
+            )
+        kept = _keep(gateway.settings, outlet.path, done)
+    finally:
+        private.close()
+    return answer(kept, 201, {"Location": f"/pam/artifacts/{kept.artifact_id}"})
+
+
+@router.get("/pam/artifacts/{artifact}")
+def get_artifact(
+    artifact: str, caller: Asking, gateway: Served, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Return an artifact's bytes; for the holder of a token, one made of what that opens."""
+    kept = _found(gateway.settings, artifact)
+    if not caller.is_owner:
+        return _part_of(kept, caller)
+    tag = f'"{kept.artifact_id}"'
+    if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
+        return Response(status_code=304, headers={"ETag": tag})
+    path = _folder(gateway.settings) / kept.artifact_id
+    return FileResponse(
+        path, media_type="application/octet-stream", filename=kept.name, headers={"ETag": tag}
+    )
+
+
+@router.post("/pam/artifacts/{artifact}/disclose")
+def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -> Response:
+    """Return a disclosure of entries of the bank that an artifact was made of."""
+    kept = _found(gateway.settings, artifact)
+    private = Private()
+    try:
+        with Outlet.named(private.folder / "disclosed.pam") as outlet:
+            caller.bank(kept.bank).disclose(
+                body.entry_ids,
+                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
+                withhold=body.withhold,
+            )
+        data = outlet.path.read_bytes()
+    finally:
+        private.close()
+    return Response(data, media_type="application/octet-stream")
+
+
+@router.post("/v1/verify/upload")
+async def verify(
+    request: Request,
+    _: Owner,
+    gateway: Served,
+    name: Annotated[str, Query(max_length=200)] = "artifact.pam",
+    deep: bool = False,
+) -> Response:
+    """Verify the body, a sealed file; what is wrong with it is in the answer, step by step."""
+    private = await received(request, name)
+    try:
+        found = await to_thread(_verified, private.file, gateway.settings, deep)
+        return answer(found.to_json() | {"file": name})
+    finally:
+        private.close()
+
+
+def _verified(path: Path, settings: Settings, deep: bool) -> Verification:
+    with OpenFile.named(path) as file:
+        return verifying.verify(file, settings, VerifyOptions(deep=deep))
+
+
+def _part_of(kept: Kept, caller: Caller) -> Response:
+    """Return what a token opens of the bank that an artifact was made of, unsigned."""
+    private = Private()
+    try:
+        with Outlet.named(private.folder / kept.name) as outlet:
+            caller.bank(kept.bank).export(outlet, sign=False)  # type: ignore[arg-type]  # idem
+        return Response(outlet.path.read_bytes(), media_type="application/octet-stream")
+    finally:
+        private.close()
+
+
+def _folder(settings: Settings) -> Path:
+    return private_folder(settings.home / "artifacts")
+
+
+def _keep(settings: Settings, path: Path, done: Export) -> Kept:
+    """Keep a file under its digest: its bytes first, then what is known of it."""
+    digest = (done.output_digest or "").rpartition(":")[2]
+    kept = Kept(
+        artifact_id=digest,
+        created_at=now(),
+        size_bytes=path.stat().st_size,
+        entry_count=done.entries,
+        bank=done.bank,
+        name=path.name,
+    )
+    folder = _folder(settings)
+    with path.open("rb") as file, writing(folder / digest, mode=PRIVATE_FILE) as copy:
+        shutil.copyfileobj(file, copy)
+    with writing(folder / f"{digest}.json", mode=PRIVATE_FILE) as about:
+        about.write(msgspec.json.encode(kept))
+    return kept
+
+
+def _found(settings: Settings, artifact: str) -> Kept:
+    digits = artifact.lower()
+    if len(digits) != _DIGITS or set(digits) - set("0123456789abcdef"):
+        raise UnreadableError("there is no such artifact", field="artifact")
+    try:
+        data = (_folder(settings) / f"{digits}.json").read_bytes()
+    except OSError:
+        raise UnreadableError("there is no such artifact", field="artifact") from None
+    return msgspec.json.decode(data, type=Kept)

@@ -1,0 +1,29 @@
+"""Banks: listed, made, counted."""
+
+from fastapi import APIRouter, Response
+
+from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.asking import Asking, Owner
+from satchel.surfaces.http.bodies import NewBank
+
+router = APIRouter(prefix="/v1/banks", tags=["banks"])
+
+
+@router.get("")
+def list_banks(caller: Owner) -> Response:
+    """List the banks of the store, each opened and proved."""
+    return answer({"banks": caller.satchel.banks()})
+
+
+@router.post("", status_code=201)
+def create_bank(body: NewBank, caller: Owner) -> Response:
+    """Make a bank."""
+    made = caller.satchel.create_bank(body.name)
+    said = {"id": made.id, "name": made.name}
+    return answer(said, 201, {"Location": f"/v1/banks/{made.id}"})
+
+
+@router.get("/{bank}")
+def count_bank(bank: str, caller: Asking) -> Response:
+    """Count what is in a bank; every memory is proved on the way."""
+    return answer(caller.bank(bank).stats())

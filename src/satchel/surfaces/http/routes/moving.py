@@ -1,0 +1,140 @@
+"""Memory in and out: files on the server where the operator allows it, and streams anywhere."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
+
+from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
+from satchel.disk.spool import Private
+from satchel.errors import ContainmentError
+from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.asking import Asking, Owner, Served
+from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
+from satchel.surfaces.http.streams import received
+
+router = APIRouter(tags=["moving"])
+
+_OPERATOR = (
+    "The operator says where files may be: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
+    " streams: GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
+)
+_SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor", "ama": ".ama.jsonl"}
+
+
+@router.post("/v1/export")
+def export(body: ServerExport, caller: Owner) -> Response:
+    """Write a bank to a file on the server, in the folders that the operator allows."""
+    options = body.said("bank_id", "path")
+    try:
+        done = caller.satchel.export_bank(body.bank_id, body.path, **options)
+    except ContainmentError as error:
+        raise _told(error) from error
+    said = {"bank_id": body.bank_id, "path": body.path, "exported_count": done.entries}
+    return answer({**said, "receipt": done.receipt, "losses": done.losses, "notes": done.notes})
+
+
+@router.post("/v1/import")
+def import_(body: ServerImport, caller: Owner) -> Response:
+    """Bring a file on the server into a bank, which is made if it is not there."""
+    options = body.said("bank_id", "path", "format") | {"from_": body.format}
+    try:
+        done = caller.satchel.import_bank(body.bank_id, body.path, **options)
+    except ContainmentError as error:
+        raise _told(error) from error
+    caller.forget()
+    counts = done.banks[0].done
+    said = {
+        "imported": counts.added,
+        "skipped": counts.known + counts.twice + counts.skipped,
+        "errors": [str(one) for one in done.refused],
+    }
+    return answer({**said, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
+
+
+@router.get("/v1/banks/{bank}/download")
+def download(
+    bank: str,
+    caller: Asking,
+    format: Annotated[str, Query(max_length=64)] = "pam",
+    components: Annotated[list[Component], Query()] = [],
+    tags: Annotated[list[str], Query()] = [],
+    since: str | None = None,
+    until: str | None = None,
+    sign: bool = True,
+) -> Response:
+    """Return a bank as a file of any format that is written; the receipt's id is in a header."""
+    private = Private()
+    try:
+        name = "memory" + _SUFFIXES.get(format, "")
+        with Outlet.named(private.folder / name) as outlet:
+            done = caller.bank(bank).export(
+                outlet,  # type: ignore[arg-type]  # what is open already needs no permission
+                format=format,
+                components=components,
+                tags=tags,
+                since=since,
+                until=until,
+                sign=sign and caller.is_owner,
+            )
+    except BaseException:
+        private.close()
+        raise
+    headers = {"X-Satchel-Receipt": done.receipt or "", "X-Satchel-Lost": str(done.lost)}
+    if done.output_digest is not None:
+        headers["ETag"] = f'"{done.output_digest}"'
+    return FileResponse(
+        private.folder / name,
+        media_type="application/octet-stream",
+        filename=name,
+        headers=headers,
+        background=BackgroundTask(private.close),
+    )
+
+
+@router.post("/v1/banks/{bank}/upload")
+async def upload(
+    bank: str,
+    request: Request,
+    caller: Owner,
+    gateway: Served,
+    name: Annotated[str, Query(max_length=200)] = "upload",
+    format: Annotated[str | None, Query(max_length=64)] = None,
+    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip",
+    dry_run: bool = False,
+    skip_bad: bool = False,
+    wait: bool = True,
+) -> Response:
+    """Bring the body, a file of any format that is read, into a bank, made if it is not there.
+
+    With ``wait=false`` it is a job: 202, and where to ask for it.
+    """
+    private = await received(request, name)
+
+    def work(tell: object) -> object:
+        try:
+            with OpenFile.named(private.file) as file:
+                options = {
+                    "from_": format,
+                    "on_conflict": on_conflict,
+                    "dry_run": dry_run,
+                    "skip_bad": skip_bad,
+                    "progress": tell,
+                }
+                return caller.satchel.import_bank(bank, file, **options)  # type: ignore[arg-type]
+        finally:
+            private.close()
+            caller.forget()
+
+    job = gateway.works.begin("import", work)
+    if not wait:
+        return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
+    return answer(await job.result())
+
+
+def _told(error: ContainmentError) -> ContainmentError:
+    """Return an error of a path, with what whoever runs the server can do."""
+    error.hint = _OPERATOR
+    return error

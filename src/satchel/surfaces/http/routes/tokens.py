@@ -1,0 +1,38 @@
+"""Capability tokens of a bank: issued, listed, revoked, judged."""
+
+from fastapi import APIRouter, Response
+
+from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.asking import Owner
+from satchel.surfaces.http.bodies import NewToken, Reason, TokenText
+
+router = APIRouter(prefix="/v1/banks/{bank}/tokens", tags=["tokens"])
+
+
+@router.post("", status_code=201)
+def issue(bank: str, body: NewToken, caller: Owner) -> Response:
+    """Sign a token as an owner of the bank, and note it in the log."""
+    return answer(caller.bank(bank).tokens.issue(**body.said()), 201)
+
+
+@router.get("")
+def list_tokens(bank: str, caller: Owner, everything: bool = False) -> Response:
+    """List the tokens that were issued, the newest first."""
+    return answer(caller.bank(bank).tokens.list(everything=everything))
+
+
+@router.post("/verify")
+def verify(bank: str, body: TokenText, caller: Owner) -> Response:
+    """Tell whether a token holds now."""
+    return answer(caller.bank(bank).tokens.verify(_json(body.token)))
+
+
+@router.post("/{token}/revoke")
+def revoke(bank: str, token: str, body: Reason, caller: Owner) -> Response:
+    """End a token, and with it all that were made from it."""
+    return answer(caller.bank(bank).tokens.revoke(token, reason=body.reason))
+
+
+def _json(text: str) -> str:
+    """Return a token's JSON: a name of a file here would be a path from elsewhere."""
+    return text if text.lstrip().startswith("{") else "{" + text

@@ -1,0 +1,61 @@
+"""``bank.sessions``, and the same awaited."""
+
+import asyncio
+import inspect
+
+import pytest
+
+import satchel
+from satchel import aio
+from satchel.api.awaited.parts import Sessions as Awaited
+from satchel.api.continuity.sessions import Sessions
+from satchel.errors import MalformedError, UnknownSessionError
+
+
+def test_a_conversation_is_kept_forked_and_distilled() -> None:
+    """What a program does turn by turn."""
+    with satchel.Satchel.open() as store:
+        sessions = store.bank().sessions
+        made = sessions.create("trip", [{"role": "user", "content": "I live in Oslo."}], agent="a")
+        sessions.append("trip", {"role": "assistant", "content": "Good."}, {"note": "kind"})
+        sessions.change("trip", working_state={"step": 1})
+        point = sessions.checkpoint("trip", name="p")
+        sessions.append("trip", {"role": "user", "content": "We decided to walk."})
+        forked = sessions.fork("trip", at="p", name="other")
+        assert [one.content for one in sessions.messages(forked.id)] == ["I live in Oslo.", "Good."]
+        assert sessions.show("other").state.working_state == {"step": 1}
+        assert sessions.diff("trip", "other").common == 2
+        assert len(sessions.distill("trip").memories) == 2
+        assert [one.id for one in sessions.checkpoints("other")] == [point.id]
+        assert sessions.rename("other", "new").name == "new"
+        assert sessions.archive("new").archived
+        assert [one.id for one in sessions.list()] == [made.session]
+        with pytest.raises(UnknownSessionError):
+            sessions.show("nobody")
+        with pytest.raises(MalformedError):
+            sessions.append("trip", {"content": "who?"})
+
+
+def test_all_of_it_can_be_awaited() -> None:
+    """Messages of several sessions at once, some at a time."""
+
+    async def run() -> None:
+        async with aio.Satchel.open() as store:
+            sessions = (await store.bank()).sessions
+            said = [{"role": "user", "content": str(n)} for n in range(600)]
+            made = await sessions.create("long", said)
+            found = [one.content async for one in sessions.messages(made.session)]
+            assert found == [str(n) for n in range(600)]
+            forks = await asyncio.gather(*(sessions.fork("long", at=str(n)) for n in range(1, 9)))
+            assert [one.messages for one in forks] == list(range(1, 9))
+
+    asyncio.run(run())
+
+
+def test_each_call_is_mirrored_with_its_arguments() -> None:
+    """Nothing is missing, nothing more, and nothing is spelled otherwise."""
+    names = {name for name in dir(Sessions) if not name.startswith("_")}
+    assert {name for name in dir(Awaited) if not name.startswith("_")} == names
+    for name in names - {"messages"}:
+        ours, theirs = getattr(Sessions, name), getattr(Awaited, name)
+        assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters

@@ -1,0 +1,181 @@
+"""``satchel sessions``, ``checkpoint``, ``fork`` and ``distill``."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+TALK = [
+    {"role": "user", "content": "I live in Oslo."},
+    {"role": "assistant", "content": "We decided to go by train.", "model": "m-1"},
+    {"working_state": {"task": "book"}},
+    {"note": {"content": "window seat", "category": "preference"}},
+    {"role": "user", "content": "Thanks."},
+]
+
+
+@pytest.fixture
+def talk(satchel: Run, tmp_path: Path) -> str:
+    """The id of a recorded session that is called trip."""
+    path = tmp_path / "talk.jsonl"
+    path.write_text("\n".join(map(json.dumps, TALK)) + "\n\n")
+    done = satchel("sessions", "record", path, "--name", "trip", "--agent", "helper")
+    assert done.status == 0
+    return done.out.strip()
+
+
+@pytest.mark.usefixtures("talk")
+def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Recorded, distilled, forked at a checkpoint and at a message, compared, listed as a tree."""
+    assert satchel("distill", "trip").status == 0
+    assert satchel("checkpoint", "create", "trip", "--name", "start", "--at", "1").status == 0
+    done = satchel("fork", "trip", "--at", "start", "--name", "by plane")
+    assert "by plane: 1 message of" in done.err
+    assert "memories made later: 2, kept" in done.err
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"role": "user", "content": "By plane."}')
+    assert satchel("sessions", "record", more, "--session", "by plane").status == 0
+    found = satchel("sessions", "diff", "trip", "by plane", "--json")
+    assert found.status == 1
+    assert (found.json["common"], found.json["one"]["messages"]) == (1, 2)
+    assert satchel("sessions", "diff", "trip", "trip").status == 0
+    tree = satchel("sessions", "list").out.splitlines()
+    assert "└ " in tree[2]
+    assert "at checkpoint, message 1" in tree[2]
+    listed = satchel("sessions", "list", "--json").json
+    assert [(one["name"], one.get("depth", 0)) for one in listed] == [("trip", 0), ("by plane", 1)]
+    assert listed[1]["origin"]["session"] == listed[0]["id"]
+    shown = satchel("sessions", "show", "by plane", "--json").json
+    assert [one["content"] for one in shown["messages"]] == ["I live in Oslo.", "By plane."]
+    assert "working_state" not in shown.get("state", {})
+    again = satchel("fork", "trip", "--at", "distillation:1", "--memories", "as-of", "--json").json
+    assert again["memories"] == "as-of"
+    shown = satchel("sessions", "show", again["id"], "--json").json
+    assert shown["state"]["working_state"] == {"task": "book"}
+    assert [note["category"] for note in shown["state"]["notes"]] == ["preference"]
+
+
+def test_what_a_message_holds_besides_comes_back(satchel: Run, talk: str) -> None:
+    """Of every program its own members."""
+    shown = satchel("sessions", "show", talk, "--all", "--json").json
+    assert shown["messages"][1]["more"] == {"model": "m-1"}
+    assert shown["session"]["agent"] == "helper"
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"content": "x"}', "role"),
+        ('{"role": 3}', "role"),
+        ("[1]", "message"),
+        ('{"role": "user", "created_at": "yesterday"}', "created_at"),
+        ('{"note": {"category": "x"}}', "note"),
+        ('{"thread_summary": 5}', "thread_summary"),
+        ('{"working_state": 1, "mood": 2}', "mood"),
+        ('{"role": "user"', None),
+        ('{"role": "user", "content": "' + "[" * 3, None),
+        ("[" * 5_000, None),
+        ("\xff", None),
+    ],
+    ids=[
+        "no role",
+        "role",
+        "list",
+        "time",
+        "note",
+        "summary",
+        "beyond",
+        "cut",
+        "open",
+        "deep",
+        "bytes",
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_recorded(
+    satchel: Run, tmp_path: Path, talk: str, line: str, field: str | None
+) -> None:
+    """With the file, the line, and the member that is wrong."""
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b'{"role": "user", "content": "good"}\n\n' + line.encode("latin-1") + b"\n")
+    for more in ([], ["--session", talk]):
+        done = satchel("sessions", "record", path, *more, "--json")
+        assert done.status == 4
+        assert (done.error["file"], done.error["line"]) == (str(path), 3)
+        assert done.error.get("field") == field
+    assert len(satchel("sessions", "list", "--json").json) == 1
+    assert satchel("sessions", "list", "--json").json[0]["messages"] == 3
+
+
+def test_messages_come_from_standard_input_too(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one is an error: nothing done is no success."""
+    said = b'{"role": "user", "content": "piped"}\n'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
+    assert satchel("sessions", "record", "-", "--name", "p").status == 0
+    assert satchel("sessions", "show", "p", "--json").json["messages"][0]["content"] == "piped"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert satchel("sessions", "record", "-").status == 4
+
+
+@pytest.mark.usefixtures("talk")
+def test_a_session_is_picked_at_a_terminal_only(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program is told to name one; a person chooses a session, then a point."""
+    assert satchel("fork").status == 2
+    assert satchel("checkpoint", "create", "trip", "--name", "here").status == 0
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for answers, messages in (("1\n1\n", 3), ("1\nm2\n", 2), ("1\ne\n", 3)):
+        monkeypatch.setattr("sys.stdin", Terminal(answers))
+        monkeypatch.setattr("sys.stderr", Terminal())
+        assert satchel("fork", "--name", f"f{messages}{answers[2]}").status == 0
+    found = {one["name"]: one["messages"] for one in satchel("sessions", "list", "--json").json}
+    assert found == {"trip": 3, "f31": 3, "f2m": 2, "f3e": 2}  # the newest is first
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+    assert satchel("fork").status == 130
+
+
+@pytest.mark.usefixtures("talk")
+def test_what_makes_no_sense_is_a_usage_error(satchel: Run) -> None:
+    """Each with exit status 2."""
+    for words in (
+        ("sessions", "show", "nobody"),
+        ("sessions", "show", "trip", "--at", "99"),
+        ("sessions", "set", "trip"),
+        ("sessions", "set", "trip", "--working-state", "{"),
+        ("sessions", "rename", "trip", " "),
+        ("sessions", "show", "trip", "--last", "-1"),
+        ("fork", "trip", "--at", "checkpoint:nope"),
+    ):
+        assert satchel(*words, "--json").status == 2, words
+
+
+def test_a_conversation_is_not_a_token_holders(satchel: Run, talk: str, tmp_path: Path) -> None:
+    """Attack: a token for all memories opens what was said."""
+    token = tmp_path / "x.token"
+    issue = ["token", "issue", "--audience", "default", "--everything", "--output", token]
+    assert satchel(*issue, "--allow", "read,write,derive,export").status == 0
+    for words in (
+        ("sessions", "list"),
+        ("sessions", "show", talk),
+        ("checkpoint", "list", talk),
+        ("fork", talk),
+        ("distill", talk),
+        ("sessions", "rename", talk, "mine"),
+    ):
+        assert satchel("--token", token, *words).status == 3, words

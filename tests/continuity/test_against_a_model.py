@@ -1,0 +1,256 @@
+"""Whatever is said, forked and taken back, in whatever order: it reads like plain lists."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from ledger_kit import created
+
+from satchel.continuity import finding
+from satchel.continuity.chains import forward, tip_of
+from satchel.continuity.drafting import Changed, LogHead, Note, Recorder, Said, new_session
+from satchel.continuity.elements import Tip, event_of
+from satchel.continuity.points import point_at
+from satchel.ledger.appending.batches import closing
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.logged import Logged, Unchanged
+from satchel.ledger.view import View
+from satchel.memory.records import Source, Status
+from satchel.memory.times import now
+from satchel.ports.store import Store
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+_TEXTS = st.sampled_from(["yes", "no", "咖啡", "x" * 300])
+_KINDS = st.sampled_from(["working_state", "thread_summary", "note"])
+MESSAGE = "message"
+
+
+@dataclass
+class Talk:
+    """One conversation, as the model has it: a plain list, copied at each fork."""
+
+    id: str
+    elements: list[tuple[str, str]] = field(default_factory=list)
+    """What each is, and what it says."""
+
+    source: "Talk | None" = None
+    """What it was forked from."""
+
+    begins: int = 0
+    """Elements that it has from there."""
+
+    own_points: dict[str, int] = field(default_factory=dict)
+    """How many elements are before each checkpoint that was made in it, by its id."""
+
+    @property
+    def points(self) -> dict[str, int]:
+        """Its checkpoints, and those of what it was forked from up to there."""
+        above = self.source.points if self.source is not None else {}
+        inherited = {name: place for name, place in above.items() if place <= self.begins}
+        return {**inherited, **self.own_points}
+
+    def texts(self) -> list[str]:
+        """Return what its messages say."""
+        return [text for what, text in self.elements if what == MESSAGE]
+
+    def last(self, kind: str) -> str | None:
+        """Return what was last kept of a kind."""
+        return next((text for what, text in reversed(self.elements) if what == kind), None)
+
+    def up_to(self, at: str | None) -> int:
+        """Return how many elements are before a point."""
+        if at is None:
+            return len(self.elements)
+        if at in self.points:
+            return self.points[at]
+        places = [n for n, (what, _) in enumerate(self.elements, 1) if what == MESSAGE]
+        return places[int(at) - 1] if int(at) else 0
+
+
+class Conversations(RuleBasedStateMachine):
+    """Does the same to a bank and to the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.store = self.made(self.folder)
+        self.ledger: Ledger = created(self.store)
+        self.talks: list[Talk] = []
+
+    def made(self, folder: Path) -> Store:
+        """Return a new store."""
+        del folder
+        return MemoryStore()
+
+    def teardown(self) -> None:
+        """Give everything back."""
+        self.store.close()
+        shutil.rmtree(self.folder)
+
+    @rule(batched=st.booleans(), texts=st.lists(_TEXTS, max_size=4))
+    def begin(self, *, batched: bool, texts: list[str]) -> None:
+        """A session begins, also with an import."""
+        start = new_session()
+        recorder = Recorder(Tip(start.id, start.id))
+        said = [recorder.message(Said(role="user", content=one)) for one in texts]
+        self._append([start, *said], batched=batched)
+        self.talks.append(Talk(start.id, [(MESSAGE, one) for one in texts]))
+
+    @rule(data=st.data(), texts=st.lists(_TEXTS, min_size=1, max_size=3), batched=st.booleans())
+    def say(self, data: st.DataObject, texts: list[str], *, batched: bool) -> None:
+        """Messages are added to the end, also by an import."""
+        talk = self._any(data)
+        if talk is not None:
+            recorder, given = self._recorder(talk)
+            said = [recorder.message(Said(role="user", content=one)) for one in texts]
+            self._append(said, batched=batched, given=given)
+            talk.elements += [(MESSAGE, one) for one in texts]
+
+    @rule(data=st.data(), kind=_KINDS, text=_TEXTS)
+    def change(self, data: st.DataObject, kind: str, text: str) -> None:
+        """What is kept beside the messages changes."""
+        talk = self._any(data)
+        if talk is not None:
+            recorder, given = self._recorder(talk)
+            value = Note(content=text) if kind == "note" else text
+            self._append([recorder.change(Changed(**{kind: value}))], given=given)  # type: ignore[arg-type]
+            talk.elements.append((kind, text))
+
+    @rule(data=st.data())
+    def checkpoint(self, data: st.DataObject) -> None:
+        """The end is kept to return to."""
+        talk = self._any(data)
+        if talk is not None:
+            with self.ledger.reading() as view:
+                point = point_at(view, finding.find(view, talk.id), None)
+                made = Recorder(point.tip).checkpoint(_head(view))
+            self._append([made])
+            talk.own_points[made.id] = len(talk.elements)
+
+    @rule(data=st.data())
+    def fork(self, data: st.DataObject) -> None:
+        """A session goes on from any message or checkpoint of another, or from its end."""
+        talk = self._any(data)
+        if talk is None:
+            return
+        numbers = map(str, range(len(talk.texts()) + 1))
+        at = data.draw(st.sampled_from([None, *talk.points, *numbers]))
+        with self.ledger.reading() as view:
+            point = point_at(view, finding.find(view, talk.id), at)
+            made = Recorder(point.tip).fork(_head(view), source=talk.id, as_of=point.log)
+        self._append([made])
+        count = talk.up_to(at)
+        self.talks.append(Talk(made.id, talk.elements[:count], talk, count))
+
+    @rule(data=st.data())
+    def delete_and_restore(self, data: st.DataObject) -> None:
+        """A message is deleted, read around, and brought back."""
+        talk = self._any(data)
+        if talk is None or not talk.texts():
+            return
+        with self.ledger.reading() as view:
+            element = point_at(view, finding.find(view, talk.id), None).element
+            every = [one for one in forward(view, element) if event_of(one.model) == MESSAGE]
+        place = data.draw(st.integers(0, len(every) - 1))
+        target = every[place].record.id
+        self._append([seal(Status(target=target, state="deleted"))])
+        with self.ledger.reading() as view:
+            left = [text for number, text in enumerate(talk.texts()) if number != place]
+            assert _texts(view, element) == left
+        self._append([seal(Status(target=target, state="restored"))])
+
+    @invariant()
+    def all_is_as_in_the_model(self) -> None:
+        """Every session has its messages, its state and its checkpoints, whatever others did."""
+        with self.ledger.reading() as view:
+            shown = {one.id: one for one in finding.sessions(view)}
+            assert shown.keys() == {talk.id for talk in self.talks}
+            for talk in self.talks[-5:]:
+                start = finding.find(view, talk.id)
+                element = point_at(view, start, None).element
+                assert _texts(view, element) == talk.texts()
+                assert shown[talk.id].messages == len(talk.texts())
+                assert {one.id for one in finding.checkpoints(view, start)} == talk.points.keys()
+                state = finding.state(view, element)
+                notes = [text for what, text in talk.elements if what == "note"]
+                assert [note.content for note in state.notes] == notes
+                assert state.working_state == talk.last("working_state")
+                assert state.thread_summary == talk.last("thread_summary")
+
+    def _recorder(self, talk: Talk) -> tuple[Recorder, Unchanged]:
+        with self.ledger.reading() as view:
+            tip = tip_of(view, finding.find(view, talk.id))
+            return Recorder(tip), Unchanged(view.head.size, [], (tip.session,))
+
+    def _any(self, data: st.DataObject) -> Talk | None:
+        return data.draw(st.sampled_from(self.talks)) if self.talks else None
+
+    def _append(
+        self, records: list[Sealed], *, batched: bool = False, given: Unchanged | None = None
+    ) -> None:
+        if not batched:
+            self.ledger.append(records, given=given)
+            return
+        source = seal(Source(provider="x", format="x", at=now()))
+        self.ledger.append([source], given=given)
+        self.ledger.append(records, batch=source.id)
+        self.ledger.append([closing(source.id, now())])
+
+
+def _texts(view: View, element: Logged) -> list[Any]:
+    found = (one.model for one in forward(view, element) if event_of(one.model) == MESSAGE)
+    return [getattr(model, "text", None) for model in found]
+
+
+def _head(view: View) -> LogHead:
+    return LogHead(size=view.head.size, root=view.head.root)
+
+
+class OnSqlite(Conversations):
+    """On the store that is the default."""
+
+    def made(self, folder: Path) -> Store:
+        """Return a new store."""
+        return SqliteStore(folder / "a.db")
+
+
+class OnLadybug(Conversations):
+    """On the graph store."""
+
+    def made(self, folder: Path) -> Store:
+        """Return a new store."""
+        return LadybugStore(folder / "graph")
+
+
+@pytest.mark.parametrize(
+    ("machine", "examples"),
+    [
+        (Conversations, 6),
+        (OnSqlite, 2),
+        pytest.param(Conversations, 100, marks=pytest.mark.prove),
+        pytest.param(OnSqlite, 20, marks=pytest.mark.prove),
+        pytest.param(OnLadybug, 5, marks=pytest.mark.prove),
+    ],
+    ids=["memory", "sqlite", "memory-long", "sqlite-long", "ladybug"],
+)
+def test_conversations_read_like_plain_lists(machine: type[Conversations], examples: int) -> None:
+    """Forks copy lists in the model and nothing in the bank; both say the same."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=25,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        ),
+    )

@@ -1,0 +1,437 @@
+"""Sessions, checkpoints and forks: what is said stays, and any point can be gone back to."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+from bank_kit import filled, keep, texts
+from sessions_kit import begun, distilled, say, texts_of, turns
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.sessions import branching, looking, recording
+from satchel.actions.sessions.branching import create_checkpoint, fork
+from satchel.actions.sessions.distilling import distill
+from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
+from satchel.actions.sessions.recording import Beginning, begin, change, record
+from satchel.actions.sessions.remembering import recall_for
+from satchel.continuity.drafting import Said
+from satchel.errors import (
+    EmptyInputError,
+    LimitError,
+    UnknownSessionError,
+    UsageError,
+    ValueRefusedError,
+)
+from satchel.memory.records import Erasure, Status
+from satchel.recall.query import Query
+from satchel.seal.sealing import seal
+
+
+@pytest.fixture
+def bank() -> Iterator[OpenBank]:
+    """A bank of this test's home."""
+    with filled() as found:
+        yield found
+
+
+def size_of(bank: OpenBank) -> int:
+    """Return how many records the log has."""
+    with bank.ledger.reading() as view:
+        return view.head.size
+
+
+def bodies(bank: OpenBank) -> list[bytes]:
+    """Return the bytes of all records of the log."""
+    with bank.ledger.reading() as view:
+        return [logged.record.body for logged in view.scan()]
+
+
+def bytes_in(bank: OpenBank) -> int:
+    """Return what the store takes on the disk, without the log that is written ahead."""
+    with apsw.Connection(bank.settings.store) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Path(bank.settings.store).stat().st_size
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def test_what_was_said_is_read_back_with_all_that_it_holds(bank: OpenBank) -> None:
+    """Parts, tool calls, names and times; also a message that says nothing in words."""
+    parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}]
+    calls = {"tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
+    at = "2026-01-02T03:04:05.000000Z"
+    said = [
+        Said(role="user", content=parts, created_at=at),
+        Said(role="assistant", more=calls),
+        Said(role="tool", name="find", content="found", more={"tool_call_id": "1"}),
+    ]
+    session = begin(bank, Beginning(name="talk", agent="helper", user="ada"), said).session
+    found = show_session(bank, "talk")
+    assert [(one.role, one.name, one.content, one.more) for one in found.messages] == [
+        ("user", None, parts, {}),
+        ("assistant", None, None, calls),
+        ("tool", "find", "found", {"tool_call_id": "1"}),
+    ]
+    assert found.messages[0].created_at == at
+    assert (found.session.id, found.session.agent, found.session.user) == (session, "helper", "ada")
+
+
+def test_any_prefix_is_read_back(bank: OpenBank) -> None:
+    """A point is a message: its number, or its id."""
+    begun(bank, 12)
+    every = texts_of(bank, "talk")
+    ids = [one.id for one in looking.messages_of(bank, "talk")]
+    for number in range(13):
+        assert texts_of(bank, "talk", str(number)) == every[:number]
+        assert texts_of(bank, "talk", f"message:{number}") == every[:number]
+    for number, identity in enumerate(ids, 1):
+        assert texts_of(bank, "talk", identity) == every[:number]
+        assert texts_of(bank, "talk", identity[7:27]) == every[:number]
+    with pytest.raises(UnknownSessionError):
+        texts_of(bank, "talk", "13")
+
+
+def test_the_last_messages_are_shown_and_the_others_counted(bank: OpenBank) -> None:
+    """How many come before is told."""
+    begun(bank, 30)
+    found = show_session(bank, "talk", last=3)
+    assert [one.number for one in found.messages] == [28, 29, 30]
+    assert found.left_out == 27
+    assert show_session(bank, "talk", last=0).left_out == 30
+    assert len(show_session(bank, "talk", last=None).messages) == 30
+
+
+def test_400_turns_take_less_than_two_megabytes(bank: OpenBank) -> None:
+    """Added a few at a time; no turn is kept again because another follows."""
+    session = begun(bank).session
+    before = bytes_in(bank)
+    said = turns(400, size=590)
+    for start in range(0, 400, 5):
+        record(bank, session, said[start : start + 5])
+    assert looking.show_session(bank, session).number == 400
+    assert bytes_in(bank) - before < 2_000_000
+
+
+def test_many_messages_become_visible_together_or_not_at_all(
+    bank: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than one commit: a message that cannot be kept leaves nothing of those before it."""
+    monkeypatch.setattr(recording, "TOGETHER", 30)
+    good = turns(2 * recording.TOGETHER + 7)
+    begin(bank, Beginning(name="long"), good)
+    assert len(texts_of(bank, "long")) == len(good)
+    bad = [*good, Said(role="user", content="x" * (2 << 20))]
+    with pytest.raises(LimitError):
+        begin(bank, Beginning(name="other"), bad)
+    with pytest.raises(LimitError):
+        record(bank, "long", bad)
+    assert len(texts_of(bank, "long")) == len(good)
+    assert [one.name for one in list_sessions(bank)] == ["long"]
+    record(bank, "long", turns(100, start=len(good) + 1))
+    assert texts_of(bank, "long")[-1] == f"turn {len(good) + 100}"
+
+
+def test_what_cannot_be_kept_is_refused_and_nothing_is_written(bank: OpenBank) -> None:
+    """Each with the error that names it."""
+    session = begun(bank, 1).session
+    size = size_of(bank)
+    with pytest.raises(ValueRefusedError):
+        record(bank, session, [Said(role="user", content={"n": float("nan")})])
+    with pytest.raises(EmptyInputError):
+        record(bank, session, [])
+    with pytest.raises(UsageError):
+        change(bank, session)
+    with pytest.raises(UsageError):
+        begin(bank, Beginning(name=" "))
+    with pytest.raises(UnknownSessionError):
+        say(bank, "nobody", "hello")
+    assert size_of(bank) == size
+
+
+def test_writers_that_add_at_once_come_one_after_the_other(bank: OpenBank) -> None:
+    """Nobody's message is lost, and those of one call stay together."""
+    session = begun(bank).session
+    start = threading.Barrier(6)
+
+    def add(name: str) -> None:
+        start.wait()
+        for number in range(5):
+            say(bank, session, f"{name} {number} a", f"{name} {number} b")
+
+    threads = [threading.Thread(target=add, args=(f"w{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [str(text) for text in texts_of(bank, session)]
+    assert sorted(found) == sorted(
+        f"w{w} {n} {p}" for w in range(6) for n in range(5) for p in "ab"
+    )
+    assert all(one[:-1] == other[:-1] for one, other in zip(found[::2], found[1::2], strict=True))
+
+
+def test_secrets_are_counted_and_replaced_when_asked(bank: OpenBank) -> None:
+    """In messages and in what is kept beside them."""
+    secret = "sk-ant-api03-" + "a1B2" * 23 + "AA"  # shaped like a key, and none
+    done = say(bank, begun(bank).session, f"my key is {secret}")
+    assert sum(done.secrets.values()) == done.secrets_kept == 1
+    scrubbed = begin(
+        bank, Beginning(name="s"), [Said(role="user", content=secret)], scrub_secrets=True
+    )
+    assert scrubbed.secrets_kept == 0
+    assert secret not in str(texts_of(bank, "s"))
+
+
+# -- state ----------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_beside_messages_is_as_it_was_at_each_point(bank: OpenBank) -> None:
+    """Working state, summary and notes, at every message and in every fork."""
+    session = begun(bank, 2).session
+    change(bank, session, working_state={"task": 1}, note="first")
+    say(bank, session, "third")
+    change(bank, session, thread_summary="three", note="second", category="decision")
+    change(bank, session, working_state={"task": 2})
+    say(bank, session, "fourth")
+    seen = {}
+    for number in range(5):
+        state = show_session(bank, session, at=str(number)).state
+        notes = [(note.content, note.category) for note in state.notes]
+        seen[number] = (state.working_state, state.thread_summary, notes)
+        forked = fork(bank, session, at=str(number)).id
+        assert show_session(bank, forked).state == state
+    first, second = ("first", "context"), ("second", "decision")
+    assert seen == {
+        0: (None, None, []),
+        1: (None, None, []),
+        2: (None, None, []),
+        3: ({"task": 1}, None, [first]),
+        4: ({"task": 2}, "three", [first, second]),
+    }
+
+
+def test_a_fork_changes_its_own_state_only(bank: OpenBank) -> None:
+    """The other one keeps what it has."""
+    session = begun(bank, 2).session
+    change(bank, session, working_state="old", note="one")
+    forked = fork(bank, session).id
+    change(bank, forked, working_state="new", note="two")
+    assert show_session(bank, session).state.working_state == "old"
+    state = show_session(bank, forked).state
+    assert state.working_state == "new"
+    assert [note.content for note in state.notes] == ["one", "two"]
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+
+def test_any_of_five_distillations_can_be_forked_from(bank: OpenBank) -> None:
+    """Not only the newest: by number, by checkpoint, by receipt, with the state of right after."""
+    session = begun(bank).session
+    batches = [[f"I live in town {n}.", f"We decided to go to {n}.", "ok"] for n in range(1, 6)]
+    points = distilled(bank, session, batches)
+    whole = texts_of(bank, session)
+    for number, checkpoint in enumerate(points, 1):
+        shown = looking.list_checkpoints(bank, session)[number - 1]
+        assert (shown.id, shown.number) == (checkpoint, 3 * number)
+        with bank.ledger.reading() as view:
+            receipts = [one.record.value for one in view.scan() if one.record.type == "receipt"]
+        receipt = next(r["id"] for r in receipts if r["result"].get("checkpoint") == checkpoint)
+        for at in (f"distillation:{number}", checkpoint, checkpoint[7:20], receipt):
+            done = fork(bank, session, at=at)
+            assert texts_of(bank, done.id) == whole[: 3 * number]
+            assert done.messages == 3 * number
+            assert done.checkpoint == checkpoint
+            summary = show_session(bank, done.id).state.thread_summary or ""
+            assert f"town {number}" in summary
+            assert f"town {number + 1}" not in summary
+    assert texts_of(bank, session) == whole
+
+
+def test_a_fork_leaves_the_original_byte_for_byte(bank: OpenBank) -> None:
+    """Nothing of the log changes, its end does not move, and the fork costs one record."""
+    session = begun(bank, 9).session
+    before = bodies(bank)
+    done = fork(bank, session, at="4", name="other")
+    after = bodies(bank)
+    assert after[:-1] == before
+    assert len(after[-1]) < 1_000
+    say(bank, done.id, "another way")
+    assert bodies(bank)[: len(before)] == before
+    assert texts_of(bank, session) == [f"turn {n}" for n in range(1, 10)]
+    assert texts_of(bank, done.id) == [*(f"turn {n}" for n in range(1, 5)), "another way"]
+    say(bank, session, "on")
+    assert texts_of(bank, session)[-1] == "on"
+    assert len(texts_of(bank, done.id)) == 5
+
+
+def test_forks_of_forks_go_back_to_any_message_of_any_of_them(bank: OpenBank) -> None:
+    """Also to one from before the fork, and a fork that says nothing itself can be forked."""
+    session = begun(bank, 4).session
+    first = fork(bank, session, at="3", name="a").id
+    say(bank, first, "a1", "a2")
+    empty = fork(bank, first, name="b").id
+    second = fork(bank, empty, at="4", name="c").id
+    say(bank, second, "c1")
+    third = fork(bank, second, at="2", name="d").id
+    say(bank, third, "d1")
+    assert texts_of(bank, empty) == ["turn 1", "turn 2", "turn 3", "a1", "a2"]
+    assert texts_of(bank, second) == ["turn 1", "turn 2", "turn 3", "a1", "c1"]
+    assert texts_of(bank, third) == ["turn 1", "turn 2", "d1"]
+    shown = {one.name: (one.depth, one.messages) for one in list_sessions(bank)}
+    assert shown == {"talk": (0, 4), "a": (1, 5), "b": (2, 5), "c": (3, 5), "d": (4, 3)}
+    numbers = [one.number for one in looking.messages_of(bank, third)]
+    assert numbers == [1, 2, 3]
+
+
+def test_the_branch_tree_says_where_each_fork_begins(bank: OpenBank) -> None:
+    """Parents before children, older ones first, with the point."""
+    session = begun(bank, 5).session
+    point = create_checkpoint(bank, session, name="c", at="2")
+    late = fork(bank, session, at="4", name="late")
+    early = fork(bank, session, at="c", name="early")
+    fork(bank, late.id, name="later")
+    begun(bank, 1, "alone")
+    found = list_sessions(bank)
+    assert [one.name for one in found] == ["talk", "late", "later", "early", "alone"]
+    origin = found[3].origin
+    assert origin is not None
+    assert (origin.session, origin.number, origin.checkpoint) == (session, 2, point.id)
+    assert found[3].id == early.id
+
+
+def test_memories_made_later_are_kept_and_counted(bank: OpenBank) -> None:
+    """They may be right on their own; a fork goes back in the conversation only."""
+    session = begun(bank, 2).session
+    keep(bank, "before")
+    say(bank, session, "third")
+    keep(bank, "after one")
+    keep(bank, "after two")
+    assert fork(bank, session, at="3").memories_later == 2
+    assert fork(bank, session, at="2").memories_later == 3
+    point = create_checkpoint(bank, session, name="now")
+    keep(bank, "after three")
+    done = fork(bank, session, at=point.id, as_of=True)
+    assert (done.memories_later, done.memories) == (1, "as-of")
+    assert len(texts(bank)) == 4
+
+
+def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
+    bank: OpenBank,
+) -> None:
+    """Also a version that was replaced since; and for its forks. Others recall everything."""
+    session = begun(bank, 1).session
+    keep(bank, "tea is green", key="tea")
+    point = create_checkpoint(bank, session)
+    keep(bank, "tea is black", key="tea")
+    keep(bank, "tea is hot")
+    hiding = fork(bank, session, at=point.id, as_of=True).id
+    open_one = fork(bank, session, at=point.id).id
+    say(bank, hiding, "I like tea with milk.")
+    distill(bank, hiding)
+    below = fork(bank, hiding).id
+
+    def recalled(name: str, limit: int | None = None, as_of: int | None = None) -> set[str]:
+        answer = recall_for(bank, Query(text="tea", limit=limit, as_of=as_of), name)
+        return {memory.text for memory in answer.memories}
+
+    assert recalled(hiding) == recalled(below) == {"tea is green", "I like tea with milk."}
+    assert {"tea is black", "tea is hot", "I like tea with milk."} <= recalled(open_one)
+    assert len(recalled(hiding, limit=1)) == 1
+    with pytest.raises(UsageError):
+        recalled(hiding, as_of=3)
+
+
+def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:
+    """Neither a message, nor a checkpoint, nor what the fork left behind."""
+    one, other = begun(bank, 3, "one").session, begun(bank, 3, "other")
+    point = create_checkpoint(bank, other.session, name="elsewhere")
+    memory = keep(bank, "a memory")
+    forked = fork(bank, one, at="1", name="f").id
+    left = [each.id for each in looking.messages_of(bank, one)][2]
+    for at in (other.element, point.id, "elsewhere", memory, "distillation:1", "zzz"):
+        with pytest.raises(UnknownSessionError):
+            fork(bank, one, at=at)
+    with pytest.raises(UnknownSessionError):
+        fork(bank, forked, at=left)
+
+
+def test_names_that_are_given_twice_have_to_be_told_apart(bank: OpenBank) -> None:
+    """Ids always do."""
+    first = begun(bank, 1, "same").session
+    begun(bank, 1, "same")
+    with pytest.raises(UsageError, match="2 sessions"):
+        show_session(bank, "same")
+    for _ in range(2):
+        create_checkpoint(bank, first, name="p")
+    with pytest.raises(UsageError, match="2 points"):
+        fork(bank, first, at="p")
+
+
+# -- names and archives ---------------------------------------------------------------------------
+
+
+def test_a_session_is_renamed_and_put_away_without_a_change_to_what_was_said(
+    bank: OpenBank,
+) -> None:
+    """A name is what was said last; what is put away is listed when asked for, and usable."""
+    session = begun(bank, 3).session
+    branching.rename_session(bank, "talk", "better")
+    assert branching.rename_session(bank, "better", "better").name == "better"
+    size = size_of(bank)
+    branching.rename_session(bank, "better", "better")
+    assert size_of(bank) == size
+    assert branching.archive_session(bank, "better").archived
+    assert list_sessions(bank) == []
+    assert [one.name for one in list_sessions(bank, archived=True)] == ["better"]
+    say(bank, "better", "still here")
+    assert not branching.archive_session(bank, session, restore=True).archived
+    assert [one.messages for one in list_sessions(bank)] == [4]
+
+
+def test_a_diff_says_where_two_sessions_part(bank: OpenBank) -> None:
+    """What both have is not compared message by message: it is the same record."""
+    session = begun(bank, 6).session
+    one, other = fork(bank, session, at="4").id, fork(bank, session, at="2").id
+    say(bank, one, "x")
+    say(bank, other, "y", "z")
+    found = diff_sessions(bank, one, other)
+    assert (found.common, found.one.messages, found.other.messages) == (2, 3, 2)
+    assert [each.content for each in found.one.first] == ["turn 3", "turn 4", "x"]
+    assert diff_sessions(bank, session, session).is_same
+    change(bank, one, working_state=1)
+    assert not diff_sessions(bank, one, one).one.messages
+    apart = diff_sessions(bank, session, begun(bank, 1, "alone").session)
+    assert (apart.common, apart.at) == (0, None)
+
+
+# -- what goes ------------------------------------------------------------------------------------
+
+
+def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: OpenBank) -> None:
+    """The conversation goes on before and after it, in forks too."""
+    session = begun(bank, 3).session
+    change(bank, session, note="one")
+    change(bank, session, note="two")
+    change(bank, session, working_state="w")
+    say(bank, session, "fourth", "fifth")
+    forked = fork(bank, session, at="4").id
+    say(bank, forked, "sixth")
+    ids = [one.id for one in looking.messages_of(bank, session)]
+    note = show_session(bank, session).state.notes[1].id
+    for gone in (ids[1], ids[3], note):
+        bank.ledger.append([seal(Status(target=gone, state="deleted"))])
+        bank.ledger.append([seal(Erasure(entry=gone))])
+    bank.ledger.append([seal(Status(target=ids[2], state="deleted"))])
+    assert texts_of(bank, session) == ["turn 1", "fifth"]
+    assert texts_of(bank, forked) == ["turn 1", "sixth"]
+    for each in (session, forked):
+        state = show_session(bank, each).state
+        assert [one.content for one in state.notes] == ["one"]
+        assert state.working_state == "w"
+    assert [one.number for one in looking.messages_of(bank, forked)] == [1, 5]
+    say(bank, session, "on")
+    assert texts_of(bank, session) == ["turn 1", "fifth", "on"]

@@ -1,0 +1,188 @@
+"""Attacks: records that claim a conversation which cannot be."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bank_kit import filled, keep
+from sessions_kit import begun, say, texts_of
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.sessions.branching import create_checkpoint, fork
+from satchel.actions.sessions.looking import (
+    diff_sessions,
+    list_checkpoints,
+    list_sessions,
+    show_session,
+)
+from satchel.continuity.drafting import Recorder, Said, about, new_session
+from satchel.continuity.elements import Tip
+from satchel.errors import SatchelError
+from satchel.ledger.appending.batches import closing
+from satchel.memory.records import SessionEvent, Source
+from satchel.memory.times import now
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+
+_NOBODY = "blake3:" + "0" * 64
+
+
+@pytest.fixture
+def bank() -> Iterator[OpenBank]:
+    """A bank of this test's home."""
+    with filled() as found:
+        yield found
+
+
+def event(kind: str = "message", **members: Any) -> Sealed:
+    """Return a record that somebody else made."""
+    return seal(SessionEvent(event=kind, **members))  # type: ignore[arg-type]
+
+
+def arrive(bank: OpenBank, *records: Sealed) -> None:
+    """Bring records with an import."""
+    source = seal(Source(provider="x", format="x", at=now()))
+    bank.ledger.append([source])
+    bank.ledger.append(records, batch=source.id)
+    bank.ledger.append([closing(source.id, now())])
+
+
+def look(bank: OpenBank) -> None:
+    """Look at everything in every way; whatever is refused is refused with an error of ours."""
+    for one in list_sessions(bank, archived=True):
+        for call in (
+            lambda name: show_session(bank, name),
+            lambda name: show_session(bank, name, at="1"),
+            lambda name: list_checkpoints(bank, name),
+            lambda name: diff_sessions(bank, name, name),
+            lambda name: fork(bank, name),
+            lambda name: create_checkpoint(bank, name),
+        ):
+            try:
+                call(one.id)
+            except SatchelError as error:
+                assert error.code != "satchel"  # noqa: PT017 - a typed one, each time
+
+
+def test_parents_that_lead_nowhere_or_to_other_records_end_a_chain(bank: OpenBank) -> None:
+    """An id of nothing, of a memory, of the bank, of another session; a text that is no id."""
+    memory, other = keep(bank, "x"), begun(bank, 2, "other")
+    session = new_session("s")
+    parents = [_NOBODY, memory, bank.id, other.element, "x" * 71, ""]
+    records = [
+        event(session=session.id, parent=parent, role="user", text=str(n), state={"step": n})
+        for n, parent in enumerate(parents)
+    ]
+    arrive(bank, session, *records)
+    look(bank)
+    for record in records:
+        found = fork(bank, "s", at=record.id)
+        assert len(texts_of(bank, found.id)) <= len(records)
+    assert texts_of(bank, "other") == ["turn 1", "turn 2"]
+
+
+_CLAIMS: tuple[Any, ...] = (
+    *(None, [], "x", {}, {"step": -1}, {"step": "1"}, {"step": True}, {"number": 1.5}),
+    {"step": 2**53 - 1, "number": 2**53 - 1},
+    {"step": 0, "state": _NOBODY, "latest": {"note": _NOBODY}},
+    {"step": 1, "latest": [1], "note": "x", "working_state": {}, "thread_summary": 3},
+    {"as_of": -5, "log": {"size": -1}, "why": 3, "distillation": 7, "memories": []},
+    {"as_of": 2**53 - 1, "tip": _NOBODY, "archived": "yes", "state": 5, "checkpoint": 4},
+)
+
+
+@pytest.mark.parametrize("kind", ["message", "session", "checkpoint", "fork"])
+def test_a_place_that_is_claimed_is_not_believed(bank: OpenBank, kind: str) -> None:
+    """Attack: counts and pointers of any sort, in each kind of record."""
+    real = begun(bank, 2, "real")
+    for state in _CLAIMS:
+        of_it = [
+            event(kind, session=real.session, parent=one, state=state, role="r")
+            for one in (None, real.session, real.element)
+        ]
+        arrive(bank, *of_it, event(kind, parent=real.element, state=state, name="n"))
+        assert texts_of(bank, real.session) == ["turn 1", "turn 2"]
+    look(bank)
+    say(bank, real.session, "third")
+    assert texts_of(bank, real.session) == ["turn 1", "turn 2", "third"]
+
+
+def test_a_circle_through_other_softwares_messages_ends(bank: OpenBank) -> None:
+    """Attack: what has no parent takes the one before it in the log, which leads back to it."""
+    session = event("session", session="s", name="s")
+    free = event(session="s", text="free", role="user")
+    turn = event("fork", session="s", parent=free.id, name="f", state={"step": 5, "number": 5})
+    back = event(session="s", parent=turn.id, text="back", role="user", state={"step": 9})
+    arrive(bank, session, back, turn, free)
+    look(bank)
+    assert texts_of(bank, "f") == ["free"]
+
+
+def test_a_message_that_comes_before_its_parent_in_the_log_is_read_after_it(
+    bank: OpenBank,
+) -> None:
+    """The order of a conversation is that of its chain; an archive may have any other."""
+    session = new_session("s")
+    recorder = Recorder(Tip(session.id, session.id))
+    said = [recorder.message(Said(role="user", content=str(n))) for n in range(30)]
+    arrive(bank, *reversed(said), session)
+    point = fork(bank, "s", at=said[-1].id, name="f")
+    assert texts_of(bank, "f") == [str(n) for n in range(30)]
+    assert point.messages == 30
+
+
+def test_what_went_another_way_elsewhere_moves_no_end(bank: OpenBank) -> None:
+    """Attack, and accident: a copy of the session went on otherwise, and is merged."""
+    session = begun(bank, 3).session
+    tip = Tip(session, show_session(bank, session).messages[1].id, 2, 2)
+    elsewhere = Recorder(tip)
+    others = [elsewhere.message(Said(role="user", content=f"other {n}")) for n in range(3)]
+    arrive(bank, *others)
+    assert texts_of(bank, session) == ["turn 1", "turn 2", "turn 3"]
+    say(bank, session, "fourth")
+    assert texts_of(bank, session) == ["turn 1", "turn 2", "turn 3", "fourth"]
+    found = fork(bank, session, at=others[-1].id)
+    assert texts_of(bank, found.id) == ["turn 1", "turn 2", "other 0", "other 1", "other 2"]
+
+
+def test_what_goes_on_from_the_end_elsewhere_moves_it(bank: OpenBank) -> None:
+    """A copy that only said more is taken along."""
+    session = begun(bank, 2)
+    elsewhere = Recorder(Tip(session.session, session.element, 2, 2))
+    arrive(bank, *(elsewhere.message(Said(role="user", content=f"more {n}")) for n in range(2)))
+    say(bank, session.session, "here again")
+    assert texts_of(bank, session.session) == ["turn 1", "turn 2", "more 0", "more 1", "here again"]
+
+
+def test_a_mark_of_somebody_else_moves_no_end(bank: OpenBank) -> None:
+    """Attack: an import says which message is the last."""
+    session = begun(bank, 3).session
+    first = show_session(bank, session).messages[0].id
+    arrive(bank, about(session, session, tip=first))
+    assert len(texts_of(bank, session)) == 3
+
+
+def test_a_message_that_says_it_is_a_session_is_none(bank: OpenBank) -> None:
+    """Attack: the bytes of a message hold what the bytes of a session do."""
+    trap = {"event": "session", "x": [{"event": "fork"}, {"event": "checkpoint"}]}
+    session = begun(bank, 1).session
+    say(bank, session, '"event":"session"')
+    arrive(bank, event(session=session, content=trap, role="user"))
+    assert [one.name for one in list_sessions(bank)] == ["talk"]
+
+
+@pytest.mark.prove
+def test_a_thousand_forks_of_forks_are_walked_without_recursion(bank: OpenBank) -> None:
+    """Attack: nesting as deep as somebody likes."""
+    session = begun(bank, 2)
+    records, element, source = [], session.element, session.session
+    for _ in range(1_200):
+        made = event(
+            "fork", session=source, parent=element, name="f", state={"step": 2, "number": 2}
+        )
+        records.append(made)
+        source = made.id
+    bank.ledger.append(records)
+    assert texts_of(bank, source) == ["turn 1", "turn 2"]
+    assert show_session(bank, source).session.depth == 1_200
+    assert len(list_sessions(bank)) == 1_201

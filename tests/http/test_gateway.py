@@ -1,0 +1,282 @@
+"""The work of an agent over HTTP: banks, memories, recall, files in and out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from http_kit import ELSEWHERE, Proving, Served, serving
+
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.signing.key import SigningKey
+from satchel.surfaces.http.guard import Bounds
+
+OPERATOR = "what the operator shows"
+TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
+
+
+@pytest.fixture
+def bank(client: TestClient) -> str:
+    """The path of a bank with one memory."""
+    assert client.post("/v1/banks", json={"name": "assistant"}).status_code == 201
+    assert client.post("/v1/banks/assistant/entries", json=TEA).status_code == 201
+    return "/v1/banks/assistant"
+
+
+def issued(client: TestClient, bank: str, **said: object) -> str:
+    """Have a token issued, and return its text."""
+    return canonical(client.post(f"{bank}/tokens", json=said).json()["token"]).decode()
+
+
+def test_a_memory_is_kept_recalled_changed_and_forgotten(client: TestClient, bank: str) -> None:
+    """Each answer is what the Python API returns."""
+    (found,) = client.post(f"{bank}/recall", json={"text": "what does Ada drink?"}).json()[
+        "memories"
+    ]
+    assert found["text"] == TEA["text"]
+    entry = f"{bank}/entries/{found['id']}"
+    shown = client.get(entry)
+    assert shown.headers["ETag"] == f'"{found["id"]}"'
+    changed = client.patch(
+        entry, json={"text": "green tea"}, headers={"If-Match": shown.headers["ETag"]}
+    ).json()
+    assert changed["replaces"] == found["id"]
+    stale = client.patch(entry, json={"text": "cocoa"})
+    assert (stale.status_code, stale.json()["code"]) == (409, "memory.retired")
+    now = f"{bank}/entries/{changed['id']}"
+    assert [one["id"] for one in client.get(f"{now}/history").json()["versions"]] == [
+        found["id"],
+        changed["id"],
+    ]
+    assert client.delete(now).status_code == 200
+    assert client.get(f"{bank}/entries").json()["memories"] == []
+    assert client.post(f"{now}/restore", json={}).status_code == 200
+    assert client.get(bank).json()["memories"] == 1
+
+
+def test_memory_goes_out_as_a_stream_and_comes_in_again(client: TestClient, bank: str) -> None:
+    """With its receipt; what is uploaded is verified, and known the second time."""
+    went = client.get(f"{bank}/download")
+    assert went.headers["X-Satchel-Lost"] == "0"
+    assert client.get(f"/v1/receipts/{went.headers['X-Satchel-Receipt']}").status_code == 200
+    checked = client.post("/v1/verify/upload", params={"name": "a.pam"}, content=went.content)
+    assert checked.json()["outcome"] == "good", checked.text
+    came = client.post("/v1/banks/copy/upload", params={"name": "a.pam"}, content=went.content)
+    assert came.json()["banks"][0]["done"]["added"] == 1
+    again = client.post("/v1/banks/copy/upload", params={"name": "a.pam"}, content=went.content)
+    assert again.json()["banks"][0]["done"]["known"] == 1
+
+
+def test_an_upload_can_be_a_job_that_is_followed(client: TestClient, bank: str) -> None:
+    """Server-sent events: steps, and one end with the result."""
+    data = client.get(f"{bank}/download").content
+    begun = client.post(
+        "/v1/banks/copy/upload", params={"name": "a.pam", "wait": "false"}, content=data
+    )
+    assert begun.status_code == 202
+    events = client.get(begun.headers["Location"] + "/events").text
+    last = events.strip().split("\n\n")[-1]
+    assert last.startswith("event: end\n")
+    said = json.loads(last.partition("data: ")[2])
+    assert (said["state"], said["result"]["banks"][0]["done"]["added"]) == ("done", 1)
+
+
+def test_files_on_the_server_need_the_operators_roots(
+    client: TestClient, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """422, with what the operator can do; inside the roots it works, outside never."""
+    del bank
+    body = {"bank_id": "assistant", "path": str(tmp_path / "a.ama.jsonl")}
+    refused = client.post("/v1/export", json=body)
+    assert refused.status_code == 422
+    assert "SATCHEL_PORTABILITY_ROOTS" in refused.json()["hint"]
+    assert not (tmp_path / "a.ama.jsonl").exists()
+    (tmp_path / "root").mkdir()
+    monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path / "root"))
+    with serving() as other:
+        inside = {"bank_id": "assistant", "path": str(tmp_path / "root" / "a.ama.jsonl")}
+        assert other.client().post("/v1/export", json=inside).json()["exported_count"] == 1
+        assert other.client().post("/v1/export", json=body).status_code == 422
+        done = other.client().post("/v1/import", json={**inside, "bank_id": "copy"}).json()
+        assert (done["imported"], done["skipped"], done["errors"]) == (1, 0, [])
+
+
+def test_artifacts_are_kept_under_their_digest(client: TestClient, bank: str) -> None:
+    """As in the paper: made, fetched with an ETag, disclosed in part."""
+    made = client.post("/pam/artifacts", json={"bank": "assistant"})
+    assert made.status_code == 201
+    where = made.headers["Location"]
+    got = client.get(where)
+    assert got.status_code == 200
+    assert len(got.content) == made.json()["size_bytes"]
+    assert made.json()["entry_count"] == 1
+    tag = got.headers["ETag"]
+    assert client.get(where, headers={"If-None-Match": tag}).status_code == 304
+    (entry,) = client.get(f"{bank}/entries").json()["memories"]
+    part = client.post(f"{where}/disclose", json={"entry_ids": [entry["id"]]})
+    checked = client.post("/v1/verify/upload", params={"deep": "true"}, content=part.content)
+    assert checked.json()["outcome"] == "good", checked.text
+    assert client.get("/pam/artifacts/" + "0" * 64).status_code == 404
+    assert client.get("/pam/artifacts/..%2f..%2fkeys").status_code == 404
+
+
+def test_memory_files_are_changed_only_over_what_was_seen(client: TestClient) -> None:
+    """ETag, If-Match and If-None-Match."""
+    path = "/v1/files/notes/text/plans/today.md"
+    new = client.put(path, json={"text": "one\r\n"}, headers={"If-None-Match": "*"})
+    assert new.status_code == 200
+    assert client.put(path, json={"text": "x"}, headers={"If-None-Match": "*"}).status_code == 409
+    read = client.get(path)
+    assert (read.content, read.headers["ETag"]) == (b"one\r\n", new.headers["ETag"])
+    other = client.put(path, json={"text": "two"}, headers={"If-Match": read.headers["ETag"]})
+    assert other.status_code == 200
+    stale = client.put(path, json={"text": "x"}, headers={"If-Match": read.headers["ETag"]})
+    assert stale.status_code == 409
+    assert client.get("/v1/files/notes").json() == {"paths": ["plans/today.md"]}
+    assert client.delete(path).status_code == 204
+
+
+def test_a_holder_sees_what_its_token_opens_and_nothing_else(
+    served: Served, client: TestClient, bank: str
+) -> None:
+    """Over the network, each request signed; the owner's routes are refused."""
+    client.post(f"{bank}/entries", json={"text": "the safe is behind the stove"})
+    key = SigningKey.generate()
+    token = issued(client, bank, audience=key.did, any_of=["drinks"], expires="1h")
+    holder = served.holder(token, key)
+    seen = holder.get(f"{bank}/entries").json()["memories"]
+    assert [one["text"] for one in seen] == [TEA["text"]]
+    assert holder.post(f"{bank}/recall", json={"text": "safe stove"}).json()["memories"] == []
+    for method, path in (
+        ("GET", "/v1/banks"),
+        ("GET", "/v1/jobs"),
+        ("GET", "/metrics"),
+        ("POST", "/pam/artifacts"),
+        ("GET", f"{bank}/download"),
+        ("POST", f"{bank}/entries"),
+    ):
+        body = {"bank": "assistant"} if path == "/pam/artifacts" else {"text": "x"}
+        answer = holder.request(method, path, json=body)
+        assert answer.status_code == 403, path
+        assert "stove" not in answer.text
+
+
+@pytest.mark.parametrize("wrong", ["none", "key", "replayed", "target", "body", "server", "old"])
+def test_a_token_without_its_proof_opens_nothing(
+    served: Served, client: TestClient, bank: str, wrong: str
+) -> None:
+    """No proof, another's, one used before, one for another request or another server."""
+    key = SigningKey.generate()
+    token = issued(client, bank, audience=key.did, everything=True, permissions=["read", "write"])
+    stranger = served.client(ELSEWHERE)
+    request = stranger.build_request("POST", f"{bank}/entries", json={"text": "coffee"})
+    headers = dict(Proving(token, key, served.gateway.verifier)(request).headers)
+    path, body = f"{bank}/entries", request.content
+    if wrong == "none":
+        headers.pop("x-satchel-proof")
+    elif wrong == "key":
+        other = Proving(token, SigningKey.generate(), served.gateway.verifier)
+        headers = dict(other(request).headers)
+    elif wrong == "replayed":
+        assert stranger.post(path, content=body, headers=headers).status_code == 201
+    elif wrong == "target":
+        path += "?x=1"
+    elif wrong == "body":
+        body = body.replace(b"coffee", b"poison")
+    elif wrong == "server":
+        served.gateway.verifier = SigningKey.generate().did
+    elif wrong == "old":
+        headers["x-satchel-proof"] = headers["x-satchel-proof"][:-8] + "AAAAAAA="
+    before = client.get(bank).json()["memories"]
+    refused = stranger.post(path, content=body, headers=headers)
+    assert refused.status_code in (403, 422), refused.text
+    assert client.get(bank).json()["memories"] == before
+
+
+def test_from_elsewhere_nobody_is_the_owner_without_the_operators_token(
+    own_home: Path,
+) -> None:
+    """And with one set, nobody on this machine either."""
+    del own_home
+    with serving() as found:
+        assert found.client(ELSEWHERE).get("/v1/banks").status_code == 403
+        assert found.client().get("/v1/banks").status_code == 200
+    with serving(admin=OPERATOR) as found:
+        for address in (ELSEWHERE, "127.0.0.1"):
+            client = found.client(address)
+            assert client.get("/v1/banks").status_code == 403
+            for headers in ({"Authorization": f"Bearer {OPERATOR}"}, {"X-Admin-Token": OPERATOR}):
+                assert client.get("/v1/banks", headers=headers).status_code == 200
+            wrong = {"Authorization": f"Bearer {OPERATOR[:-1]}"}
+            assert client.get("/v1/banks", headers=wrong).status_code == 403
+        assert found.client(ELSEWHERE).get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null"},
+    ],
+    ids=["rebinding", "origin", "fetch", "null"],
+)
+def test_a_page_of_another_site_reaches_nothing(
+    client: TestClient, headers: dict[str, str]
+) -> None:
+    """DNS rebinding, forms and scripts of elsewhere."""
+    assert client.get("/v1/banks", headers=headers).status_code in (403, 421)
+
+
+def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
+    """Said beforehand, or only found out as it arrives."""
+    del own_home
+    with serving(bounds=Bounds(body_bytes=1000, upload_bytes=5000)) as found:
+        client = found.client()
+        client.post("/v1/banks", json={"name": "b"})
+        said = client.post("/v1/banks/b/entries", json={"text": "x" * 2000})
+        assert (said.status_code, said.json()["code"]) == (413, "limit")
+
+        def parts() -> object:
+            yield from (b"x" * 1000 for _ in range(10))
+
+        found_out = client.post("/v1/banks/b/upload", content=parts())  # type: ignore[arg-type]
+        assert found_out.status_code == 413
+        assert client.get("/v1/banks/b").json()["memories"] == 0
+
+
+def test_too_many_requests_are_told_to_come_again(own_home: Path) -> None:
+    """By address, with Retry-After; health is always answered."""
+    del own_home
+    with serving(bounds=Bounds(per_second=0.3)) as found:
+        client = found.client()
+        statuses = [client.get("/v1/about").status_code for _ in range(5)]
+        assert statuses == [200, 200, 200, 429, 429]
+        assert client.get("/v1/about").headers["Retry-After"] == "1"
+        assert client.get("/healthz").status_code == 200
+
+
+def test_errors_are_problem_documents(client: TestClient, bank: str) -> None:
+    """RFC 9457 with our codes: what is malformed, unknown, or not there."""
+    for answer, status, code in (
+        (client.get(f"{bank}/entries/abcdef123456"), 404, "memory.unknown"),
+        (client.get("/v1/banks/nothing"), 404, "bank.unknown"),
+        (client.post(f"{bank}/entries", json={"txt": "x"}), 400, "usage"),
+        (client.post(f"{bank}/entries", content=b"{"), 400, "usage"),
+        (client.get("/nothing"), 404, "http.404"),
+        (client.put("/healthz"), 405, "http.405"),
+    ):
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        said = answer.json()
+        assert (answer.status_code, said["status"], said["code"]) == (status, status, code)
+        assert said["type"] == f"urn:satchel:problem:{code}"
+        assert said["title"]
+
+
+def test_requests_are_counted_without_what_is_in_them(client: TestClient, bank: str) -> None:
+    """Routes, not paths: a bank's name is somebody's word."""
+    page = client.get("/metrics").text
+    assert 'route="/v1/banks/{bank}/entries",status="201"} 1' in page
+    assert "assistant" not in page
+    assert bank not in page

@@ -1,0 +1,81 @@
+"""A gateway in this process, and those who ask it."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from satchel.actions.config import load_settings
+from satchel.actions.wiring import writer_key
+from satchel.api.satchel import Satchel
+from satchel.api.satchel import opened as open_settings
+from satchel.memory.times import now
+from satchel.seal.signing.key import SigningKey
+from satchel.seal.tokens.chain import opened
+from satchel.seal.tokens.possession import prove
+from satchel.surfaces.http.app import application
+from satchel.surfaces.http.gateway import PROOF, TOKEN, Gateway, asked_of
+from satchel.surfaces.http.guard import Bounds
+
+HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
+
+
+class Served:
+    """A gateway that runs."""
+
+    def __init__(self, app: FastAPI, gateway: Gateway, satchel: Satchel) -> None:
+        self.app = app
+        self.gateway = gateway
+        self.satchel = satchel
+
+    def client(self, address: str = HERE, **more: Any) -> TestClient:
+        """Return somebody who asks from an address."""
+        return TestClient(
+            self.app,
+            base_url="http://localhost",
+            client=(address, 50_000),
+            raise_server_exceptions=False,
+            **more,
+        )
+
+    def holder(self, token: str, key: SigningKey | None, address: str = ELSEWHERE) -> TestClient:
+        """Return the holder of a token, who proves each request."""
+        found = self.client(address)
+        found.auth = Proving(token, key, self.gateway.verifier)
+        return found
+
+
+class Proving:
+    """Presents a token, and signs each request."""
+
+    def __init__(self, token: str, key: SigningKey | None, verifier: str) -> None:
+        self._token = token
+        self._key = key
+        self._verifier = verifier
+
+    def __call__(self, request: Any) -> Any:
+        """Return a request with the two headers."""
+        request.headers[TOKEN] = base64.b64encode(self._token.encode()).decode()
+        if self._key is not None:
+            asked = asked_of(request.method, request.url.raw_path.decode(), request.content)
+            chain = opened(self._token.encode())
+            proof = prove(chain, self._key, self._verifier, now(), asked)
+            request.headers[PROOF] = base64.b64encode(msgspec.json.encode(proof)).decode()
+        return request
+
+
+@contextmanager
+def serving(admin: str | None = None, bounds: Bounds | None = None) -> Iterator[Served]:
+    """Give a gateway over the usual store."""
+    settings = load_settings()
+    satchel = open_settings(Satchel, settings)
+    gateway = Gateway(satchel, settings, writer_key(settings).did, admin)
+    app = application(gateway, bounds=bounds)
+    try:
+        yield Served(app, gateway, satchel)
+    finally:
+        gateway.close()

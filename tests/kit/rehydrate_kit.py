@@ -1,0 +1,25 @@
+"""A bank whose memory is put in front of a model, with a shorthand for that."""
+
+from typing import Any
+
+from recall_kit import NOW, Remembering
+
+from satchel.memory.parts import Origin, TrustClass
+from satchel.rehydrate.asked import Around, Asked
+from satchel.rehydrate.pipeline import rehydrate
+from satchel.rehydrate.rehydrated import Rehydrated
+
+NONCE = "123456789"
+OUTSIDE = Origin(trust=TrustClass.EXTERNAL)
+
+
+def wake(bank: Remembering, around: dict[str, Any] | None = None, **asked: Any) -> Rehydrated:
+    """Rehydrate at a fixed moment, with a known nonce."""
+    with bank.ledger.reading() as view:
+        usual: dict[str, Any] = {"now": lambda: NOW, "nonce": lambda: NONCE}
+        return rehydrate(view, Asked(**asked), Around(**usual | (around or {})))
+
+
+def lines(found: Rehydrated) -> list[str]:
+    """Return the records of a text, without their mark."""
+    return [row[4:] for row in found.text.split("\n") if row[:4] in ("123|", "123~")]

@@ -1,0 +1,44 @@
+"""Conversations in a few words."""
+
+from collections.abc import Iterable
+
+from satchel.actions.opened import OpenBank
+from satchel.actions.sessions.distilling import distill
+from satchel.actions.sessions.looking import messages_of
+from satchel.actions.sessions.recording import Beginning, Recorded, begin, record
+from satchel.continuity.drafting import Said
+
+
+def turns(count: int, *, start: int = 1, size: int = 0) -> list[Said]:
+    """Return messages that say which one they are, each with so many characters more."""
+    roles = ("user", "assistant")
+    return [
+        Said(role=roles[number % 2], content=f"turn {number}" + " " * bool(size) + "x" * size)
+        for number in range(start, start + count)
+    ]
+
+
+def begun(bank: OpenBank, count: int = 0, name: str = "talk", *, size: int = 0) -> Recorded:
+    """Begin a session with so many messages."""
+    return begin(bank, Beginning(name=name), turns(count, size=size))
+
+
+def say(bank: OpenBank, session: str, *texts: str) -> Recorded:
+    """Add messages of the user."""
+    return record(bank, session, [Said(role="user", content=text) for text in texts])
+
+
+def texts_of(bank: OpenBank, session: str, at: str | None = None) -> list[object]:
+    """Return what the messages of a session say, in their order."""
+    return [message.content for message in messages_of(bank, session, at=at)]
+
+
+def distilled(bank: OpenBank, session: str, batches: Iterable[Iterable[str]]) -> list[str]:
+    """Add some messages and distill, so often; return the ids of the checkpoints."""
+    found = []
+    for texts in batches:
+        say(bank, session, *texts)
+        made = distill(bank, session).checkpoint
+        assert made is not None
+        found.append(made)
+    return found

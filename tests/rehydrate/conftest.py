@@ -1,0 +1,17 @@
+"""Banks to wake up from, in each store."""
+
+from pathlib import Path
+
+import pytest
+from recall_kit import Remembering
+
+from satchel.stores.memory import MemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Remembering:
+    """A bank in each store in turn."""
+    if request.param == "memory":
+        return Remembering(MemoryStore())
+    return Remembering(SqliteStore(tmp_path / "waking.db"))
