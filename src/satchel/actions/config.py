@@ -121,8 +121,7 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
 
     automatic: bool = True
-    """Whether vectors of a model that comes along are made without being asked for, by an import
-    and, some at a time, by a question."""
+    """Whether imports and questions make vectors unasked, by a model that comes along."""
 
     base_url: str = ""
     """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
