@@ -145,6 +145,7 @@ ASKED_BY_ANOTHER = {
     "opened_store",
     "named_banks",
     "bank_to_fill",
+    "opened_to_ask",
     "opened_to_fill",
     # they hand everything to one that asks
     "rehydrate_bank",

@@ -30,9 +30,9 @@ def matrix(vectors: list[bytes]) -> Any:
 @pytest.fixture
 def loaded_anew() -> Iterator[None]:
     """Forget the table that is loaded, before and after."""
-    table._loaded.cache_clear()
+    table._kept.cache_clear()
     yield
-    table._loaded.cache_clear()
+    table._kept.cache_clear()
 
 
 @pytest.mark.parametrize("sample", _PIECES, ids=lambda sample: sample["text"][:20])
@@ -74,6 +74,19 @@ def test_a_vector_has_length_1_and_that_of_nothing_is_zeros() -> None:
     assert np.linalg.norm(found[0]) == pytest.approx(1)
     assert not found[1:].any()
     assert StaticTable().embed([]) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=60), max_size=6))
+def test_few_texts_get_the_same_vectors_without_numpy(texts: list[str]) -> None:
+    """A short command does not load numpy; to the last bit it makes no difference."""
+    plain, weighted = StaticTable(), WeightedTable()
+    for model in (plain, weighted, weighted.knowing(weighted.learn([*texts, "tea and rain"]))):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delitem(sys.modules, "numpy")
+            by_hand = model.embed(texts)
+            assert "numpy" not in sys.modules
+        assert by_hand == model.embed(texts)
 
 
 def test_rare_words_count_for_more_where_a_bank_was_learnt() -> None:

@@ -40,6 +40,7 @@ class Model:
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at eight memories at a time."""
     monkeypatch.setattr(generations, "_TOGETHER", 8)
+    monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")  # only what is asked for is made
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """Recall by several signals: words, meaning, the conversation around, who said it, edges."""
 
 import struct
+import sys
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recall_kit import NOW, Remembering
 
@@ -15,10 +18,13 @@ from satchel.memory.parts import Scope
 from satchel.memory.records import Edge, Erasure, Status
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.vectors import SKETCHES, Generation
-from satchel.recall import sketches
 from satchel.recall.generations import Made, fill, in_use
 from satchel.recall.query import Query, Recalled
 from satchel.recall.recalling import recall
+from satchel.recall.sketches import drawing, held
+from satchel.recall.sketches.asked import Asked, Compared
+from satchel.recall.sketches.matrix import MatrixSketches
+from satchel.recall.sketches.plain import PlainSketches
 from satchel.seal.sealing import seal
 from satchel.stores.memory import MemoryStore
 
@@ -370,20 +376,72 @@ def test_a_sketch_is_nearly_as_far_as_its_vector(
     vectors: list[list[float]], asked: list[float]
 ) -> None:
     """For all vectors: each keeps its place, and its cosine but for a hundredth or so."""
-    np = pytest.importorskip("numpy")
-    generation, side = Generation("any", 6), {}
-    bank = Remembering(MemoryStore())
-    made = {place: struct.pack("<6f", *one) for place, one in enumerate(vectors)}
-    with bank.store.writing() as writing:
-        sketches.draw(writing, bank.ledger.bank, generation, made)
-        side = writing.side(bank.ledger.bank, SKETCHES)
-    drawn = sketches.Sketches(np, generation, side)
-    found = drawn.cosines(np.array(asked, "<f4"), list(made))
-    assert found.keys() == made.keys()
+    generation, side = _sketched(vectors)
+    drawn = MatrixSketches(np, generation, side)
+    found = drawn.cosines(Asked(asked, 6), range(len(vectors)))
+    assert len(found) == len(vectors)
     for place, cosine in found.items():
         lengths = np.linalg.norm(vectors[place]) * np.linalg.norm(asked)
         if lengths > 1e-3:
             assert abs(cosine - np.dot(vectors[place], asked) / lengths) < 0.02
+
+
+def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]:
+    """Return the sketches of vectors, as they stand beside a log."""
+    generation, bank = Generation("any", len(vectors[0])), Remembering(MemoryStore())
+    made = {place: struct.pack(f"<{len(one)}f", *one) for place, one in enumerate(vectors)}
+    with bank.store.writing() as writing:
+        drawing.draw(writing, bank.ledger.bank, generation, made)
+        return generation, dict(writing.side(bank.ledger.bank, SKETCHES))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3000), st.sampled_from([3, 64, 100]))
+@settings(max_examples=15, deadline=None)
+def test_sketches_are_compared_alike_with_numpy_and_without(
+    seed: int, count: int, size: int
+) -> None:
+    """For all vectors: the same places, in the same order, with the same cosines, to the digit."""
+    chance = np.random.default_rng(seed)
+    vectors = chance.normal(size=(count, size)).round(int(chance.integers(0, 3))).tolist()
+    asked = Asked(chance.normal(size=size).tolist(), size)
+    ways: list[Compared] = []
+    for by_hand in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if by_hand:
+                patch.delitem(sys.modules, "numpy")
+            generation, side = _sketched(vectors)
+        ways.append(
+            PlainSketches(generation, side) if by_hand else MatrixSketches(np, generation, side)
+        )
+    one, other = ([*way.nearest(asked, 100).items()] for way in ways)
+    assert one == other
+    places = [*range(0, count, 7), count, count + 10_000]
+    assert ways[0].cosines(asked, places) == ways[1].cosines(asked, places)
+
+
+def test_sketches_are_kept_on_when_some_are_drawn(
+    bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bank that is added to and asked in turns is not loaded anew each time."""
+    loads = list[int]()
+
+    class Counted(MatrixSketches):
+        def __init__(self, *given: Any) -> None:
+            loads.append(1)
+            super().__init__(*given)
+
+    monkeypatch.setattr(held, "MatrixSketches", Counted)
+    for number in range(600):
+        bank.add(Semantic(text="sushi " * (number % 3 + 1) + "desk " * (number % 5)))
+        if number % 100 == 0:
+            embed(bank)
+            ask(bank, "dinner")
+    embed(bank)
+    found = [*texts(ask(bank, "dinner", limit=700))]
+    assert loads == [1]
+    monkeypatch.setattr(held, "_known", OrderedDict())
+    assert [*texts(ask(bank, "dinner", limit=700))] == found
+    assert loads == [1, 1]
 
 
 def test_sketches_that_are_damaged_are_left_out(bank: Remembering) -> None:

@@ -300,7 +300,7 @@ def test_without_numpy_an_import_works_and_asking_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what needs it says that it is missing, before anything is changed."""
-    table._loaded.cache_clear()
+    table._kept.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     path = file(tmp_path / "a.json", *SEATS)
     with pytest.raises(MissingExtraError):

@@ -64,7 +64,8 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
 
 @pytest.fixture(autouse=True)
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at two memories at a time."""
+    """Look at two memories at a time, and make no vector that is not asked for."""
+    monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
     for module in (generations, reusing):
         monkeypatch.setattr(module, "_TOGETHER", 2)
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.configured.sections import BankSettings
+from satchel.actions.inferring.keeping_up import keep_up
 from satchel.actions.inferring.models import asking
 from satchel.actions.opened import OpenBank
 from satchel.code_graph.spoken import HEADS, Along, CodeContext
@@ -172,7 +173,10 @@ def recall_memories(
         code: Whether the code that a memory speaks of is given along, where the bank knows any.
         explain: Whether each memory says what its score is made of.
     """
-    with bank.asked("recall").ledger.reading() as view:
+    asked = bank.asked("recall")
+    if query.text.strip():
+        keep_up(bank)
+    with asked.ledger.reading() as view:
         wanted = _settled(query, bank.settled(view))
         found = recall(view, wanted, embedders=asking(bank.settings))
         notes, is_whole = list(view.notes), view.is_whole

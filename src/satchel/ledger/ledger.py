@@ -74,6 +74,7 @@ class Ledger:
     ) -> None:
         self.bank = bank
         self._store = store
+        self.writes = writer is not None
         self._writer = writer
         self._witness = witness
         self._trusted_owners = trusted

@@ -135,4 +135,4 @@ def _give(store: Store, bank: str, made: Made, some: list[Logged], find: Find) -
     }
     found = find(list(set(marks.values())))
     wanted = {name: found[mark] for name, mark in marks.items() if mark in found}
-    return keep(store, bank, made.generation, wanted) if wanted else 0
+    return keep(store, bank, made, wanted) or 0 if wanted else 0

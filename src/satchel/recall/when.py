@@ -47,11 +47,10 @@ _PERIODS = (
 )
 # What may be another word needs a preposition before it.
 _BARE = rf"(?P<alone>(?P<month4>{_MONTH})|(?P<year4>{_YEAR})|(?P<day4>{_DAY}))"
-_SIGNS = dict.fromkeys(".,;:!?()\"'-/", " ") | dict.fromkeys("0123456789", " 0 ")
-_APART = str.maketrans(_SIGNS)
+_APART = str.maketrans(dict.fromkeys(".,;:!?()\"'-/", " "))
 _CUES = frozenset(
     (
-        *f"{_MONTHS} {_DAYS} ago last past this today yesterday 0".split(),
+        *f"{_MONTHS} {_DAYS} ago last past this today yesterday".split(),
         *(name[:3] for name in _MONTHS.split()),
     )
 )
@@ -79,7 +78,8 @@ def told_in(text: str, at: str) -> Told | None:
         at: The moment at which it is asked, as canonical text.
     """
     text = text[:_LONGEST]
-    if not _CUES.intersection(text.lower().translate(_APART).split()):
+    words = text.lower().translate(_APART).split()
+    if not (_CUES.intersection(words) or any(_is_year(word, text) for word in words)):
         return None  # the patterns take longer to compile than a memory to recall
     now = to_datetime(at)
     for found in _pattern().finditer(text):
@@ -92,6 +92,15 @@ def told_in(text: str, at: str) -> Told | None:
             lead = (found["lead"] or found["lead2"] or "").lower()
             return _told(found[0].strip(), lead, span, later)
     return None
+
+
+def _is_year(word: str, text: str) -> bool:
+    """Tell whether a word may be the year of a time; other numbers are only with a word of it."""
+    return (
+        len(word) == len("2026")
+        and word.isdigit()
+        and (word.startswith(("19", "20")) or f"{word}-" in text)
+    )
 
 
 @cache

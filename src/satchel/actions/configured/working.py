@@ -26,6 +26,9 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     embedder: str = "static-idf"
     """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
 
+    automatic: bool = True
+    """Whether imports and questions make vectors unasked, by a model that comes along."""
+
     base_url: str = ""
     """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
 

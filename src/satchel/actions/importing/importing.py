@@ -83,6 +83,8 @@ def import_file(
             work.reuse_vectors()
             if asked.re_embed:
                 work.embed()
+            else:
+                work.keep_up()
             tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
     ids, notes = keep(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])

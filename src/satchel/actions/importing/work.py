@@ -16,6 +16,7 @@ from satchel.actions.importing.arriving import Arriving
 from satchel.actions.importing.imported import BankImported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.inferring.keeping_up import AT_IMPORT, keep_up
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.receipts.keeping import require_whole, signer
@@ -189,6 +190,12 @@ class Work:
         for name, bank in self._open.items():
             if name in self.banks:
                 self.banks[name].embedded = embed_bank(bank)
+
+    def keep_up(self) -> None:
+        """Make the vectors of what came, if that is not too much to do unasked."""
+        for name, bank in self._open.items():
+            if name in self.banks and self.banks[name].source is not None:
+                keep_up(bank, AT_IMPORT)
 
     def _goes_on(self) -> bool:
         """Tell whether what an earlier attempt logged is the beginning of what is planned."""

@@ -68,9 +68,10 @@ def embed_bank(
     embedder = embedder_of(bank.settings, model)
     done = fill(bank.store, bank.ledger, embedder, rebuild=rebuild, told=progress)
     made, memories, notes = done.made, done.new + done.kept, list[str]()
-    if made.learnt is not None and memories > _OUTGROWN * max(made.memories, 1):
+    if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
+        then = made.entries or made.memories
         notes.append(
-            f"words are weighed by the {made.memories:,} memories there were when the first vector "
+            f"words are weighed by the {then:,} memories there were when the first vector "
             f"was made; now there are {memories:,}: satchel embed --rebuild"
         )
     return Embedded(

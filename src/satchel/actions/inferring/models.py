@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
-from satchel.errors import ConfigError, UsageError
+from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor
 from satchel.ports.inference.summariser import Summariser
 from satchel.recall.generations import Made
+from satchel.recall.keeping_up import Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.chat import Chat
@@ -56,6 +57,25 @@ def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
             return None
         found = embedder_of(settings, name)
         return found if made.is_of(found) else None
+
+    return embedder
+
+
+def keeping(settings: Settings) -> Keeper:
+    """Return what gives the embedder by which a bank's vectors are made without being asked for.
+
+    Only those that come along, where they are installed: nothing is sent to a server unasked.
+    """
+
+    def embedder(made: Made | None) -> Embedder | None:
+        inference = settings.options.inference
+        name = inference.embedder if made is None else _BUILT_IN.get(made.model)
+        if not inference.automatic or name not in (STATIC, WEIGHTED):
+            return None
+        try:
+            return embedder_of(settings, name)
+        except MissingExtraError:
+            return None
 
     return embedder
 

@@ -6,6 +6,8 @@ have one; what has no piece is spelled by its bytes. Words are cut at white spac
 the tokenizer that the table's authors ship: tests/inference/test_pieces.py.
 """
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -36,20 +38,26 @@ class Pieces:
         self._numbers = {
             piece: number for number, piece in enumerate(pieces) if number >= _FIRST_JOINED
         }
+        letters = (piece for piece in pieces[_FIRST_JOINED:] if len(piece) <= len("_a"))
+        self._mute = {self._numbers[piece] for piece in letters if _is_mute(piece)}
         self._known = lru_cache(_REMEMBERED)(self._cut)
+        self._told = lru_cache(_REMEMBERED)(self._telling)
 
     def __call__(self, text: str, most: int) -> list[int]:
         """Return the numbers of the first pieces of a text, in its order."""
-        found: list[int] = []
-        for word in text.split():
-            found += self._known(word[:_LONGEST], _START)
-            for start in range(_LONGEST, len(word), _LONGEST):
-                if len(found) >= most:
-                    break
-                found += self._known(word[start : start + _LONGEST], "")
-            if len(found) >= most:
-                break
-        return found[:most]
+        return _first(self._known, text, most)
+
+    def telling(self, text: str, most: int) -> list[int]:
+        """Return the numbers of the first pieces of a text that mean something.
+
+        Bytes, and single letters of most scripts, do not: a text that is spelled with them (Thai)
+        would be like any other one that is.
+        """
+        return _first(self._told, text, most)
+
+    def _telling(self, word: str, before: str) -> list[int]:
+        found = self._known(word, before)
+        return [one for one in found if one >= _FIRST_JOINED and one not in self._mute]
 
     def _cut(self, word: str, before: str) -> list[int]:
         parts = [*before, *word]
@@ -71,4 +79,24 @@ class Pieces:
         return found
 
 
+def _first(cut: Callable[[str, str], list[int]], text: str, most: int) -> list[int]:
+    found: list[int] = []
+    for word in text.split():
+        found += cut(word[:_LONGEST], _START)
+        for start in range(_LONGEST, len(word), _LONGEST):
+            if len(found) >= most:
+                break
+            found += cut(word[start : start + _LONGEST], "")
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def _is_mute(piece: str) -> bool:
+    """Tell whether a piece is a letter that is no word: single, neither ASCII, Han nor Hangul."""
+    letter = piece.removeprefix(_START)
+    return not letter or (len(letter) == 1 and not letter.isascii() and not _WORD(letter))
+
+
+_WORD = re.compile("[\u3400-\u9fff\uac00-\ud7a3]").match
 _NEVER = 1 << 30

@@ -4,11 +4,18 @@ The plain mean takes every piece alike. Weighted, a piece counts by how few text
 it: ``log((n + 1) / (with it + 1/2))``, never below 0.05. For that the bank is counted first.
 """
 
+import mmap
+import sys
 import zlib
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
+from math import hypot, log
+from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from blake3 import blake3
 
@@ -26,6 +33,10 @@ PIECES = 32_000
 _FILE = Path(__file__).parent / "data" / "table.int8"
 _SCALE_BYTES = 4
 _REVISION = "9d4a557c0f6376b5"
+_MAKE = 2
+"""Counts the ways in which vectors were made of this table; since 2, of pieces that mean something.
+"""
+
 _LONGEST = 1 << 16
 """Characters of a text that are looked at, from its start."""
 
@@ -33,7 +44,23 @@ _MOST = 1 << 13
 """Pieces of a text that count, from its start; and of texts that are added up in one step."""
 
 _LEAST_WEIGHT = 0.05
-_COUNT = "<u4"
+_COUNT = "I"
+
+_BY_HAND = 32
+"""Texts that are added up without numpy where it is not loaded: that takes longer than they do."""
+
+
+class _Kept(NamedTuple):
+    """The table as it is on the disk, mapped: what is not looked at takes no memory."""
+
+    whole: memoryview
+    scales: "array[float]"
+    revision: str
+
+    def row(self, piece: int) -> memoryview:
+        """Return the numbers of a piece, from -127 to 127."""
+        start = _SCALE_BYTES * PIECES + DIMENSIONS * piece
+        return self.whole[start : start + DIMENSIONS]
 
 
 class StaticTable:
@@ -48,30 +75,56 @@ class StaticTable:
     dimensions = DIMENSIONS
 
     def __init__(self) -> None:
-        self._np, self._rows, self._scales, self.revision = _loaded()
+        self._kept = _kept()
+        self.revision = f"{self._kept.revision}-{_MAKE}"
         self._pieces = _pieces()
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Return a vector for each text; see ``Embedder``."""
-        cut = (self._pieces(text[:_LONGEST], _MOST) for text in texts)
+        """Return a vector for each text; see ``Embedder``.
+
+        The same to the last bit, whether numpy adds them up or few are without it.
+        """
+        cut = (self._pieces.telling(text[:_LONGEST], _MOST) for text in texts)
+        if len(texts) <= _BY_HAND and sys.modules.get("numpy") is None:
+            return [self._mean(pieces) for pieces in cut]
         return [vector for some in _bounded(cut) for vector in self._means(some)]
 
     def _means(self, cut: list[list[int]]) -> list[bytes]:
-        np = self._np
+        import numpy as np
+
         flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.intp)
-        rows = self._rows[flat].astype(np.float32) * self._factors(flat)[:, None]
+        table = np.frombuffer(self._kept.whole, np.int8, offset=_SCALE_BYTES * PIECES)
+        rows = table.reshape(PIECES, DIMENSIONS)[flat].astype(np.float32)
+        rows *= self._factors[flat][:, None]
         found, start = np.zeros((len(cut), DIMENSIONS)), 0
         for mean, pieces in zip(found, cut, strict=True):
             # In 64 bits, piece after piece: what is beside a text makes no difference to it.
             end = start + len(pieces)
             np.add.reduce(rows[start:end], axis=0, dtype=np.float64, out=mean)
             start = end
-        lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
+        lengths = np.array([hypot(*row) for row in found.tolist()])[:, None]
         unit = np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
         return [row.tobytes() for row in unit.astype("<f4")]
 
-    def _factors(self, flat: Any) -> Any:
-        return self._scales[flat]
+    def _mean(self, pieces: list[int]) -> bytes:
+        """Do what ``_means`` does, for one text and without numpy."""
+        total = [0.0] * DIMENSIONS
+        for piece in pieces:
+            factor = self._factor(piece)
+            row = array("f", [factor * number for number in self._kept.row(piece)])
+            total = list(map(add, total, row))
+        length = hypot(*total)
+        return _little(array("f", [number / length for number in total] if length else total))
+
+    @cached_property
+    def _factors(self) -> Any:
+        """What the row of each piece is multiplied by."""
+        import numpy as np
+
+        return np.array(self._kept.scales, dtype=np.float32)
+
+    def _factor(self, piece: int) -> float:
+        return self._kept.scales[piece]
 
 
 class WeightedTable(StaticTable):
@@ -81,41 +134,64 @@ class WeightedTable(StaticTable):
 
     def __init__(self, learnt: bytes | None = None) -> None:
         super().__init__()
-        np = self._np
-        counts, texts = np.zeros(PIECES), 0.0
-        if learnt is not None:
-            counts, texts = self._opened(learnt)
-        self._weights = self._scales * np.maximum(
-            np.log((texts + 1) / (counts + 0.5)), _LEAST_WEIGHT
-        ).astype(np.float32)
+        self._counts, self._texts = None if learnt is None else _opened(learnt), 0
+        if self._counts is not None:
+            self._texts = self._counts.pop(0)
 
     def learn(self, texts: Iterable[str]) -> bytes:
         """Return in how many of some texts each piece is; see ``Learning``."""
-        np = self._np
-        counts, number = np.zeros(PIECES, dtype=np.int64), 0
+        counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
-            counts[list(set(self._pieces(text[:_LONGEST], _MOST)))] += 1
-        told = np.concatenate([[number], counts]).clip(0, 2**32 - 1).astype(_COUNT)
-        return zlib.compress(told.tobytes(), 9)
+            counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
+        told = [min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))]
+        return zlib.compress(_little(array(_COUNT, told)), 9)
 
     def knowing(self, learnt: bytes) -> Embedder:
         """Return the embedder that weighs by what was learnt; see ``Learning``."""
         return _knowing(learnt)
 
-    def _opened(self, learnt: bytes) -> tuple[Any, float]:
-        size = 4 * (PIECES + 1)
-        opener = zlib.decompressobj()
-        try:
-            told = opener.decompress(learnt, size + 1)
-        except zlib.error as error:
-            raise ValueError("what was learnt of a bank is damaged") from error
-        if len(told) != size:
-            raise ValueError("what was learnt of a bank is damaged")
-        numbers = self._np.frombuffer(told, _COUNT).astype(float)
-        return numbers[1:], float(numbers[0])
+    def _weight(self, piece: int) -> float:
+        count = 0 if self._counts is None else self._counts[piece]
+        return max(log((self._texts + 1) / (count + 0.5)), _LEAST_WEIGHT)
 
-    def _factors(self, flat: Any) -> Any:
-        return self._weights[flat]
+    @cached_property
+    def _factors(self) -> Any:
+        import numpy as np
+
+        weights = np.array([self._weight(piece) for piece in range(PIECES)], dtype=np.float32)
+        return np.array(self._kept.scales, dtype=np.float32) * weights
+
+    def _factor(self, piece: int) -> float:
+        [weight] = array("f", [self._weight(piece)])
+        [factor] = array("f", [self._kept.scales[piece] * weight])
+        return factor
+
+
+def _opened(learnt: bytes) -> "array[int]":
+    """Return how many texts were learnt from, and in how many of them each piece is."""
+    size = 4 * (PIECES + 1)
+    opener = zlib.decompressobj()
+    try:
+        told = opener.decompress(learnt, size + 1)
+    except zlib.error as error:
+        raise ValueError("what was learnt of a bank is damaged") from error
+    if len(told) != size:
+        raise ValueError("what was learnt of a bank is damaged")
+    return _read(_COUNT, told)
+
+
+def _little(numbers: "array[Any]") -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _read(kind: str, raw: bytes | memoryview) -> "array[Any]":
+    numbers = array(kind)
+    numbers.frombytes(raw)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 @lru_cache(8)  # a question is asked of a bank after another
@@ -143,23 +219,22 @@ def _pieces() -> Pieces:
 
 
 @cache
-def _loaded() -> tuple[Any, Any, Any, str]:
-    """Return numpy, the rows, what each is to be multiplied by, and what the table is known by."""
-    try:
-        import numpy as np
-    except ImportError as error:
+def _kept() -> _Kept:
+    """Return the table, mapped into memory, and what it is known by."""
+    if find_spec("numpy") is None:
         raise MissingExtraError(
             "the built-in embedder needs numpy",
             hint='Install it: python -m pip install "satchel[recall]"',
-        ) from error
-    kept = _FILE.read_bytes()
-    revision = blake3(kept).hexdigest()[: len(_REVISION)]
-    if revision != _REVISION or len(kept) != PIECES * (DIMENSIONS + _SCALE_BYTES):
+        )
+    with _FILE.open("rb") as file:
+        size = file.seek(0, 2)
+        whole = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+    revision = blake3(whole).hexdigest()[: len(_REVISION)]
+    if revision != _REVISION or len(whole) != PIECES * (DIMENSIONS + _SCALE_BYTES):
         raise InferenceError(
             "the table of the built-in embedder is damaged",
             file=_FILE.name,
             hint="Install satchel again.",
         )
-    scales = np.frombuffer(kept, "<f4", PIECES)
-    rows = np.frombuffer(kept, np.int8, offset=_SCALE_BYTES * PIECES).reshape(PIECES, DIMENSIONS)
-    return np, rows, scales, revision
+    scales = _read("f", whole[: _SCALE_BYTES * PIECES])
+    return _Kept(whole.cast("b"), scales, revision)

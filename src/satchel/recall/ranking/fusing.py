@@ -114,7 +114,10 @@ def _around(scores: Scores, turns: Mapping[int, str], shares: Scores) -> dict[in
 
 def _even(scores: Scores) -> dict[int, float]:
     most = max(scores.values(), default=0.0)
-    return {place: score / most if most > 0 else 0.0 for place, score in scores.items()}
+    # Rounded: stores add up the scores of words in an order of their own.
+    return {
+        place: round(score / most, _DIGITS) if most > 0 else 0.0 for place, score in scores.items()
+    }
 
 
 class _Said:

@@ -4,14 +4,15 @@ from collections.abc import Callable, Sequence
 from math import hypot
 from operator import mul
 from struct import unpack
-from typing import Any
 
 from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.rows import Row
 from satchel.recall.generations import Made, in_use
-from satchel.recall.sketches import Sketches, sketches
+from satchel.recall.sketches.asked import Asked, Compared
+from satchel.recall.sketches.drawing import size_of
+from satchel.recall.sketches.held import sketches
 
 LEAST = 0.25
 """The cosine from which on a memory is nominated by what it means alone.
@@ -38,8 +39,9 @@ class Meaning:
         self.note = ""
         """Why it is left out, where the bank has vectors."""
 
-        self._vector: Any = None
-        self._sketches: Sketches | None = None
+        self._vector: tuple[float, ...] | None = None
+        self._asked: Asked | None = None
+        self._sketches: Compared | None = None
         if self.made is not None and embedders is not None:
             self._ask(self.made, text, embedders)
 
@@ -51,8 +53,8 @@ class Meaning:
         """Return the places of the records that mean most nearly the same, best first."""
         if self._vector is None or self.made is None:
             return []
-        if self._sketches is not None:
-            found = self._sketches.nearest(self._vector, limit)
+        if self._sketches is not None and self._asked is not None:
+            found = self._sketches.nearest(self._asked, limit)
             return [place for place, cosine in found.items() if cosine >= LEAST]
         near = self._view.near(self.made.generation, self._vector, limit=limit)
         places = self._view.places([name for name, cosine in near if cosine >= LEAST])
@@ -65,10 +67,10 @@ class Meaning:
         """
         if self._vector is None or self.made is None:
             return {}
-        if self._sketches is not None:
-            found = self._sketches.cosines(self._vector, [row.seq for row in rows])
+        if self._sketches is not None and self._asked is not None:
+            found = self._sketches.cosines(self._asked, [row.seq for row in rows])
         else:
-            found = self._compared(self.made, rows)
+            found = self._compared(self.made, self._vector, rows)
         return {place: max(0.0, cosine) for place, cosine in found.items()}
 
     def _ask(self, made: Made, text: str, embedders: Embedders) -> None:
@@ -82,20 +84,19 @@ class Meaning:
             self.note = f"{made.model} did not answer, so words alone count: {error.message}"
             return
         numbers = unpack(f"<{made.dimensions}f", raw)
-        if any(numbers):
+        if not any(numbers):
+            self.note = f"{made.model} knows none of the words, so words alone count"
+        else:
             self._vector = numbers
+            self._asked = Asked(numbers, size_of(made.generation))
             self._sketches = sketches(self._view, made.generation)
-            if self._sketches is not None:
-                import numpy as np
 
-                self._vector = np.frombuffer(raw, "<f4")
-
-    def _compared(self, made: Made, rows: Sequence[Row]) -> dict[int, float]:
+    def _compared(
+        self, made: Made, vector: Sequence[float], rows: Sequence[Row]
+    ) -> dict[int, float]:
         there = self._view.vectors(made.generation, [row.id for row in rows])
         return {
-            row.seq: round(_cosine(self._vector, there[row.id]), 6)
-            for row in rows
-            if row.id in there
+            row.seq: round(_cosine(vector, there[row.id]), 6) for row in rows if row.id in there
         }
 
 

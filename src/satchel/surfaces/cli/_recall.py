@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from satchel.actions import recalling as actions
-from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.inferring.keeping_up import opened_to_ask
+from satchel.actions.opened import OpenBank
 from satchel.recall.query import COMPONENTS, Query
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 
@@ -70,7 +71,7 @@ class Asked:
 def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
-    with opened_bank(state.settings, asked.bank) as opened:
+    with opened_to_ask(state.settings, asked.bank, asked.text) as opened:
         answer = _answer(opened, asked, query)
     if asked.json:
         print_json(answer)

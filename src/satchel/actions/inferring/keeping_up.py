@@ -1,0 +1,58 @@
+"""Vectors without being asked: those of the models that come along, made where they are missed.
+
+What is remembered is durable and found by its words at once; nothing waits for a vector. An
+import ends with a large step, a question begins with a small one.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from satchel.actions.config import Settings
+from satchel.actions.inferring.models import keeping
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.errors import SatchelError
+from satchel.recall import keeping_up
+
+AT_RECALL, AT_IMPORT = 512, 20_000
+"""What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
+
+
+def keep_up(bank: OpenBank, most: int = AT_RECALL) -> int:
+    """Make vectors that a bank's memories lack, and return how many.
+
+    Nothing is done for the holder of a token, in a bank that is open for reading, or where the
+    settings say so; nothing that goes wrong with it hinders anybody.
+    """
+    if bank.bearer is not None or not bank.ledger.writes:
+        return 0
+    with suppress(SatchelError):
+        return keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), most)
+    return 0
+
+
+@contextmanager
+def opened_to_ask(settings: Settings, wanted: str | None, text: str) -> Iterator[OpenBank]:
+    """Open a bank for a question: for reading, unless vectors are to be made for it first.
+
+    Raises:
+        SatchelError: As ``opened_bank``.
+    """
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_bank(settings, wanted))
+        if not (text.strip() and _is_behind(opened)):
+            yield opened
+            return
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(opened_bank(settings, wanted, writes=True))
+        except SatchelError:  # what cannot be written can be read
+            opened = stack.enter_context(opened_bank(settings, wanted))
+        yield opened
+
+
+def _is_behind(bank: OpenBank) -> bool:
+    if bank.bearer is not None:
+        return False
+    with suppress(SatchelError), bank.ledger.reading() as view:
+        return keeping_up.is_behind(view, keeping(bank.settings))
+    return False

@@ -1,0 +1,148 @@
+"""Comparing sketches with numpy: all of them are in memory, and are kept there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
+from satchel.recall.sketches.asked import LOOKED_AT, Asked
+from satchel.recall.sketches.drawing import BITS, part_of, size_of
+
+_WORD = 64
+
+
+class _Held(NamedTuple):
+    """Parts one after another, with room for more behind the last one.
+
+    Whoever looks something up works with one of these throughout, whatever is put meanwhile.
+    """
+
+    slots: dict[int, int]
+    """Where each part is, by its number."""
+
+    numbers: Any
+    """The numbers of the parts, in the order in which they are held."""
+
+    there: Any
+    """Which places have a sketch: (parts, 256)."""
+
+    rows: Any
+    """The sketches: (parts, 256, numbers)."""
+
+    signs: Any
+    """Their signs, 64 in a word: (parts, words, 256)."""
+
+
+class MatrixSketches:
+    """The sketches of one generation, in memory: 289 bytes for a vector of 256 numbers.
+
+    Args:
+        np: numpy.
+        generation: What they were drawn from.
+        side: The side values that hold them.
+    """
+
+    def __init__(self, np: Any, generation: Generation, side: Mapping[str, bytes]) -> None:
+        self._np = np
+        self._generation = generation
+        self._size = size_of(generation)
+        self._held = self._room(0, None)
+        self.put(side)
+
+    def put(self, side: Mapping[str, bytes]) -> None:
+        """Take what some side values hold, in the place of what was held of the same parts."""
+        np = self._np
+        found = {part_of(name, kept, self._generation): kept for name, kept in side.items()}
+        parts = {number: kept for number, kept in found.items() if number is not None}
+        slots = dict(self._held.slots)
+        for number in sorted(parts):
+            slots.setdefault(number, len(slots))
+        held = self._held
+        if len(slots) > len(held.rows):
+            # Room for some more, so that not everything is moved for each part that comes.
+            held = self._room(len(slots) + (len(slots) // 8 if held.slots else 0), held)
+        for number, kept in parts.items():
+            at, rows = slots[number], np.frombuffer(kept, np.int8, offset=BITS)
+            held.numbers[at] = number
+            held.rows[at] = rows.reshape(SKETCHED_TOGETHER, -1)
+            bits = np.unpackbits(np.frombuffer(kept[:BITS], np.uint8), bitorder="little")
+            held.there[at] = bits
+            held.signs[at] = self._signs_of(held.rows[at]).T
+        self._held = held._replace(slots=slots)
+
+    def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
+        """Return places with the cosines of their sketches, best first."""
+        np, held = self._np, self._held
+        some = self._alike(held, asked)
+        cosines, places = self._cosines(held, some, asked), _places(held, some)
+        best = np.lexsort((places, -cosines))[:limit]
+        told = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
+        return {place: round(cosine, 6) for place, cosine in told}
+
+    def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
+        """Return the cosines of the sketches at places that have one."""
+        held, there = self._held, dict[int, int]()
+        for place in places:
+            number, at = divmod(place, SKETCHED_TOGETHER)
+            slot = held.slots.get(number)
+            if slot is not None and held.there[slot, at]:
+                there[place] = slot * SKETCHED_TOGETHER + at
+        some = self._np.array(list(there.values()), dtype=int)
+        found = self._cosines(held, some, asked).tolist()
+        return {place: round(cosine, 6) for place, cosine in zip(there, found, strict=True)}
+
+    def _alike(self, held: _Held, asked: Asked) -> Any:
+        """Return where those are whose signs are most alike, among equals the first of the log."""
+        np, used = self._np, len(held.slots)
+        there = held.there[:used].ravel()
+        if np.count_nonzero(there) <= LOOKED_AT:
+            return np.flatnonzero(there)
+        [signs] = self._signs_of(np.array([asked.numbers]))
+        apart = np.zeros((used, SKETCHED_TOGETHER), np.uint16)
+        for word, given in enumerate(signs):
+            apart += np.bitwise_count(held.signs[:used, word] ^ given)
+        apart = apart.ravel()
+        apart[~there] = self._size + 1
+        far = np.searchsorted(np.cumsum(np.bincount(apart)), LOOKED_AT)
+        nearer, as_far = np.flatnonzero(apart < far), np.flatnonzero(apart == far)
+        as_far = as_far[np.argsort(_places(held, as_far))]
+        return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
+
+    def _cosines(self, held: _Held, some: Any, asked: Asked) -> Any:
+        np = self._np
+        rows = held.rows.reshape(-1, self._size)[some].astype(float)
+        # Whole numbers below 2**53: exact, in whatever order they are added.
+        squares = np.einsum("ij,ij->i", rows, rows) * float(asked.square)
+        dots = rows @ np.array(asked.numbers, dtype=float)
+        return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
+
+    def _signs_of(self, rows: Any) -> Any:
+        """Return the signs of numbers, 64 in a word, for each row."""
+        np = self._np
+        bits = np.packbits(rows > 0, axis=1)
+        wide = np.zeros((len(rows), self._words * (_WORD // 8)), np.uint8)
+        wide[:, : bits.shape[1]] = bits
+        return wide.view(np.uint64)
+
+    @property
+    def _words(self) -> int:
+        return -(-self._size // _WORD)
+
+    def _room(self, parts: int, before: _Held | None) -> _Held:
+        """Return room for so many parts, with what was held before at its start."""
+        np, together = self._np, SKETCHED_TOGETHER
+        made = _Held(
+            {},
+            np.zeros(parts, np.int64),
+            np.zeros((parts, together), bool),
+            np.zeros((parts, together, self._size), np.int8),
+            np.zeros((parts, self._words, together), np.uint64),
+        )
+        if before is not None:
+            used = len(before.slots)
+            for new, old in zip(made[1:], before[1:], strict=True):
+                new[:used] = old[:used]
+        return made
+
+
+def _places(held: _Held, some: Any) -> Any:
+    return held.numbers[some // SKETCHED_TOGETHER] * SKETCHED_TOGETHER + some % SKETCHED_TOGETHER
