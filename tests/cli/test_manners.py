@@ -303,7 +303,9 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
 
 
 def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
-    """Make a key that took another's place, or an encrypted file."""
+    """Make a key that took another's place, an encrypted file, or a backup."""
+    if verb == "backup":
+        assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
     if verb == "decrypt":
         assert satchel("keys", "identity", "here").status == 0
         encrypted = sealed.with_name("sealed.age")
@@ -317,12 +319,9 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
     """Make what a verb works on."""
     if verb in ("banks", "recall", "redact", "recover", "erase", "prune", "everything", "sink"):
         has_banks(satchel)
-    if verb in ("export", "pull", "push", "migrate", "store", "memory"):
+    if verb in ("export", "pull", "push", "migrate", "store", "memory", "backup"):
         has_memory(satchel, sealed.with_name("other.db"))
     has_keys(satchel, verb, sealed)
-    if verb == "backup":
-        has_memory(satchel, sealed.with_name("other.db"))
-        assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
     if verb == "files":
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
