@@ -1,0 +1,16 @@
+"""What is in an export of a chat product, for tests."""
+
+import io
+import json
+import zipfile
+from typing import Any
+
+from satchel.conformance.subject import parsed
+
+
+def values_in(data: bytes) -> list[Any]:
+    """Return the JSON values in an export: one file, or an archive of them."""
+    if not data.startswith(b"PK"):
+        return parsed(data)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [json.loads(archive.read(name)) for name in archive.namelist()]
