@@ -149,12 +149,12 @@ def facts_in(text: str) -> Iterator[tuple[str, str]]:
     ``1. [2024-05-01]. fact``; what has no number at its start belongs to the one before.
     """
     starts = list(_NUMBERED.finditer(text))
-    if not starts or text[: starts[0].start()].strip():
-        before = text[: starts[0].start()] if starts else text
-        if before.strip():
-            yield "", before.strip()
-    for here, after in zip(starts, [*starts[1:], None], strict=True):
-        fact = text[here.end() : after.start() if after else len(text)].strip()
+    before = text[: starts[0].start()] if starts else text
+    if before.strip():
+        yield "", before.strip()
+    ends = [one.start() for one in starts[1:]] + [len(text)]
+    for here, end in zip(starts, ends, strict=False):
+        fact = text[here.end() : end].strip()
         if fact:
             yield here[1] or "", fact
 

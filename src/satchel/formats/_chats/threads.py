@@ -137,7 +137,7 @@ class _Tree:
                 origin.provider or "", f"{origin.id}/{first}/branch", origin.source, {}
             ),
         )
-        return fork, _Chain(standing(fork), chain.last, chain.number)
+        return fork, _Chain(standing(fork), number=chain.number)
 
     def way(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
         """Yield messages that follow each other."""
