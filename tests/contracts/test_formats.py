@@ -19,6 +19,7 @@ _PARSERS = {
     "amplihack_graph": graph_in,
     "chatgpt": values_in,
     "claude": values_in,
+    "claude_code": values_in,
 }
 _SLOW = {"amplihack_graph": 8}
 """How many examples of a property are tried where reading a file starts a process."""

@@ -1,7 +1,6 @@
 """What is in an export of a chat product, for tests."""
 
 import io
-import json
 import zipfile
 from typing import Any
 
@@ -13,4 +12,4 @@ def values_in(data: bytes) -> list[Any]:
     if not data.startswith(b"PK"):
         return parsed(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return [json.loads(archive.read(name)) for name in archive.namelist()]
+        return [value for name in archive.namelist() for value in parsed(archive.read(name))]

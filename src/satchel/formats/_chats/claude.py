@@ -93,7 +93,7 @@ class Rows:
             )
         for number, value in enumerate(list_in(row, "docs")):
             try:
-                yield from _document(row_in(value, "a document"), identity, source)
+                yield from _document(row_in(value, "a document"), identity)
             except MalformedError as error:
                 error.field = f"docs/{number}" + (f"/{error.field}" if error.field else "")
                 raise
@@ -173,12 +173,12 @@ def _plain(content: Any) -> tuple[str, Row] | None:
     return part["text"], {name: said for name, said in part.items() if name != "text"}
 
 
-def _document(row: Row, project: str, source: str | None) -> Iterator[Model]:
+def _document(row: Row, project: str) -> Iterator[Model]:
     identity, text = text_in(row, "uuid"), row.get("content")
     if type(text) is not str:
         raise MalformedError("`content` is missing, or no text", field="content")
     kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
-    origin = origin_at(NAME, f"{project}/{identity}", source, kept)
+    origin = origin_at(NAME, identity, project, kept)
     created = moment_of(row.get("created_at"))
     # Under its id: two documents may have one name, and a name may be no path.
     for each in text_files(f"projects/{project}/{identity}", text, ""):

@@ -173,3 +173,75 @@ def standing(event: SessionEvent) -> str:
     origin = event.origin
     assert origin is not None  # noqa: S101 - each event that is read has one
     return placeholder(TYPE, event.scope, origin)
+
+
+class Growing:
+    """A conversation that is read line by line, as a program appended to it.
+
+    What goes on from the last message goes on; what goes on from an earlier one is a fork. So the
+    same file, when it has grown, begins with the same events.
+
+    Args:
+        start: The conversation's own event.
+    """
+
+    def __init__(self, start: SessionEvent) -> None:
+        self.start = start
+        self._first = _Chain(standing(start))
+        self._at = dict[str, _Chain]()
+        self._gone_on = set[str]()
+
+    def passes(self, name: str, parent: str | None) -> None:
+        """Take note of a line that is no message, but that messages may name as the one before."""
+        self._at.setdefault(name, self._chain(parent))
+
+    def knows(self, name: str) -> bool:
+        """Tell whether a line of that id was there."""
+        return name in self._at
+
+    def last(self) -> str | None:
+        """Return the id of the last line."""
+        return next(reversed(self._at), None)
+
+    def message(self, name: str, parent: str | None, event: SessionEvent) -> Iterator[SessionEvent]:
+        """Yield a message, and before it a fork, where one begins with it."""
+        chain = self._chain(parent)
+        if chain.last in self._gone_on:
+            fork = SessionEvent(
+                event="fork",
+                parent=chain.last,
+                name=self.start.name,
+                state={"number": chain.number, "step": chain.number, "source": chain.session},
+                created_at=event.created_at,
+                origin=self.origin(f"{name}/branch"),
+            )
+            yield fork
+            chain = _Chain(standing(fork), number=chain.number)
+        self._gone_on.add(chain.last)
+        found = _put(event, chain, chain.number + 1)
+        self._at[name] = _Chain(chain.session, standing(found), chain.number + 1)
+        yield found
+
+    def called(self, name: str, line: str) -> SessionEvent:
+        """Return what gives the conversation another name.
+
+        Args:
+            name: The name.
+            line: What to call the line that said so.
+        """
+        return SessionEvent(
+            event="session",
+            session=self._first.session,
+            parent=self._first.session,
+            name=name,
+            origin=self.origin(line),
+        )
+
+    def origin(self, name: str) -> Origin:
+        """Return where something is in this conversation."""
+        origin = self.start.origin
+        assert origin is not None  # noqa: S101 - each event that is read has one
+        return origin_at(origin.provider or "", f"{origin.id}/{name}", origin.source, {})
+
+    def _chain(self, parent: str | None) -> _Chain:
+        return self._at.get(parent or "", self._first)
