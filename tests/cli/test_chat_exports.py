@@ -69,3 +69,17 @@ def test_another_answer_is_a_fork_that_can_be_shown(satchel: Run) -> None:
     assert "Which tea for guests?" in words
     assert "Black tea." in words
     assert "Green tea." not in words
+
+
+def test_a_transcript_that_has_grown_brings_what_is_new(satchel: Run, tmp_path: Path) -> None:
+    """Nothing that the bank has comes twice, and the conversation goes on where it was."""
+    lines = (_SAMPLES / "claude_code" / "good-talk.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(b"".join(lines[:5]))
+    assert satchel("import", path, "--bank", "b").status == 0
+    path.write_bytes(b"".join(lines))
+    done = satchel("import", path, "--bank", "b", "--json").json["banks"][0]["done"]
+    listed = satchel("sessions", "list", "--bank", "b", "--json").json
+
+    assert done["others_known"] == 5
+    assert [one["messages"] for one in listed] == [6, 2]
