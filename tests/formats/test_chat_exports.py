@@ -202,7 +202,7 @@ def test_a_message_that_comes_before_itself_ends_the_reading_of_it_not_the_progr
 
 def test_long_ways_through_a_conversation_take_no_long_time(tmp_path: Path) -> None:
     """Depth is not recursion, and nodes without a message are not walked along again and again."""
-    bare = [
+    bare: list[Any] = [
         {"id": f"e{n}", "parent": f"e{n - 1}", "children": [], "message": None}
         for n in range(10_000)
     ]

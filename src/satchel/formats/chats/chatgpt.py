@@ -10,7 +10,6 @@ place of its own is kept in ``origin.as_written``.
 from collections.abc import Iterator
 from typing import ClassVar
 
-from satchel.errors import MalformedError
 from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.chatgpt import Rows
 from satchel.formats._chats.fields import OfRows, from_files, read_only, require_some

@@ -25,7 +25,7 @@ def line(name: str, parent: str | None, kind: str, content: Any, **more: Any) ->
         "parentUuid": parent,
         "isSidechain": False,
         "userType": "external",
-        "cwd": "/home/mira/shop",
+        "cwd": "shop",
         "sessionId": "s-1",
         "version": "2.0.0",
         "type": kind,
