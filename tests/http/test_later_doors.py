@@ -1,6 +1,7 @@
 """Waking up, conversations and backups over HTTP."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -162,15 +163,15 @@ def test_a_holder_wakes_up_with_what_its_token_opens_and_judges_nothing(
     assert refused.status_code == 403
 
 
-def _ended(client: TestClient, begun: object) -> dict[str, object]:
-    assert begun.status_code == 202, begun.text  # type: ignore[attr-defined]
-    where = begun.headers["Location"]  # type: ignore[attr-defined]
+def _ended(client: TestClient, begun: Any) -> dict[str, Any]:
+    assert begun.status_code == 202, begun.text
+    where = begun.headers["Location"]
     client.get(f"{where}/events")  # lasts until it has ended
-    found: dict[str, object] = client.get(where).json()
+    found: dict[str, Any] = client.get(where).json()
     return found
 
 
-def _done(client: TestClient, begun: object) -> object:
+def _done(client: TestClient, begun: Any) -> Any:
     job = _ended(client, begun)
     assert job["state"] == "done", job
     return job["result"]

@@ -48,13 +48,15 @@ export function provenance(near, address) {
     `Drawn from ${count(near.things.length, "linked thing")}`, edges, nodes);
 }
 
-const LANE = 34, LEFT = 16, LONG = 620;
+const LANE = 34, LEFT = 16, LABEL = 200, LEAST = 140, MOST_LONG = 620;
 
 // Each session is a lane, as long as it has messages; a fork leaves its origin's lane where it began.
 export function branches(sessions, chosen, points, address) {
   const lanes = new Map(sessions.map((one, number) => [one.id, { one, y: 22 + number * LANE }]));
+  const room = document.getElementById("main").clientWidth - LABEL - 60;
+  const long = Math.max(LEAST, Math.min(MOST_LONG, room));
   const most = Math.max(1, ...sessions.map((one) => one.messages ?? 0));
-  const x = (number) => LEFT + (Math.min(number, most) / most) * LONG;
+  const x = (number) => LEFT + (Math.min(number, most) / most) * long;
   const parts = [...lanes.values()].map(({ one, y }) => {
     const from = one.origin && lanes.get(one.origin.session);
     const start = from ? x(one.origin.number) : LEFT;
@@ -72,5 +74,5 @@ export function branches(sessions, chosen, points, address) {
         svg("title", {}, `${point.name ?? point.why}: message ${point.number}`),
         svg("rect", { class: "mark", x: x(point.number) - 5, y: y - 5, width: 10, height: 10, transform: `rotate(45 ${x(point.number)} ${y})` }))));
   });
-  return drawn(LEFT + LONG + 200, sessions.length * LANE + 14, "How these conversations branch", parts);
+  return drawn(LEFT + long + LABEL, sessions.length * LANE + 14, "How these conversations branch", parts);
 }

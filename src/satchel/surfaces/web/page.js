@@ -26,7 +26,7 @@ async function ofBank(id, part, rest, query) {
     return bank(id, query);
   });
   return [
-    el("p", { class: "small" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : ""),
+    el("p", { class: "small" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
     el("h1", {}, part === "e" ? "Memory" : name),
     el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, tabs.map(([one, said]) =>
       el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": (part === "e" ? "" : part ?? "") === one ? "page" : null }, said))),

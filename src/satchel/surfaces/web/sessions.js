@@ -34,7 +34,7 @@ export async function sessions(bank, chosen, query) {
             el("div", { class: "soft small" }, count(session.messages ?? 0, "message"),
               session.checkpoints ? `, ${count(session.checkpoints, "checkpoint")}` : "",
               session.archived ? ", put away" : ""),
-            session.origin ? el("div", { class: "small" }, `⑂ from ${names.get(session.origin.session) ?? short(session.origin.session)} at message ${session.origin.number}`) : null,
+            session.origin ? el("div", { class: "small" }, `↳ from ${names.get(session.origin.session) ?? short(session.origin.session)} at message ${session.origin.number}`) : null,
             session.last_at ? el("div", { class: "soft small" }, when(session.last_at)) : null))))),
       shown),
   ];
