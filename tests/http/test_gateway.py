@@ -63,6 +63,8 @@ def test_memory_goes_out_as_a_stream_and_comes_in_again(client: TestClient, bank
     assert checked.json()["outcome"] == "good", checked.text
     came = client.post("/v1/banks/copy/upload", params={"name": "a.pam"}, content=went.content)
     assert came.json()["banks"][0]["done"]["added"] == 1
+    receipt = client.get(f"/v1/receipts/{came.json()['receipts'][0]}").json()
+    assert receipt["account"]["input"]["name"] == "a.pam"
     again = client.post("/v1/banks/copy/upload", params={"name": "a.pam"}, content=went.content)
     assert again.json()["banks"][0]["done"]["known"] == 1
 

@@ -1,5 +1,6 @@
 """Memory in and out: files on the server where the operator allows it, and streams anywhere."""
 
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -116,6 +117,7 @@ async def upload(
     def work(tell: object) -> object:
         try:
             with OpenFile.named(private.file) as file:
+                file.path = Path(PurePosixPath(name).name)  # what its sender calls it
                 options = {
                     "from_": format,
                     "on_conflict": on_conflict,
