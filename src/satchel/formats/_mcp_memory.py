@@ -193,7 +193,7 @@ class Leaving:
             number = self._count
             self._numbers.put(key, _NUMBER.pack(number, 0))
             self._observed.put(_NUMBER.pack(number, 0), b"")
-            made = {"name": name, "entityType": kind, "observations": []}
+            made: Row = {"name": name, "entityType": kind, "observations": []}
             self._heads.put(_NUMBER.pack(number, 0), _pack(made))
             return number
         number, _ = _NUMBER.unpack(known)

@@ -4,8 +4,8 @@ An observation becomes a semantic entry about its entity; a relation becomes a t
 text; an entity of which nothing is observed becomes the fact that it is of its type. The server has
 no ids and no times, and knows a thing by what it says. Members of a line that it does not know are
 kept and written back, though the server deletes them when it next writes. What is written is
-compact, entities first, with no line feed at the end, as the server has it: an empty line is an
-error to it. Compared with @modelcontextprotocol/server-memory 2026.8.31.
+compact, entities first, with no line feed at the end, as the server itself has it. Compared with
+@modelcontextprotocol/server-memory 2026.8.31.
 """
 
 import base64
@@ -152,8 +152,8 @@ def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
                 return
             found = _entries(json_object(line, bound), lines.number, reading)
         except InputError as error:
-            error.byte = None
-            reading.refuse(error.located(file=place.name, line=lines.number))  # type: ignore[arg-type]
+            error.file, error.line, error.byte = place.name, lines.number, None
+            reading.refuse(error)
             if lines.broken:
                 return
         else:
@@ -226,7 +226,8 @@ def _put_lines(sink: BinaryIO, leaving: Leaving, report: Report) -> None:
     first = True
     for kind, rows in ((ENTITY, leaving.entities()), (RELATION, leaving.relations())):
         for row in rows:
-            sink.write((b"" if first else b"\n") + _json({"type": kind, **_typed(row)}, report))
+            line = {"type": kind} | _typed(row) | {"type": kind}
+            sink.writelines((b"" if first else b"\n", _json(line, report)))
             first = False
 
 
