@@ -395,7 +395,8 @@ class _Leaving:
             self._report.lost(
                 "origin", "a block does not say where it came from", example=record.id
             )
-        if entry.scope is not None and (not ours or value["scope"].keys() != {"agent"}):
+        is_agents = "origin" in value and ours and value.get("scope", {}).keys() <= {"agent"}
+        if entry.scope is not None and not is_agents:
             self._report.lost("scope", _NO_FIELD, example=record.id)
         if own not in (None, label):
             reason = "another block has its label"
