@@ -101,6 +101,10 @@ def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Pat
     run("import", mem0, "--bank", "default")
     run("undo")
     run("export", "--output", tmp_path / "a.pam")
+    run("backup", "run", "--to", tmp_path / "backups")
+    (tmp_path / "no-folder").write_text("")
+    failed = ("backup", "run", "--to", tmp_path / "no-folder" / "backups")
+    assert satchel("--config", config, *failed).status != 0
     new = tmp_path / "new.toml"
     new.write_text(f'store.address = "{tmp_path / "new.db"}"')
     run("migrate", "--from-config", config, "--to-config", new, "--no-switch")
@@ -108,7 +112,8 @@ def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Pat
     events = [json.loads(line) for line in heard.read_bytes().splitlines()]
     assert {one["event"] for one in events} == set(EVENTS)
     assert b"tea" not in heard.read_bytes() + second.encode()
-    assert all(one["bank"].startswith("blake3:") and one["name"] == "default" for one in events)
+    of_banks = [one for one in events if not one["event"].startswith("on_backup")]
+    assert all(one["bank"].startswith("blake3:") and one["name"] == "default" for one in of_banks)
     assert next(one for one in events if one["event"] == "on_remember")["ids"] == [first]
     assert next(one for one in events if one["event"] == "on_import")["counts"]["added"] == 2
 

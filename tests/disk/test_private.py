@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from satchel.disk.opening import Repair
+from satchel.disk import private
+from satchel.disk.opening import Repair, open_folder
 from satchel.disk.private import COMPANIONS, open_private, private_folder, secure_database
 from satchel.errors import PathRefusedError, TargetError, UnreadableError
 
@@ -344,3 +345,22 @@ def test_a_link_in_a_private_folders_place_is_refused(tmp_path: Path, kind: str)
     with pytest.raises(PathRefusedError):
         private_folder(path)
     assert theirs.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_folder_that_another_makes_at_the_same_moment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not there at the first look, and is there at the next."""
+    path, looks = tmp_path / "state", list[Path]()
+
+    def looked(folder: Path) -> int:
+        looks.append(folder)
+        if len(looks) == 1:
+            folder.mkdir()
+            raise FileNotFoundError(errno.ENOENT, "not there", str(folder))
+        return open_folder(folder)
+
+    monkeypatch.setattr(private, "open_folder", looked)
+    assert private_folder(path) == path
+    assert len(looks) == 2
+    assert mode_of(path) == 0o700

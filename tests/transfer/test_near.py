@@ -337,8 +337,11 @@ def test_entities_of_what_is_sealed_are_left_alone(tmp_path: Path) -> None:
         bring(path, re_extract_entities=True)
 
 
-def test_an_import_makes_vectors_when_asked(tmp_path: Path) -> None:
+def test_an_import_makes_vectors_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of everything in the bank that has none."""
+    monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
     path = file(tmp_path / "a.json", *SEATS)
     bring(path)
     done = bring(path, re_embed=True).banks[0]

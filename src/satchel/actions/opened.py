@@ -197,15 +197,19 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
 def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     """Require that a bank that is not here was not here before either.
 
+    One of which a copy to here is not complete is not gone.
+
     Raises:
         RolledBackError: If this machine saw it.
     """
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS:
         return
+    with store.reading() as reader:
+        begun = reader.begun()
     for bank in witness.banks():
         last = witness.last(bank) if bank.startswith(_PREFIX + digits) else None
-        if last is not None:
+        if last is not None and bank not in begun:
             raise missing(bank, last.head, store.name)
 
 

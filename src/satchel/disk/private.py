@@ -194,8 +194,9 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[Repair,
     """
     try:
         handle = open_folder(path)
-    except (FileNotFoundError, PathRefusedError):
-        if not create or os.path.lexists(path):
+    except (FileNotFoundError, PathRefusedError) as error:
+        # What was not there may be there now: another process makes it, too.
+        if not create or (isinstance(error, PathRefusedError) and os.path.lexists(path)):
             raise
         make_folders(path)
         handle = open_folder(path)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 
 import msgspec
+from msgspec import structs
 
 from satchel.errors import StoreError
 from satchel.ledger.ledger import Ledger
@@ -52,6 +53,9 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: int = 0
     """How many memories the log had when it was begun, with those that were in the past."""
+
+    asked: bool = True
+    """Whether somebody asked for it; else it was made to keep up, and can be made anywhere."""
 
     @property
     def generation(self) -> Generation:
@@ -154,7 +158,7 @@ def fill(
         InferenceError: If the model does not answer. What was made is kept, and gone on with.
         StoreError: If the store cannot be written; likewise.
     """
-    made = begun(store, ledger, embedder, rebuild=rebuild)
+    made = structs.replace(begun(store, ledger, embedder, rebuild=rebuild), asked=True)
     with ledger.reading() as view:
         seen = Seen(place=view.head.size, top=view.head.size)
     generation, own = made.generation, made.embedder(embedder)
@@ -202,7 +206,7 @@ def begun(
         ledger: The bank.
         embedder: What makes it.
         rebuild: As ``fill`` takes it.
-        most: About how many memories it learns from; None for all.
+        most: About how many memories it learns from; None for all, and where somebody asks for it.
     """
     with ledger.reading() as view:
         used, making, there = in_use(view), under_way(view), view.generations()
@@ -227,6 +231,7 @@ def begun(
         learnt=learnt,
         memories=memories,
         entries=entries,
+        asked=most is None or (used is not None and used.asked),
     )
     with store.writing() as writing:
         if making is not None:

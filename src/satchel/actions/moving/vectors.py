@@ -53,8 +53,12 @@ class BankVectors:
 
 
 def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
-    """Return the vectors that a bank uses; None where it has none."""
+    """Return the vectors that somebody had made for a bank; None where there are none.
+
+    Those that were made unasked can be made again by whoever reads the file, at no cost: they would
+    only take the place of vectors that came with memories.
+    """
     made = in_use(view) if view.is_whole else None
-    if made is None:
+    if made is None or not made.asked:
         return None
     return BankVectors(bank, made, view.generations().get(made.generation, 0))

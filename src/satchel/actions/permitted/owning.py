@@ -36,6 +36,7 @@ OWNERS = frozenset(
         "tokens",
         "doctor",
         "serve",
+        "connect",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""

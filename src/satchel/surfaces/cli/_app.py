@@ -37,6 +37,7 @@ MODULES = {
     "backing_up.commands": ("backup",),
     "operating.serving": ("serve",),
     "operating.mcp": ("mcp",),
+    "operating.connecting": ("connect",),
     "removing.redacting": ("redact", "recover"),
     "removing.erasing": ("erase", "prune", "everything"),
     "amplihack.memory": ("memory",),

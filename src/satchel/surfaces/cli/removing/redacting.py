@@ -56,7 +56,7 @@ def redact_command(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
-    """Replace personal data and secrets in memories by tokens such as [REDACTED:email:1].
+    """Replace personal data and secrets in memories by tokens that name their kind.
 
     The memory stays where it is, with its id, parents and times, and what was proved stays proved.
     All its versions are redacted. What tells whose it is stays, unless --field names it.

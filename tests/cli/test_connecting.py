@@ -1,0 +1,122 @@
+"""``satchel connect``: hosts are told, and what else they were told stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory of the test's own."""
+    found = tmp_path / "person"
+    found.mkdir()
+    monkeypatch.setenv("HOME", str(found))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("host", "file"),
+    [
+        ("claude-code", ".claude.json"),
+        ("codex", ".codex/config.toml"),
+        ("cursor", ".cursor/mcp.json"),
+        ("gemini", ".gemini/settings.json"),
+    ],
+)
+def test_a_host_is_told_and_told_no_longer(satchel: Run, home: Path, host: str, file: str) -> None:
+    """Twice changes nothing; taking it back leaves what was there before."""
+    path = home / file
+    path.parent.mkdir(exist_ok=True)
+    before = '# mine\nmodel = "x"\n' if file.endswith("toml") else '{\n  "model": "x"\n}\n'
+    path.write_text(before)
+    assert satchel("connect", host, "--bank", "ada").status == 0
+    read = tomllib.loads if file.endswith("toml") else json.loads
+    value = read(path.read_text())
+    servers = value["mcp_servers" if host == "codex" else "mcpServers"]
+    assert servers["satchel"]["args"][-3:] == ["mcp", "--bank", "ada"]
+    assert value["model"] == "x"
+    assert path.with_name(path.name + ".before-satchel").read_text() == before
+    again = path.read_bytes()
+    assert "as it should be" in satchel("connect", host, "--bank", "ada").out
+    assert path.read_bytes() == again
+    assert satchel("connect", host, "--remove").status == 0
+    assert read(path.read_text()) == {"model": "x"}
+
+
+def test_the_command_that_a_host_is_told_starts_the_server(satchel: Run, home: Path) -> None:
+    """As it stands in the file, without a shell."""
+    assert satchel("connect", "cursor").status == 0
+    entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
+    words = [entry["command"], *entry["args"], "--tools"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert "remember" in ran.stdout
+
+
+def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:
+    """In the host's own form; taken back, the others are left."""
+    path = home / ".claude/settings.json"
+    path.parent.mkdir()
+    others = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}
+    path.write_text(json.dumps(others))
+    assert satchel("connect", "claude-code", "--hooks").status == 0
+    events = json.loads(path.read_bytes())["hooks"]
+    (start,) = events["SessionStart"]
+    assert start["hooks"][0]["command"].endswith("hook session-start")
+    assert [one["hooks"][0]["command"].split()[-1] for one in events["Stop"]] == [
+        "done",
+        "session-stop",
+    ]
+    assert satchel("connect", "claude-code", "--remove").status == 0
+    assert json.loads(path.read_bytes()) == others
+    assert satchel("connect", "cursor", "--hooks").status == 2
+
+
+def test_a_dry_run_writes_nothing(satchel: Run, home: Path) -> None:
+    """It says which files would be changed, and makes no folder."""
+    assert "would be changed" in satchel("connect", "cursor", "--dry-run").out
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "text"),
+    [
+        ("cursor", ".cursor/mcp.json", "// mine\n{}"),
+        ("cursor", ".cursor/mcp.json", "[]"),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": 1}'),
+        ("codex", ".codex/config.toml", "a = ["),
+        ("cursor", ".cursor/mcp.json", "[" * 100_000),
+    ],
+    ids=["comments", "array", "number", "toml", "deep"],
+)
+def test_what_cannot_be_read_is_left_as_it_is(
+    satchel: Run, home: Path, host: str, file: str, text: str
+) -> None:
+    """With the file in the error; nothing beside it."""
+    path = home / file
+    path.parent.mkdir()
+    path.write_text(text)
+    refused = satchel("connect", host)
+    assert refused.status == 4
+    assert file.rpartition("/")[2] in refused.err
+    assert path.read_text() == text
+    assert len(list(path.parent.iterdir())) == 1
+
+
+def test_a_file_that_is_a_link_stays_one(satchel: Run, home: Path, tmp_path: Path) -> None:
+    """People keep such files elsewhere."""
+    kept = tmp_path / "dotfiles.json"
+    kept.write_text("{}")
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").symlink_to(kept)
+    assert satchel("connect", "cursor").status == 0
+    assert (home / ".cursor/mcp.json").is_symlink()
+    assert "satchel" in kept.read_text()
