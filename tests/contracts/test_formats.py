@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from amplihack_kit import graph_in, tables_in
+from chats_kit import values_in
 from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.formats import *  # noqa: F403
@@ -12,7 +13,14 @@ from satchel.conformance.subject import parsed
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
-_PARSERS = {"amplihack_db": tables_in, "amplihack_flat": tables_in, "amplihack_graph": graph_in}
+_PARSERS = {
+    "amplihack_db": tables_in,
+    "amplihack_flat": tables_in,
+    "amplihack_graph": graph_in,
+    "chatgpt": values_in,
+    "claude": values_in,
+    "claude_code": values_in,
+}
 _SLOW = {"amplihack_graph": 8}
 """How many examples of a property are tried where reading a file starts a process."""
 

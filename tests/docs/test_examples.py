@@ -19,6 +19,9 @@ BLOCK = re.compile(r"^( *)```(console|python)\n(.*?)^ *```$", re.MULTILINE | re.
 def test_the_examples_of_a_page_work_in_the_order_they_stand(page: Path, tmp_path: Path) -> None:
     """A reader who types the examples of one page gets no error."""
     shutil.copy(ROOT / "examples" / "mem0_export.json", tmp_path)
+    samples = ROOT / "tests" / "data" / "formats"
+    shutil.copy(samples / "chatgpt" / "good-shards.zip", tmp_path / "chatgpt-export.zip")
+    shutil.copy(samples / "claude_code" / "good-talk.jsonl", tmp_path / "talk.jsonl")
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.paths.permission import file_to_read, file_to_write
+from satchel.actions.paths.folders import input_to_read
+from satchel.actions.paths.permission import file_to_write
 from satchel.actions.receipts.keeping import refuse_copy, require_whole
 from satchel.actions.receipts.of_outputs import (
     Errand,
@@ -169,7 +170,7 @@ def convert(
         ShortInputError: If the input says that it lacks something, and that was not accepted.
         UsageError: If the formats cannot be told.
     """
-    with file_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
+    with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
         asked = options or ConvertOptions()
         return _converted(file, locked(outlet, asked.lock), settings, asked)
 

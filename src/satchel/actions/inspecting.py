@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.paths.permission import file_to_read
+from satchel.actions.paths.folders import input_to_read
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError
@@ -70,7 +70,7 @@ def inspect(path: Path, settings: Settings, source_format: str | None = None) ->
         InputError: If it cannot be read or is malformed.
         UnknownFormatError: If no format recognises it.
     """
-    with file_to_read(settings, path) as file:
+    with input_to_read(settings, path) as file:
         return _inspected(file, settings, source_format)
 
 

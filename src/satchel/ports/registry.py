@@ -95,7 +95,7 @@ class Registry(Mapping[str, Format]):
         return self._found
 
 
-formats = Registry(("satchel.formats.standard", "satchel.formats.vendor"))
+formats = Registry(("satchel.formats.standard", "satchel.formats.vendor", "satchel.formats.chats"))
 """The formats that are installed."""
 
 

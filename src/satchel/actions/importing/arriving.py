@@ -11,7 +11,7 @@ from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
 from satchel.actions.inferring.entities import Extraction
 from satchel.actions.moving.connecting import Listed, OfAList
-from satchel.actions.paths.permission import file_to_read
+from satchel.actions.paths.folders import input_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
@@ -272,7 +272,7 @@ def arrived(settings: Settings, source: Path | OpenFile | None) -> Iterator[Open
         EmptyInputError: If the standard input is a terminal.
     """
     if source is not None:
-        with file_to_read(settings, source) as file:
+        with input_to_read(settings, source) as file:
             yield file
         return
     if sys.stdin.isatty():

@@ -105,10 +105,11 @@ def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent
 
 
 def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
-    """Return where an event stands, with other ids of the changes that it names."""
-    found = state.get("state")
-    if isinstance(found, str) and is_id(found):
-        state = {**state, "state": there(found)}
+    """Return where an event stands, with other ids of what it names."""
+    for name in ("state", "source"):
+        found = state.get(name)
+        if isinstance(found, str) and is_id(found):
+            state = {**state, name: there(found)}
     latest = state.get("latest")
     if isinstance(latest, dict):
         ids = {

@@ -20,15 +20,22 @@ from satchel.surfaces.http.guard import Bounds, Guard
 from satchel.surfaces.http.routes import (
     about,
     artifacts,
+    backups,
     banks,
     entries,
     files,
     jobs,
     moving,
+    page,
+    sessions,
     tokens,
+    waking,
 )
 
-_ROUTERS = (about, banks, entries, moving, artifacts, tokens, files, jobs)
+_ROUTERS = (
+    *(about, banks, entries, moving, artifacts, tokens, files, jobs),
+    *(waking, sessions, backups, page),
+)
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST = 200
 

@@ -168,3 +168,93 @@ class FileText(Body):
     """The text of a memory file."""
 
     text: str = Field(max_length=8_000_000)
+
+
+class Waking(Body):
+    """What memory is to be put in front of a model."""
+
+    task: str = Field("", max_length=100_000, examples=["plan Ada's week"])
+    budget: int | None = Field(None, ge=1, le=10_000_000, examples=[2000])
+    """Tokens of the whole text."""
+
+    model: str | None = Field(None, max_length=200, examples=["gpt-4o"])
+    style: Literal["structured", "narrative"] | None = None
+    framing: Literal["encoded", "pam-1.0"] | None = None
+    enforce: Literal["outside", "all", "shapes", "nothing"] | None = None
+    similarity: Literal["recall", "cosine"] = "recall"
+    type: Component | list[Component] | None = None
+    trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
+    user: str | None = None
+    agent: str | None = None
+    run: str | None = None
+    app: str | None = None
+    any_time: bool = False
+    system: str | None = Field(None, max_length=_MOST_TEXT)
+    """The system prompt that messages begin with."""
+
+    summariser: Literal["sentences"] | None = None
+    """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
+
+
+Memories = Annotated[list[str], Field(min_length=1, max_length=1000)]
+
+
+class Judged(Reason):
+    """Memories that somebody has looked at."""
+
+    memories: Memories
+    actor: str | None = Field(None, max_length=200)
+
+
+class Promotion(Judged):
+    """Memories that are to be trusted further."""
+
+    trust: Literal["user", "agent", "tool", "external", "imported"] = "user"
+
+
+class NewSession(Body):
+    """A conversation that begins."""
+
+    name: str | None = Field(None, max_length=500, examples=["planning"])
+    messages: list[dict[str, Any]] = Field(
+        [], max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
+    )
+    agent: str | None = None
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class NewMessages(Body):
+    """What was said, or changed, since."""
+
+    messages: list[dict[str, Any]] = Field(
+        min_length=1, max_length=10_000, examples=[[{"role": "user", "content": "hello"}]]
+    )
+
+
+class NewCheckpoint(Body):
+    """A point of a session that is to be kept."""
+
+    name: str | None = Field(None, max_length=500, examples=["before the change"])
+    at: str | None = Field(None, max_length=200)
+
+
+class Fork(NewCheckpoint):
+    """Where another session is to go on from."""
+
+    as_of: bool = False
+    """Whether memories that came after the point are hidden from it."""
+
+
+class NewBackup(Body):
+    """What is to be backed up."""
+
+    banks: list[str] = Field([], max_length=10_000)
+    prune: bool = True
+
+
+class BackupCheck(Body):
+    """Which backups are to be read again: the newest, when nothing is said."""
+
+    backups: list[str] = Field([], max_length=1000)
+    every: bool = False

@@ -1,9 +1,13 @@
 """Starting the server, and ending it without losing anything."""
 
 import os
+import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from socket import socket
+from threading import Thread
 from typing import Any
 
 import uvicorn
@@ -38,6 +42,8 @@ class Serving:
     certificate_key: Path | None = None
     at_once: int = 64
     log: bool = True
+    opens: bool = False
+    """Whether the page is shown in this machine's browser once it can be."""
 
 
 def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
@@ -80,7 +86,8 @@ def serve(satchel: Satchel, settings: Settings, asked: Serving) -> None:
         "ssl_certfile": asked.certificate,
         "ssl_keyfile": asked.certificate_key,
     }
-    server = uvicorn.Server(uvicorn.Config(app, **config))
+    server = _Server(uvicorn.Config(app, **config))
+    server.opens = asked.opens
     try:
         server.run()
     except SystemExit as error:
@@ -111,6 +118,29 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
             hint="Make one: openssl rand -hex 32",
         )
     return found
+
+
+class _Server(uvicorn.Server):
+    """Shows the page in a browser, where that is asked for, as soon as it can be fetched."""
+
+    opens = False
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets=sockets)
+        if self.opens and self.started:
+            (host, port, *_) = self.servers[0].sockets[0].getsockname()
+            scheme = "https" if self.config.is_ssl else "http"
+            # In a thread: some browsers in a terminal run until they are left.
+            call = Thread(target=webbrowser.open, args=(page_address(scheme, host, port),))
+            call.daemon = True
+            call.start()
+
+
+def page_address(scheme: str, host: str, port: int) -> str:
+    """Return where the page of a server that listens on an address is, seen from this machine."""
+    here = "localhost" if ip_address(host).is_unspecified else _bracketed(host)
+    return f"{scheme}://{here}:{port}/"
 
 
 def _bracketed(host: str) -> str:

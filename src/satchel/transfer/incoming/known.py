@@ -29,7 +29,7 @@ _EDGE, _EVENT, _PARENTS = b'"type":"edge"', b'"type":"session_event"', b'"parent
 _LINKS = frozenset({"parent_ids"})
 _ENDS = frozenset({"source", "target"})
 _BEFORE = frozenset({"session", "parent"})
-_POINTERS = frozenset({"state", "latest"})
+_POINTERS = frozenset({"state", "latest", "source"})
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 

@@ -85,7 +85,7 @@ class Plan:
         self._undone = {one.place for one in imports if one.undone}
         self._pending = frozenset(_pending(view, rules)) if view is not None else frozenset[str]()
         counts = view.head.counts if view is not None else {}
-        self._empty = not any(counts.get(name) for name in _ENTRIES)
+        self._empty = not any(counts.get(name) for name in (*_ENTRIES, *_CARRIED))
 
     def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
         """Decide what becomes of some records.

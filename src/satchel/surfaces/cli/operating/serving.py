@@ -35,14 +35,19 @@ def serve_command(
     log: Annotated[
         bool, typer.Option("--log/--no-log", help="A line of JSON for each request.")
     ] = True,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Show the page in this machine's browser.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Serve the store over HTTP: banks, memories, recall, files in and out, tokens, jobs.
+    """Serve the store over HTTP, with a page for the browser at its root.
+
+    Banks, memories, recall, conversations, files in and out, backups, tokens, jobs.
 
     From this machine anybody may do everything, unless an operator's token is set; from elsewhere
     that is needed, or a capability token with its proof. Ctrl-C ends it when all is done.
 
-    Example: `satchel serve --port 8377`
+    Example: `satchel serve --open`
     """
     from satchel.surfaces.http import require_extra
 
@@ -60,6 +65,7 @@ def serve_command(
         certificate_key=certificate_key,
         at_once=at_once,
         log=log,
+        opens=open_,
     )
     satchel = opened(Satchel, state.settings)
     if openapi:
@@ -72,7 +78,7 @@ def serve_command(
     if as_json:
         print_json({"host": host, "port": port})
     else:
-        line(f"http{'s' if certificate else ''}://{host}:{port}/v1/openapi.json")
+        line(f"http{'s' if certificate else ''}://{host}:{port}/")
         message("ctrl-c ends it")
     serve(satchel, state.settings, asked)
     return 0

@@ -1,0 +1,1 @@
+"""What the readers of conversations share: archives, and conversations with branches."""

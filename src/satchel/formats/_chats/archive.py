@@ -1,0 +1,219 @@
+"""The files of an export: those in a ZIP archive, or the one file itself.
+
+An archive is judged before anything in it is opened: how many files there are, where their names
+lead, how deep, how large, how they are packed. Nothing is ever written where a name says.
+"""
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple, cast
+
+from satchel.disk.contained import parts_of
+from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
+from satchel.ports.format import Reading
+from satchel.ports.place import HEAD_BYTES, Place
+from satchel.seal.encoding.foreign_json import ForeignReader
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+
+ZIP_MAGIC = b"PK\x03\x04"
+
+_MOST_FILES = 100_000
+_MOST_DIRECTORY = 64 * 2**20
+_DEEPEST = 16
+_LOOKED_AT = 64
+_SHOWN = 200
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
+_END_BYTES, _LOCATOR_BYTES = 22, 20
+_FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
+_ENCRYPTED = 1
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError)
+
+
+class File(NamedTuple):
+    """One file of an export."""
+
+    path: str
+    info: zipfile.ZipInfo | None
+    """Where it is in the archive; None for an input that is the file itself."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+
+class Archive:
+    """The files of an input.
+
+    Args:
+        place: The input.
+        files: What is in it.
+        opened: The archive, where it is one.
+        limits: How far a file may expand.
+    """
+
+    def __init__(
+        self, place: Place, files: list[File], opened: zipfile.ZipFile | None, limits: Limits
+    ) -> None:
+        self.files = files
+        """Those in it, sorted by their paths."""
+
+        self._place = place
+        self._opened = opened
+        self._limits = limits
+
+    def file_of(self, file: File) -> str:
+        """What to call a file in errors, below the input; empty for the input itself."""
+        return file.path if self._opened is not None else ""
+
+    @contextmanager
+    def stream(self, file: File) -> Iterator[BinaryIO]:
+        """Open one of the files.
+
+        Raises:
+            MalformedError: While it is read, if it is damaged.
+            LimitError: While it is read, if it expands too far.
+        """
+        if self._opened is None or file.info is None:
+            with self._place.open() as stream:
+                yield stream
+            return
+        try:
+            with self._opened.open(file.info) as stream:
+                yield cast("BinaryIO", _Bounded(cast("BinaryIO", stream), file, self._limits))
+        except _BROKEN as error:
+            if isinstance(error, InputError):
+                raise
+            raise _damaged(file.path, error) from None
+
+    @contextmanager
+    def document(self, file: File, reading: Reading) -> Iterator[ForeignReader]:
+        """Open one of the files as JSON; its lines are those that errors name."""
+        with self.stream(file) as stream:
+            document = ForeignReader(stream, self._place.name, item_bytes=reading.limits.line_bytes)
+            reading.line = lambda: document.value_line
+            yield document
+        reading.line = lambda: None
+
+
+@contextmanager
+def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
+    """Open an input: an archive, or one file.
+
+    Raises:
+        MalformedError: If it is a damaged archive, or one with what no export has.
+        LimitError: If there is too much in it.
+        PathRefusedError: If a name leads out of it.
+    """
+    if not place.head.startswith(ZIP_MAGIC):
+        yield Archive(place, [File(place.path.name, None)], None, limits)
+        return
+    with place.open() as stream:
+        try:
+            _require_small_directory(stream)
+            archive = zipfile.ZipFile(stream)
+        except (*_BROKEN, OSError) as error:
+            if isinstance(error, InputError):
+                raise error.located(file=place.name) from None
+            raise _damaged("the archive", error, file=place.name) from None
+        with archive:
+            files = sorted(_files_in(archive, place.name))
+            yield Archive(place, files, archive, limits)
+
+
+def heads(place: Place, suffix: str = ".json") -> Iterator[bytes]:
+    """Yield the first bytes of the files of an input that end so; of what is damaged, nothing."""
+    if not place.head.startswith(ZIP_MAGIC):
+        yield place.head
+        return
+    try:
+        with opened(place) as archive:
+            named = [one for one in archive.files if one.name.endswith(suffix)]
+            for file in named[:_LOOKED_AT]:
+                with archive.stream(file) as stream:
+                    yield stream.read(HEAD_BYTES)
+    except InputError:
+        return
+
+
+def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[File]:
+    seen = set[str]()
+    for info in archive.infolist():
+        if info.is_dir():
+            continue
+        try:
+            _require_plain(info)
+            if info.filename in seen:
+                raise MalformedError("two files of the archive have one name")
+        except InputError as error:
+            error.field = info.filename[:_SHOWN]
+            raise error.located(file=name) from None
+        seen.add(info.filename)
+        yield File(info.filename, info)
+
+
+def _require_plain(info: zipfile.ZipInfo) -> None:
+    if len(parts_of(info.filename)) > _DEEPEST:
+        raise LimitError(f"folders more than {_DEEPEST} deep in an archive")
+    mode = info.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        raise PathRefusedError("a link or a device in an archive")
+    if info.flag_bits & _ENCRYPTED:
+        raise MalformedError("the archive has a password", hint="Unpack it, and name the folder.")
+    if info.compress_type not in _PACKINGS:
+        raise MalformedError("packed in a way that no export is", hint="Unpack it, and pack it.")
+
+
+def _require_small_directory(stream: BinaryIO) -> None:
+    """Judge the list of files before it is read; it is at the end, and read all at once."""
+    size = stream.seek(0, 2)
+    start = max(0, size - _END_BYTES - _FULL16 - _LOCATOR_BYTES)
+    stream.seek(start)
+    tail = stream.read()
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + _END_BYTES:
+        raise MalformedError("the archive is cut", byte=size)
+    count, length = struct.unpack_from("<HI", tail, at + 10)
+    if at >= _LOCATOR_BYTES and (count == _FULL16 or length == _FULL32):
+        (where,) = struct.unpack_from("<Q", tail, at - _LOCATOR_BYTES + 8)
+        stream.seek(min(where, size))
+        more = stream.read(56)
+        if more.startswith(_END64) and len(more) == 56:  # noqa: PLR2004 - its length
+            count, length = struct.unpack_from("<QQ", more, 32)
+    if count > _MOST_FILES or length > _MOST_DIRECTORY:
+        raise LimitError(f"an archive has at most {_MOST_FILES} files", field="files")
+    stream.seek(0)
+
+
+def _damaged(what: str, error: Exception, *, file: str | None = None) -> MalformedError:
+    return MalformedError(f"{what} is damaged: {error}", file=file, byte=0)
+
+
+class _Bounded:
+    """A file of an archive, never more than a bound times its size."""
+
+    def __init__(self, stream: BinaryIO, file: File, limits: Limits) -> None:
+        self._stream = stream
+        self._path = file.path
+        packed = file.info.compress_size if file.info else 0
+        self._factor = limits.expansion
+        self._most = max(limits.expansion_free_bytes, limits.expansion * packed)
+        self._given = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some bytes more."""
+        # Never all at once: what is asked for is not what is in it.
+        data = self._stream.read(size if 0 <= size <= _CHUNK else _CHUNK)
+        self._given += len(data)
+        if self._given > self._most:
+            problem = f"the file expands to more than {self._factor} times its size"
+            raise LimitError(problem, field=self._path)
+        return data
+
+
+_CHUNK = 1 << 18

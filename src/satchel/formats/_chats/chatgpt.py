@@ -1,0 +1,282 @@
+"""Rows of a ChatGPT export as records: conversations, and the memories that are in them.
+
+The export has no list of what ChatGPT remembers. It is found in the conversations: what was said to
+the tool ``bio`` when a memory was saved, the list that the model was last shown
+(``model_set_context``), and the person's own instructions.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from blake3 import blake3
+
+from satchel.errors import MalformedError
+from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_or_none
+from satchel.formats._chats.threads import Talk, Turn, events, origin_at
+from satchel.memory.entries import Identity, Semantic
+from satchel.memory.parts import Evidence
+from satchel.memory.records import Model, SessionEvent
+from satchel.memory.times import read_time
+from satchel.ports.report import Report
+
+NAME = "chatgpt"
+
+INSTRUCTIONS = "context"
+"""The role of a message that is the person's instructions: nobody said it in the conversation."""
+
+_SAVING, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
+_OWN_WORDS = "user_editable_context"
+_FENCE = re.compile(r"```(?:[a-z]*\n)?(.*?)```", re.DOTALL)
+_FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
+_NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
+_MOST_SAVED = 1_000_000
+
+
+class _Found(NamedTuple):
+    """What was found in a message, and when and where that was."""
+
+    when: str
+    message: str
+    content: Row
+
+
+class Rows:
+    """Makes records of the conversations of one export.
+
+    Args:
+        report: Where what cannot be kept is counted.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._saved = set[bytes]()
+        self._list: _Found | None = None
+        self._own: _Found | None = None
+
+    def conversation(self, row: Row) -> Iterator[Model]:
+        """Yield a conversation, and what was saved in it.
+
+        Raises:
+            MalformedError: If it is none.
+        """
+        if "mapping" not in row and "chat_messages" in row:
+            raise MalformedError("this is a conversation of Claude", hint="Use --from claude.")
+        nodes = row.get("mapping")
+        if type(nodes) is not dict:
+            raise MalformedError("no conversation of ChatGPT: no `mapping`", field="mapping")
+        found = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
+        if found is None:
+            raise MalformedError("it has no id", field="conversation_id")
+        known = ("title", "mapping", "conversation_id" if row.get("conversation_id") else "id")
+        began = moment_of(row.get("create_time"))
+        kept = rest_of(row, known=known)
+        if bare := {n: one for n, one in nodes.items() if not _says_something(one)}:
+            kept["mapping"] = bare
+        start = SessionEvent(
+            event="session",
+            name=text_or_none(row.get("title")),
+            created_at=began,
+            origin=origin_at(NAME, found, None, kept),
+        )
+        before = _Before(nodes)
+        turns = list(_turns(nodes, before, found))
+        leaf = before.at(row.get("current_node"))
+        yield from events(Talk(start, turns, leaf), self._report)
+        for turn in turns:
+            yield from self._saved_in(turn, began)
+
+    def rest(self) -> Iterator[Model]:
+        """Yield what is known at the end: the last list of memories, and the last instructions."""
+        if self._list is not None:
+            yield from self._listed(self._list)
+        if self._own is not None:
+            yield from _own_words(self._own)
+
+    def _saved_in(self, turn: Turn, began: str | None) -> Iterator[Model]:
+        event = turn.event
+        origin = event.origin
+        kept = origin.as_written if origin is not None else {}
+        content = event.content if type(event.content) is dict else {}
+        kind = content.get("content_type")
+        when = event.created_at or began or ""
+        message = turn.id
+        if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
+            self._list = _newer(self._list, _Found(when, message, content))
+        elif kind == _OWN_WORDS and (content.get("user_profile") or _instructions(content)):
+            self._own = _newer(self._own, _Found(when, message, content))
+        elif kept.get("recipient") == _SAVING and event.role == "assistant":
+            text = (_words_of(content) if event.text is None else event.text).strip()
+            if text:
+                yield from self._saving(text, message, when or None)
+
+    def _saving(self, text: str, message: str, when: str | None) -> Iterator[Model]:
+        if _FORGET.match(text):
+            self._report.lost(
+                "bio", "asks to forget something: look for it yourself", example=message
+            )
+            return
+        if len(self._saved) < _MOST_SAVED:
+            self._saved.add(_digest(text))
+        yield Semantic(
+            text=text,
+            kind="bio",
+            created_at=when,
+            sources=(Evidence(kind="message", id=message),),
+            origin=origin_at(NAME, f"bio/{message}", None, {}),
+        )
+
+    def _listed(self, found: _Found) -> Iterator[Model]:
+        for said, text in facts_in(found.content["model_set_context"]):
+            if _digest(text) in self._saved:
+                continue
+            when = read_time(said) if said else None
+            kept = {"date": said} if said and when is None else {}
+            yield Semantic(
+                text=text,
+                kind="model_set_context",
+                created_at=when or (None if said else found.when or None),
+                sources=(Evidence(kind="message", id=found.message),),
+                origin=origin_at(
+                    NAME, f"model_set_context/{said}/{_digest(text).hex()}", None, kept
+                ),
+            )
+
+
+def facts_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the memories of a list as the model was shown it, each with its date as written.
+
+    ``1. [2024-05-01]. fact``; what has no number at its start belongs to the one before.
+    """
+    starts = list(_NUMBERED.finditer(text))
+    before = text[: starts[0].start()] if starts else text
+    if before.strip():
+        yield "", before.strip()
+    ends = [one.start() for one in starts[1:]] + [len(text)]
+    for here, end in zip(starts, ends, strict=False):
+        fact = text[here.end() : end].strip()
+        if fact:
+            yield here[1] or "", fact
+
+
+def _own_words(found: _Found) -> Iterator[Model]:
+    profile = _unfenced(found.content.get("user_profile"))
+    told = _unfenced(_instructions(found.content))
+    for kind, text in (("user_profile", profile), ("user_instructions", told)):
+        if text is not None:
+            yield Identity(
+                text=text if kind == "user_profile" else None,
+                custom_instructions=text if kind == "user_instructions" else None,
+                kind=kind,
+                created_at=found.when or None,
+                sources=(Evidence(kind="message", id=found.message),),
+                origin=origin_at(NAME, kind, None, {}),
+            )
+
+
+def _words_of(content: Row) -> str:
+    parts = content.get("parts")
+    texts = parts if type(parts) is list else [content.get("text")]
+    return "\n".join(one for one in texts if type(one) is str)
+
+
+def _instructions(content: Row) -> Any:
+    return content.get("user_instructions")
+
+
+def _unfenced(text: Any) -> str | None:
+    """Return a person's own words without what the product put around them."""
+    if type(text) is not str:
+        return None
+    inside = _FENCE.search(text)
+    return ((inside[1] if inside else text).strip()) or None
+
+
+def _newer(one: _Found | None, other: _Found) -> _Found:
+    return other if one is None or other.when >= one.when else one
+
+
+def _digest(text: str) -> bytes:
+    return blake3(" ".join(text.split()).encode("utf-8", "replace")).digest(16)
+
+
+# -- messages ------------------------------------------------------------------------------
+
+
+def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[Turn]:
+    for name, node in nodes.items():
+        try:
+            if _says_something(row_in(node, "a node")):
+                yield Turn(name, before.at(node.get("parent")), _message(node, name, conversation))
+        except MalformedError as error:
+            error.field = f"mapping/{name}" + (f"/{error.field}" if error.field else "")
+            raise
+
+
+def _says_something(node: Any) -> bool:
+    return type(node) is dict and node.get("message") is not None
+
+
+class _Before:
+    """Finds the nearest node with a message from a node up; a root has none.
+
+    Args:
+        nodes: All of a conversation.
+    """
+
+    def __init__(self, nodes: Row) -> None:
+        self._nodes = nodes
+        self._known = dict[str, str | None]()
+
+    def at(self, name: Any) -> str | None:
+        """Return the node itself, or the first above it that has a message."""
+        passed, found = dict[str, None](), None
+        while type(name) is str and name not in passed and name in self._nodes:
+            if name in self._known:
+                found = self._known[name]
+                break
+            if _says_something(node := self._nodes[name]):
+                found = name
+                break
+            passed[name] = None
+            name = node.get("parent") if type(node) is dict else None
+        self._known.update(dict.fromkeys(passed, found))
+        return found
+
+
+def _message(node: Row, name: str, conversation: str) -> SessionEvent:
+    row = row_in(node["message"], "`message`")
+    author = row_in(row.get("author") or {}, "`author`")
+    role = text_or_none(author.get("role")) or "unknown"
+    content = row.get("content")
+    if content is not None and type(content) is not dict:
+        raise MalformedError("`content` is not an object", field="content")
+    known = ("content", "author", "id") if row.get("id") == name else ("content", "author")
+    kept = rest_of(row, known=known)
+    more = rest_of(author, known=("role", "name"))
+    kept |= {"author": more} if any(more.values()) else {}
+    of_node = rest_of(node, known=("id", "parent", "children", "message"))
+    kept |= {"node": of_node} if of_node else {}
+    text = _plain(content)
+    if text is not None and content is not None:
+        kept["content_type"] = content["content_type"]
+    if content is not None and content.get("content_type") == _OWN_WORDS:
+        kept["role"], role = role, INSTRUCTIONS
+    return SessionEvent(
+        event="message",
+        role=role,
+        name=text_or_none(author.get("name")),
+        text="" if content is None else text,
+        content=None if text is not None else content,
+        created_at=moment_of(row.get("create_time")),
+        origin=origin_at(NAME, name, conversation, kept),
+    )
+
+
+def _plain(content: Row | None) -> str | None:
+    """Return the words of a content that is one text and nothing else."""
+    if content is None or content.keys() != {"content_type", "parts"}:
+        return None
+    parts = content["parts"]
+    is_one = type(parts) is list and len(parts) == 1 and type(parts[0]) is str
+    return parts[0] if is_one and content["content_type"] == _TEXT else None

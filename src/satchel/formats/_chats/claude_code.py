@@ -1,0 +1,111 @@
+"""Lines of a transcript of Claude Code as events."""
+
+from collections.abc import Iterator
+
+from satchel.errors import MalformedError
+from satchel.formats._chats.archive import File
+from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_in, text_or_none
+from satchel.formats._chats.threads import Growing, origin_at
+from satchel.memory.records import Model, SessionEvent
+from satchel.ports.report import Report
+
+NAME = "claude_code"
+
+_SPOKEN = ("user", "assistant", "system")
+_NAMES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+_OF_THE_SESSION = ("sessionId", "cwd", "gitBranch", "version", "userType")
+_KNOWN = ("uuid", "parentUuid", "sessionId", "message", "content")
+
+
+class Transcript:
+    """One file that is being read.
+
+    Args:
+        file: Which.
+        report: Where lines that are no part of the conversation are counted.
+    """
+
+    def __init__(self, file: File, report: Report) -> None:
+        self._file = file
+        self._report = report
+        self._talk: Growing | None = None
+        self._name: str | None = None
+        self._named: Row = {}
+
+    def take(self, row: Row, number: int) -> Iterator[Model]:
+        """Yield what a line says.
+
+        Raises:
+            MalformedError: If it is no line of a transcript.
+        """
+        kind = text_in(row, "type")
+        if kind in _NAMES:
+            yield from self._called(text_or_none(row.get(_NAMES[kind])), row, number)
+            return
+        identity = text_or_none(row.get("uuid"))
+        if kind not in _SPOKEN:
+            if identity is not None and self._talk is not None:
+                self._talk.passes(identity, text_or_none(row.get("parentUuid")))
+            self._report.lost(kind, "a line that is no part of the conversation")
+            return
+        if identity is None:
+            raise MalformedError("`uuid` is missing, or no text", field="uuid")
+        if self._talk is None:
+            self._talk = Growing(self._started(row))
+            yield self._talk.start
+        if self._talk.knows(identity):
+            self._report.lost("line", "it is there twice", example=identity)
+            return
+        parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
+        yield from self._talk.message(identity, parent, self._message(row, kind, identity))
+
+    def _started(self, row: Row) -> SessionEvent:
+        session = text_in(row, "sessionId")
+        agent = text_or_none(row.get("agentId"))
+        said = {name: row[name] for name in _OF_THE_SESSION[1:] if row.get(name) is not None}
+        return SessionEvent(
+            event="session",
+            name=self._name,
+            created_at=moment_of(row.get("timestamp")),
+            metadata=said,
+            origin=origin_at(
+                NAME,
+                f"{session}/{agent}" if agent else session,
+                None,
+                {"named": self._named} if self._named else {},
+            ),
+        )
+
+    def _called(self, name: str | None, row: Row, number: int) -> Iterator[Model]:
+        if name is None:
+            self._report.lost(row["type"], "a name that is no text")
+        elif self._talk is None:
+            if self._name is not None:  # of conversations that this one goes on from
+                self._report.lost(row["type"], "an earlier name")
+            self._name, self._named = name, row
+        else:
+            yield self._talk.called(name, f"line {number}")
+
+    def _message(self, row: Row, kind: str, identity: str) -> SessionEvent:
+        assert self._talk is not None  # noqa: S101 - it was begun by whoever calls
+        origin = self._talk.start.origin
+        kept = rest_of(row, known=_KNOWN, times=("timestamp",))
+        for name in _OF_THE_SESSION[1:]:  # said once, of the conversation
+            if kept.get(name) == self._talk.start.metadata.get(name):
+                kept.pop(name, None)
+        if kind == "system":
+            role, content = "system", row.get("content")
+        else:
+            message = row_in(row.get("message"), "`message`")
+            role, content = text_in(message, "role"), message.get("content")
+            more = rest_of(message, known=("role", "content"))
+            kept |= {"message": more} if more else {}
+        parts = None if type(content) is str else content
+        return SessionEvent(
+            event="message",
+            role=role,
+            text=content if type(content) is str else "" if parts is None else None,
+            content=parts,
+            created_at=moment_of(row.get("timestamp")),
+            origin=origin_at(NAME, identity, origin.id if origin else None, kept),
+        )

@@ -1,0 +1,188 @@
+"""What the members of an export's rows have to be, and times as products write them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn, Protocol
+
+from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
+from satchel.formats._chats.archive import Archive, File
+from satchel.memory.records import Model
+from satchel.memory.times import format_time, read_time
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.encoding.carry import escape_keys
+from satchel.seal.encoding.foreign_json import ForeignReader
+
+Row = dict[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_SECONDS = 253_402_300_799
+_LIST = "conversations"
+
+
+def row_in(value: Any, what: str) -> Row:
+    """Return an object.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    if type(value) is not dict:
+        raise MalformedError(f"{what} is not an object")
+    return value
+
+
+def text_in(row: Row, name: str) -> str:
+    """Return a text that has to be there.
+
+    Raises:
+        MalformedError: If it is not, or empty.
+    """
+    found = row.get(name)
+    if type(found) is not str or not found:
+        raise MalformedError(f"`{name}` is missing, or no text", field=name)
+    return found
+
+
+def list_in(row: Row, name: str) -> list[Any]:
+    """Return a list; one that is not there is empty.
+
+    Raises:
+        MalformedError: If it is something else.
+    """
+    found = row.get(name)
+    if found is None:
+        return []
+    if type(found) is not list:
+        raise MalformedError(f"`{name}` is not a list", field=name)
+    return found
+
+
+def text_or_none(value: Any) -> str | None:
+    """Return a text that says something, or None."""
+    return value if type(value) is str and value else None
+
+
+def moment_of(value: Any) -> str | None:
+    """Return a time, ISO 8601 or seconds since 1970, as canonical text; None for no moment."""
+    if type(value) is str:
+        return read_time(value)
+    if type(value) not in (int, float) or not 0 < value < _MOST_SECONDS:
+        return None
+    return format_time(_EPOCH + timedelta(microseconds=round(value * 1_000_000)))
+
+
+def rest_of(row: Row, *, known: tuple[str, ...], times: tuple[str, ...] = ()) -> Row:
+    """Return the members that nothing else holds, to be kept as they are.
+
+    Args:
+        row: What was found.
+        known: Members that are somewhere else, as they are.
+        times: Members that are somewhere else as canonical times; kept where that is another text.
+    """
+    return {
+        name: part
+        for name, part in row.items()
+        if name not in known and not (name in times and moment_of(part) == part)
+    }
+
+
+class OfRows(Protocol):
+    """Makes records of one row; some rows give none."""
+
+    def __call__(self, row: Row) -> Iterator[Model]: ...
+
+
+def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) -> Iterator[Model]:
+    """Yield what is made of the rows of a list; bad ones are refused.
+
+    The list may be a member ``conversations`` of an object; an object without it is a row itself.
+
+    Args:
+        document: Where it starts.
+        file: What to call it in errors; empty for the input itself.
+        reading: Where bad rows go.
+        make: What makes records of one.
+    """
+    if document.peek() != "{":
+        yield from _made(document.values(), document, file, reading, make)
+    else:
+        around, listed = Row(), False
+        for name in document.members():
+            if name == _LIST and document.peek() == "[":
+                listed = True
+                yield from _made(document.values(), document, file, reading, make)
+            else:
+                around.update(escape_keys([(name, document.value())]))
+        if listed:
+            for name in around:
+                reading.report.lost(name, "a member beside the conversations")
+        else:
+            yield from _made(iter((around,)), document, file, reading, make)
+    document.end()
+
+
+def _made(
+    rows: Iterator[Any], document: ForeignReader, file: str, reading: Reading, make: OfRows
+) -> Iterator[Model]:
+    for number, value in enumerate(rows):
+        try:
+            found = list(make(row_in(value, "this")))
+        except InputError as error:
+            where = f"{file}/{number}" if file else str(number)
+            error.field = f"{where}/{error.field}" if error.field else where
+            reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
+            continue
+        yield from found
+
+
+def from_files(
+    archive: Archive, reading: Reading, place: Place, by_file: dict[str, OfRows | None]
+) -> Iterator[Model]:
+    """Yield what is made of the files of an export; one that is damaged is refused by itself.
+
+    Args:
+        archive: The export.
+        reading: Where bad files go, and what has no place is counted.
+        place: What to call it in errors.
+        by_file: What makes records of the rows of each file; None for one that is no memory.
+    """
+    for file in archive.files:
+        make = by_file[file.path]
+        if make is None:
+            reading.report.lost(_kind_of(file), "a file of the export that is no memory")
+            continue
+        try:
+            with archive.document(file, reading) as document:
+                yield from rows_of(document, archive.file_of(file), reading, make)
+        except InputError as error:
+            error.field = error.field or archive.file_of(file) or None
+            reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+
+def _kind_of(file: File) -> str:
+    """Return what a file without memory is counted as: its own name, or its ending."""
+    ending = file.name.rpartition(".")[2] if "." in file.name else "file"
+    return file.name if ending in ("json", "html") else f"*.{ending}"
+
+
+def require_some(some: bool, place: Place) -> None:  # noqa: FBT001 - it is all that is asked
+    """Refuse an export with nothing in it.
+
+    Raises:
+        EmptyInputError: If there was nothing.
+    """
+    if not some:
+        raise EmptyInputError("there is no memory in this export", file=place.name)
+
+
+def read_only(title: str) -> NoReturn:
+    """Refuse to write what only its product writes.
+
+    Raises:
+        UsageError: Always.
+    """
+    raise UsageError(
+        f"{title} is only read: no product takes it back",
+        field="format",
+        hint="Write another format; `satchel formats` lists them.",
+    )

@@ -1,0 +1,85 @@
+"""Transcripts: JSON lines that a coding agent appends to while it works, a file a conversation."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Protocol
+
+from satchel.errors import InputError, LimitError
+from satchel.formats._chats.archive import Archive, File
+from satchel.formats._chats.fields import Row, row_in
+from satchel.formats._sniffing import BOM
+from satchel.memory.records import Model
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.seal.encoding.foreign_json import ForeignReader, ordinary_values
+
+_CHUNK = 1 << 18
+
+
+class OfLines(Protocol):
+    """Makes records of the lines of one file."""
+
+    def take(self, row: Row, number: int) -> Iterator[Model]:
+        """Yield what a line says; ``number`` from 1."""
+        ...
+
+
+def from_transcripts(
+    archive: Archive, reading: Reading, place: Place, make: Callable[[File], OfLines]
+) -> Iterator[Model]:
+    """Yield what is in the transcripts of an input; other files are counted as lost.
+
+    Args:
+        archive: The input.
+        reading: The bounds, and where bad lines go.
+        place: What to call the input in errors.
+        make: What makes records of the lines of one file.
+    """
+    for file in archive.files:
+        if file.info is not None and not file.name.endswith(".jsonl"):
+            ending = file.name.rpartition(".")[2]
+            reading.report.lost(f"*.{ending}", "a file that is no transcript")
+            continue
+        taking, number = make(file), 0
+        where = archive.file_of(file)
+        with archive.stream(file) as stream:
+            for number, line in enumerate(_lines(stream, reading.limits.line_bytes), 1):
+                if not line.strip():
+                    continue
+                try:
+                    found = list(taking.take(_row_of(line, place, reading), number))
+                except InputError as error:
+                    error.line, error.file = number, place.name
+                    if where:
+                        error.field = f"{where}/{error.field}" if error.field else where
+                    reading.refuse(error)
+                    continue
+                yield from found
+
+
+def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
+    try:
+        text = line.decode()
+        found: list[Any] | None = ordinary_values(text)
+    except UnicodeDecodeError:
+        found = None
+    if found is None or len(found) != 1:
+        most = reading.limits.line_bytes
+        document = ForeignReader(io.BytesIO(line), place.name, item_bytes=most)
+        found = [document.value()]
+        document.end()
+    return row_in(found[0], "a line")
+
+
+def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:
+    """Yield the lines of a file, without their ends."""
+    rest, is_first = b"", True
+    while chunk := stream.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.removeprefix(BOM) if is_first else line
+            is_first = False
+        if len(rest) > bound:
+            raise LimitError(f"a line is longer than {bound} bytes", field="line")
+    if rest:
+        yield rest.removeprefix(BOM) if is_first else rest

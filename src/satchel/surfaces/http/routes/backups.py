@@ -1,0 +1,62 @@
+"""Backups, at the destinations of the configuration and no others: a path from elsewhere is none.
+
+Putting one back is left to the commands: it takes the place of what is being served.
+"""
+
+from fastapi import APIRouter, Response
+
+from satchel.actions.backing_up.listing import list_backups, verify_backups
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.standing import check_backups
+from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.asking import Owner, Served
+from satchel.surfaces.http.bodies import BackupCheck, NewBackup
+from satchel.surfaces.http.works import Tell, Work
+
+router = APIRouter(prefix="/v1/backups", tags=["backups"])
+
+
+@router.get("")
+def list_all(gateway: Served, _: Owner) -> Response:
+    """List the backups at each destination, oldest first."""
+    return answer(list_backups(gateway.settings))
+
+
+@router.get("/freshness")
+def freshness(gateway: Served, _: Owner) -> Response:
+    """Tell of each destination how the last backup went, and whether that is recent enough."""
+    return answer({"checks": list(check_backups(gateway.settings))})
+
+
+@router.post("", status_code=202)
+def run(body: NewBackup, gateway: Served, _: Owner) -> Response:
+    """Back the store up to each destination, as a job; what went wrong at one is in its result."""
+
+    def work(tell: Tell) -> object:
+        options = BackupOptions(
+            banks=tuple(body.banks),
+            prune=body.prune,
+            progress=lambda done, total: tell(done, total, None),
+        )
+        return run_backup(gateway.settings, options)
+
+    return _begun(gateway.works.begin("backup", work))
+
+
+@router.post("/verify", status_code=202)
+def verify(body: BackupCheck, gateway: Served, _: Owner) -> Response:
+    """Read backups again, as a job: the newest, those that are named, or all."""
+
+    def work(tell: Tell) -> object:
+        return verify_backups(
+            gateway.settings,
+            wanted=body.backups,
+            every=body.every,
+            progress=lambda done, total: tell(done, total, None),
+        )
+
+    return _begun(gateway.works.begin("backup verify", work))
+
+
+def _begun(job: Work) -> Response:
+    return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})

@@ -1,0 +1,85 @@
+"""Exports of chat products on the command line: archives, folders, sessions with branches."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An export of Claude that somebody unpacked."""
+    found = tmp_path / "export"
+    with zipfile.ZipFile(_SAMPLES / "claude" / "good-export.zip") as archive:
+        archive.extractall(found)
+    (found / "users.json").write_text('[{"uuid": "acc-7", "full_name": "Mira"}]')
+    (found / "attachments").mkdir()
+    (found / "attachments" / "a.png").write_bytes(b"\x89PNG")
+    return found
+
+
+def test_a_folder_and_its_archive_are_the_same(satchel: Run, folder: Path) -> None:
+    """What was unpacked is read as it was, with what is no memory named."""
+    ran = satchel("import", folder, "--bank", "b", "--json")
+
+    assert ran.status == 1
+    assert {loss["name"] for loss in ran.json["losses"]} == {"users.json", "*.png"}
+    again = satchel("import", _SAMPLES / "claude" / "good-export.zip", "--bank", "b", "--json")
+    done = again.json["banks"][0]["done"]
+    assert done == {"read": 17, "known": 3, "others_known": 14}
+    found = satchel("recall", "tea shop in Lisbon", "--bank", "b").out
+    assert "Mira runs a small tea shop in Lisbon." in found
+
+
+def test_a_link_in_a_folder_is_refused(satchel: Run, folder: Path) -> None:
+    """So that no export makes us read what is elsewhere."""
+    (folder / "more.json").symlink_to("/etc/hostname")
+
+    ran = satchel("import", folder, "--bank", "b", "--json")
+    assert (ran.status, ran.error["code"]) == (4, "path.refused")
+
+
+def test_a_folder_that_is_no_export_is_said_to_be_a_folder(satchel: Run, tmp_path: Path) -> None:
+    """Nothing in it is looked at."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"\xff\xd8")
+
+    ran = satchel("inspect", tmp_path / "photos", "--json")
+    assert "directory" in ran.error["message"]
+
+
+def test_another_answer_is_a_fork_that_can_be_shown(satchel: Run) -> None:
+    """With everything before it, and not what came after it elsewhere."""
+    satchel("import", _SAMPLES / "chatgpt" / "good-shards.zip", "--bank", "b")
+    listed = satchel("sessions", "list", "--bank", "b", "--json").json
+    fork = next(one for one in listed if one.get("origin", {}).get("number") == 2)
+    shown = satchel("sessions", "show", fork["id"], "--bank", "b", "--json").json
+    words = json.dumps(shown)
+
+    assert fork["messages"] == 3
+    assert "Which tea for guests?" in words
+    assert "Black tea." in words
+    assert "Green tea." not in words
+
+
+def test_a_transcript_that_has_grown_brings_what_is_new(satchel: Run, tmp_path: Path) -> None:
+    """Nothing that the bank has comes twice, and the conversation goes on where it was."""
+    lines = (_SAMPLES / "claude_code" / "good-talk.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(b"".join(lines[:5]))
+    assert satchel("import", path, "--bank", "b").status == 0
+    path.write_bytes(b"".join(lines))
+    done = satchel("import", path, "--bank", "b", "--json").json["banks"][0]["done"]
+    listed = satchel("sessions", "list", "--bank", "b", "--json").json
+
+    assert done["others_known"] == 5
+    assert [one["messages"] for one in listed] == [6, 2]

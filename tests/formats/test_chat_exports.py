@@ -1,0 +1,336 @@
+"""Exports of Claude and ChatGPT: what the shared suite cannot know."""
+
+import io
+import json
+import struct
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.errors import (
+    EmptyInputError,
+    InputError,
+    LimitError,
+    MalformedError,
+    PathRefusedError,
+)
+from satchel.formats._chats.chatgpt import facts_in
+from satchel.formats._chats.fields import moment_of
+from satchel.formats._chats.paragraphs import paragraphs
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+from satchel.seal.limits import Limits
+from satchel.seal.records import Sealed
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+_THEN = 1_772_355_600.0
+
+
+def _read(name: str, path: Path, **given: Any) -> tuple[list[Sealed], Reading]:
+    reading = Reading(**given)
+    return list(taken(formats[name], Place(path), reading)), reading
+
+
+def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: Any) -> Any:
+    content = {"content_type": "text", "parts": [text]} if isinstance(text, str) else text
+    said = {"id": name, "author": {"role": role}, "create_time": _THEN, "content": content, **more}
+    return {"id": name, "parent": parent, "children": [], "message": said}
+
+
+def _talk(*nodes: Any, name: str = "c", current: str | None = None) -> Any:
+    return {
+        "title": "t",
+        "create_time": _THEN,
+        "update_time": _THEN,
+        "mapping": {node["id"]: node for node in nodes},
+        "current_node": current or nodes[-1]["id"],
+        "conversation_id": name,
+    }
+
+
+def _chatgpt(path: Path, *talks: Any, **given: Any) -> tuple[list[Sealed], Reading]:
+    path.write_text(json.dumps(talks), "utf-8")
+    return _read("chatgpt", path, **given)
+
+
+def _zip(path: Path, files: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def _texts(records: list[Sealed], kind: str) -> list[str]:
+    return [one.value["text"] for one in records if one.value.get("kind") == kind]
+
+
+# -- the shared samples --------------------------------------------------------------------
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("sample", "name", "records"),
+    [
+        ("chatgpt_export/conversations.json", "chatgpt", {"session_event": 40, "identity": 2}),
+        ("claude_export/conversations.json", "claude", {"session_event": 9}),
+        ("claude_export/memories.json", "claude", {"semantic": 4}),
+        ("claude_export/projects.json", "claude", {"graph_node": 1, "file_version": 1}),
+    ],
+)
+def test_each_shared_sample_is_recognised_and_read_whole(
+    shared_data: Path, sample: str, name: str, records: dict[str, int]
+) -> None:
+    """Nothing of what is a conversation or a memory in them is lost."""
+    path = shared_data / "chat-exports" / sample
+
+    assert formats.recognise(Place(path)) == name
+    found, reading = _read(name, path)
+    assert Counter(one.type for one in found) == records
+    assert reading.report.total == 0
+
+
+@pytest.mark.shared
+def test_the_memories_in_the_shared_samples_are_those_a_person_sees(shared_data: Path) -> None:
+    """Claude's memory comes in paragraphs; ChatGPT's instructions once, not once a conversation."""
+    folder = shared_data / "chat-exports"
+    claude, _ = _read("claude", folder / "claude_export" / "memories.json")
+    chatgpt, _ = _read("chatgpt", folder / "chatgpt_export" / "conversations.json")
+
+    assert _texts(claude, "conversations_memory") == [
+        "Ada is an SRE at a payments company in Accra.",
+        "Prefers metric units. Allergic to peanuts.",
+        "Migrating billing to Postgres 17.",
+    ]
+    assert _texts(claude, "project_memory") == ["Project: billing cutover on 2026-07-01."]
+    assert _texts(chatgpt, "user_profile") == ["I am Ada, an SRE in Accra."]
+
+
+# -- memories ------------------------------------------------------------------------------
+
+
+@given(st.text(alphabet="ab*# :\n\r\t", max_size=60))
+def test_paragraphs_lose_nothing_but_space(text: str) -> None:
+    """Headings and paragraphs, one after another, are all the words of the text in their order."""
+    found, heading = list[str](), None
+    for one in paragraphs(text):
+        if one.heading is not None and (one.number == 1 or one.heading != heading):
+            found.append(one.heading)
+        heading = one.heading
+        found.append(one.text)
+
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_a_list_of_memories_is_taken_apart_at_its_numbers() -> None:
+    """A memory may have several lines, no date, or a date that is none."""
+    text = "1. [2024-05-01]. Likes tea.\nGreen tea.\n2. Lives in Lisbon.\n\n3. [a while ago] Sails."
+
+    assert list(facts_in(text)) == [
+        ("2024-05-01", "Likes tea.\nGreen tea."),
+        ("", "Lives in Lisbon."),
+        ("a while ago", "Sails."),
+    ]
+    assert list(facts_in("Only words.")) == [("", "Only words.")]
+
+
+def test_a_saved_memory_has_its_date_and_its_message(tmp_path: Path) -> None:
+    """What was said to `bio` is a memory; it is not taken again from the list shown later."""
+    shown = {
+        "content_type": "model_editable_context",
+        "model_set_context": "1. [2026-01-01]. Likes tea.\n2. [2026-01-02]. Owns a boat.",
+    }
+    found, _ = _chatgpt(
+        tmp_path / "c.json",
+        _talk(
+            _node("a", None, shown, "system"),
+            _node("b", "a", "Likes tea.", "assistant", recipient="bio"),
+        ),
+    )
+
+    (saved,) = (one.value for one in found if one.value.get("kind") == "bio")
+    assert saved["text"] == "Likes tea."
+    assert saved["created_at"] == moment_of(_THEN)
+    assert saved["sources"] == [{"kind": "message", "id": "b"}]
+    assert _texts(found, "model_set_context") == ["Owns a boat."]
+
+
+def test_a_request_to_forget_does_not_become_a_fact(tmp_path: Path) -> None:
+    """It is counted, so that a person can look; the message stays in its conversation."""
+    asked = _node("a", None, "Forget that Mira lives in Accra.", "assistant", recipient="bio")
+    found, reading = _chatgpt(tmp_path / "c.json", _talk(asked))
+
+    assert {one.type for one in found} == {"session_event"}
+    assert [loss.name for loss in reading.report.losses.values()] == ["bio"]
+
+
+def test_instructions_come_without_what_the_product_put_around_them(tmp_path: Path) -> None:
+    """Of several, those of the newest message count."""
+
+    def told(words: str) -> dict[str, str]:
+        around = f"The user said:\n```{words}```"
+        return {"content_type": "user_editable_context", "user_instructions": around}
+
+    old = _node("a", None, told("Be long."), create_time=_THEN - 5)
+    new = _node("b", "a", told("Be brief."))
+    found, _ = _chatgpt(tmp_path / "c.json", _talk(new, old))
+
+    (entry,) = (one.value for one in found if one.type == "identity")
+    assert entry["custom_instructions"] == "Be brief."
+
+
+# -- conversations -------------------------------------------------------------------------
+
+
+def test_a_message_that_comes_before_itself_ends_the_reading_of_it_not_the_program(
+    tmp_path: Path,
+) -> None:
+    """A ring of messages is counted as lost; what hangs together is kept."""
+    ring = [_node("a", "b", "x"), _node("b", "a", "y"), _node("s", "s", "z")]
+    found, reading = _chatgpt(tmp_path / "c.json", _talk(*ring, _node("ok", None, "fine")))
+
+    assert [one.value.get("text") for one in found] == [None, "fine"]
+    assert reading.report.total == len(ring)
+
+
+def test_long_ways_through_a_conversation_take_no_long_time(tmp_path: Path) -> None:
+    """Depth is not recursion, and nodes without a message are not walked along again and again."""
+    bare: list[Any] = [
+        {"id": f"e{n}", "parent": f"e{n - 1}", "children": [], "message": None}
+        for n in range(10_000)
+    ]
+    said = [_node(f"m{n}", f"e{9_999 - n % 7}", "x") for n in range(1_000)]
+    found, _ = _chatgpt(tmp_path / "c.json", _talk(*bare, *said), limits=Limits(entry_bytes=2**23))
+
+    assert sum(one.value.get("event") == "message" for one in found) == len(said)
+
+
+def test_one_bad_conversation_never_loses_the_file(tmp_path: Path) -> None:
+    """With bad ones left out, those around it are read, also those in files after a damaged one."""
+    good = [_talk(_node("a", None, "one"), name="1"), _talk(_node("b", None, "two"), name="2")]
+    path = _zip(
+        tmp_path / "e.zip",
+        {
+            "conversations-000.json": json.dumps([good[0], {**good[0], "mapping": 7}, 5]).encode(),
+            "conversations-001.json": json.dumps([good[0]]).encode()[:-30],
+            "conversations-002.json": json.dumps([good[1]]).encode(),
+            "export_manifest.json": b'{"files": []}',
+            "file-x.dat": b"\x00",
+        },
+    )
+    with pytest.raises(InputError):
+        _read("chatgpt", path)
+    found, reading = _read("chatgpt", path, skip_bad=True)
+
+    assert [one.value["text"] for one in found if "text" in one.value] == ["one", "two"]
+    assert reading.report.left_out == 3
+    assert {loss.name for loss in reading.report.losses.values()} == {
+        "record",
+        "export_manifest.json",
+        "*.dat",
+    }
+
+
+@pytest.mark.parametrize(("said", "is_of"), [("claude", "chatgpt"), ("chatgpt", "claude")])
+def test_a_wrong_from_is_noticed(said: str, is_of: str) -> None:
+    """One product's file said to be the other's is refused, also with bad records left out."""
+    path = _SAMPLES / is_of / "good-conversations.json"
+
+    with pytest.raises(MalformedError) as refusal:
+        _read(said, path)
+    assert is_of in (refusal.value.hint or "")
+    with pytest.raises(EmptyInputError):
+        _read(said, path, skip_bad=True)
+
+
+@given(st.floats(allow_nan=True) | st.integers() | st.none() | st.booleans() | st.text(max_size=30))
+def test_no_time_of_an_export_crashes_the_reading(value: Any) -> None:
+    """What names no moment gives none."""
+    found = moment_of(value)
+
+    assert found is None or len(found) == len("2026-01-01T00:00:00.000000Z")
+
+
+# -- archives ------------------------------------------------------------------------------
+
+_GOOD = json.dumps([_talk(_node("a", None, "one"))]).encode()
+
+
+def _linked() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        link = zipfile.ZipInfo("conversations.json")
+        link.create_system, link.external_attr = 3, 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    return made.getvalue()
+
+
+def _made(names: list[str]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name in names:
+            archive.writestr(name, _GOOD)
+    return made.getvalue()
+
+
+def _expanding() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", _GOOD[:-1] + b" " * 80 * 2**20 + b"]")
+    return made.getvalue()
+
+
+def _counted(count: int) -> bytes:
+    found = bytearray(_made(["conversations.json"]))
+    end = found.rfind(b"PK\x05\x06")
+    struct.pack_into("<HHI", found, end + 8, count, count, 0xFFFFFFF0)
+    return bytes(found)
+
+
+def _locked() -> bytes:
+    data = bytearray(_made(["conversations.json"]))
+    data[data.rfind(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("attack", "refusal"),
+    [
+        pytest.param(lambda: _made(["conversations.json", "../a.json"]), PathRefusedError, id="up"),
+        pytest.param(lambda: _made(["/etc/a.json"]), PathRefusedError, id="absolute"),
+        pytest.param(lambda: _made(["a\\b.json"]), PathRefusedError, id="backslash"),
+        pytest.param(lambda: _made(["d/" * 20 + "a.json"]), LimitError, id="deep"),
+        pytest.param(_linked, PathRefusedError, id="link"),
+        pytest.param(_expanding, LimitError, id="bomb"),
+        pytest.param(lambda: _counted(60_000), LimitError, id="directory-too-long"),
+        pytest.param(_locked, MalformedError, id="password"),
+    ],
+)
+def test_hostile_archive(
+    attack: Callable[[], bytes], refusal: type[Exception], tmp_path: Path
+) -> None:
+    """An archive that leads out, links, explodes or hides is refused; nothing is unpacked."""
+    path = tmp_path / "e.zip"
+    path.write_bytes(attack())
+
+    with pytest.raises(refusal):
+        _read("chatgpt", path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_damaged_packed_file_is_refused(tmp_path: Path) -> None:
+    """A byte that was changed in it is an error of the file, not a crash."""
+    path = _zip(tmp_path / "e.zip", {"conversations.json": _GOOD})
+    data = bytearray(path.read_bytes())
+    data[data.find(b"conversations.json") + 40] ^= 0xFF
+    path.write_bytes(data)
+
+    with pytest.raises(MalformedError):
+        _read("chatgpt", path)

@@ -1,0 +1,81 @@
+"""The web page in a real browser, before a real server on a port of this machine."""
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from http_kit import Served, serving
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def browser_here() -> str | None:
+    """Return the program of a browser, if there is one."""
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+@contextmanager
+def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
+    """Give the address of a server over the usual store."""
+    with serving(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(served.app, lifespan="off", log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", served
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """Give a browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Where the tests are root, as in a container, it has no sandbox of its own.
+        browser = playwright.chromium.launch(executable_path=browser_here(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A tab, with all that it asked for and complained of.
+
+    Args:
+        page: The tab.
+        address: Of the server.
+    """
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        self._address = address
+        self.complaints = list[str]()
+        self.elsewhere = list[str]()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._said)
+        page.on("dialog", self._asked)
+        page.on("request", self._request)
+
+    def go(self, where: str = "") -> Any:
+        """Go to a part of the page, and return the tab."""
+        self.page.goto(f"{self._address}/#/{where}")
+        return self.page
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.complaints.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith(self._address + "/"):
+            self.elsewhere.append(request.url)

@@ -1,0 +1,38 @@
+"""One browser for all tests of the page, and a tab with a server of its own for each."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from http_kit import Served
+from web_kit import Watched, browser_here, browsing, listening
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    if find_spec("playwright") is None or browser_here() is None:
+        pytest.skip("there is no browser here: apt-get install chromium")
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def server(own_home: object) -> Iterator[tuple[str, Served]]:
+    """A server, and its address."""
+    del own_home
+    with listening() as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Any, server: tuple[str, Served]) -> Iterator[Watched]:
+    """A tab; whatever it complains of, or asks of anybody else, fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(10_000)
+    found = Watched(context.new_page(), server[0])
+    yield found
+    context.close()
+    assert found.elsewhere == []
+    assert found.complaints == []
