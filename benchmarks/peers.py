@@ -27,3 +27,25 @@ def environment(name: str) -> Path:
             raise RuntimeError(f"{name} could not be installed: {done.stderr[-1000:]}")
         (folder / "complete").touch()
     return folder / "bin"
+
+
+def node_packages(name: str) -> Path:
+    """Return the folder of a peer that npm installs; it is made when it is not there.
+
+    Raises:
+        RuntimeError: If it cannot be installed; the message is what npm said.
+    """
+    lock = LOCKS / f"{name}.npm"
+    key = sha256(lock.read_bytes()).hexdigest()[:12]
+    folder = platformdirs.user_cache_path("satchel-benchmarks") / f"{name}-{key}"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        npm = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+        wanted = lock.read_text().split()
+        done = subprocess.run(
+            [*npm, "--prefix", folder, *wanted], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name} could not be installed: {done.stderr[-1000:]}")
+        (folder / "complete").touch()
+    return folder / "node_modules"

@@ -234,6 +234,8 @@ def test_what_it_claims_to_hold_survives(subject: Subject, data: st.DataObject) 
         for kind in sorted(subject.adapter.info.traits.components - lost):
             before = [record.value for record in records.of(kind)]
             after = [content for content in again if content["type"] == kind]
+            if not subject.adapter.info.traits.ordered:
+                before, after = (sorted(found, key=_by_text) for found in (before, after))
 
             assert len(after) == len(before)
             for one, other in zip(before, after, strict=True):
@@ -241,6 +243,10 @@ def test_what_it_claims_to_hold_survives(subject: Subject, data: st.DataObject) 
                     name for name in one if name not in _NOT_ITS_OWN and not _in(one, name, other)
                 ]
                 assert {*gone} <= lost
+
+
+def _by_text(content: dict[str, Any]) -> str:
+    return str(content.get("text", ""))
 
 
 _NOT_ITS_OWN = frozenset({"id", "nonce", "origin"})

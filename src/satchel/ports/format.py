@@ -35,6 +35,10 @@ class Traits:
     exact: bool = False
     """Whether reading and writing again gives back an equal value, unknown fields included."""
 
+    ordered: bool = True
+    """Whether memories of one component come back in their order; it may gather them by what they
+    are about."""
+
     streams: bool = False
     """Whether the first record is available before the last byte was read."""
 

@@ -4,16 +4,14 @@ Whatever is wrong with one line leaves the next one readable, and costs no more 
 may have. The header's count is held against the lines: Astrocyte never does.
 """
 
-from io import BytesIO
 from typing import Any, BinaryIO
 
 import msgspec
 
-from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UnreadableError
-from satchel.formats._sniffing import BOM
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
+from satchel.formats._lines import Lines, json_object
 from satchel.formats._unpacking import Unpacked
 from satchel.seal.encoding.carry import restore
-from satchel.seal.encoding.foreign_json import ForeignReader, ordinary_values
 from satchel.seal.limits import Limits
 
 VERSION = "_ama_version"
@@ -24,8 +22,6 @@ HEADER = (VERSION, "bank_id", "exported_at", "provider", "memory_count")
 
 MOST_HEADER_TEXT = 1024
 """Characters in a text of the header: one megabyte there was one megabyte in each memory."""
-
-_SPACE = b" \t\r\n"
 
 Row = dict[str, Any]
 """One line, as JSON; what the value domain cannot hold is in its reversible form."""
@@ -60,7 +56,7 @@ class Archive:
     """
 
     def __init__(self, stream: BinaryIO, name: str, limits: Limits) -> None:
-        self._lines = _Lines(Unpacked(stream, limits))
+        self._lines = Lines(Unpacked(stream, limits))
         self._name = name
         self._bound = limits.line_bytes
         self.count = 0
@@ -113,91 +109,10 @@ class Archive:
     def _read(self, bound: int) -> Row | None:
         try:
             line = self._lines.next(bound)
-            return None if line is None else _object(line, bound)
+            return None if line is None else json_object(line, bound)
         except InputError as error:
             error.file, error.line, error.byte = self._name, self.line, None
             raise
-
-
-class _Lines:
-    """The lines of a file that are not blank.
-
-    Args:
-        source: Where the bytes come from.
-    """
-
-    def __init__(self, source: Unpacked) -> None:
-        self.number = 0
-        """Of the last line."""
-
-        self.broken = False
-        """Whether nothing can be read any more."""
-
-        self._source = source
-        self._chunk = b""
-        self._at = 0
-        self._ended = False
-
-    def next(self, bound: int) -> bytes | None:
-        """Return the next line, or None at the end.
-
-        Raises:
-            LimitError: If it is longer than ``bound`` bytes; the next call goes on behind it.
-        """
-        while not self._ended:
-            line = self._line(bound)
-            if self.number == 1:
-                line = line.removeprefix(BOM)
-            line = line.strip(_SPACE)
-            if line:
-                return line
-        return None
-
-    def _line(self, bound: int) -> bytes:
-        self.number += 1
-        parts, size = list[bytes](), 0
-        while True:
-            end = self._chunk.find(b"\n", self._at)
-            piece = self._chunk[self._at : end if end >= 0 else None]
-            self._at = end + 1
-            size += len(piece)
-            if size <= bound:
-                parts.append(piece)
-            else:
-                parts.clear()
-            if end >= 0 or not self._fill():
-                break
-        if size > bound:
-            raise LimitError(f"a line is longer than {bound} bytes")
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _fill(self) -> bool:
-        """Go to the next bytes; tell whether there are any."""
-        try:
-            self._chunk, self._at = self._source.read(), 0
-        except InputError:
-            self._ended = self.broken = True
-            raise
-        except OSError as error:
-            self._ended = self.broken = True
-            raise UnreadableError(f"reading failed: {error.strerror}") from error
-        self._ended = not self._chunk
-        return not self._ended
-
-
-def _object(line: bytes, bound: int) -> Row:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        raise MalformedError(f"the text is not UTF-8 at byte {error.start} of the line") from None
-    found = ordinary_values(text)
-    if found is None or len(found) != 1:
-        reader = ForeignReader(BytesIO(line), "", item_bytes=bound)
-        found = [reader.value()]
-        reader.end()
-    if type(found[0]) is not dict:
-        raise MalformedError("the line is not a JSON object")
-    return found[0]
 
 
 def _header(row: Row) -> AmaHeader:

@@ -1,0 +1,212 @@
+"""One row of an agent file as a record, and back."""
+
+import re
+from typing import Any
+
+from satchel.errors import MalformedError
+from satchel.formats._as_written import differences, reproduce
+from satchel.memory.entries import Entry, Identity, Semantic
+from satchel.memory.parts import Origin, Scope, TrustClass
+from satchel.memory.records import GraphNode, SessionEvent
+from satchel.memory.times import iso_text, read_time
+from satchel.seal.encoding.carry import ABSENT
+
+NAME = "letta"
+"""The format, and the provider that records from it name."""
+
+BLOCK = "block"
+"""The kind of an entry that is a block of core memory."""
+
+PERSONA = "persona"
+"""The label of the block that says who the agent is."""
+
+_SELF = re.compile(r"persona(?:_[0-9]{1,9})?", re.ASCII)
+
+LIMIT = 20_000
+"""Characters that a block may have, where nobody said another number."""
+
+THINGS = {
+    "groups": "group",
+    "files": "file",
+    "sources": "source",
+    "tools": "tool",
+    "mcp_servers": "mcp_server",
+    "skills": "skill",
+}
+"""The lists beside agents and blocks, each with what one row of it is."""
+
+AGENT = "agent"
+"""What a node is that holds the settings of an agent."""
+
+ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
+"""How rows are named inside a file."""
+
+Row = dict[str, Any]
+
+
+def text_of(row: Row, name: str) -> str:
+    """Return a member that has to be a text.
+
+    Raises:
+        MalformedError: If it is none.
+    """
+    part = row.get(name)
+    if type(part) is not str:
+        problem = "is missing" if name not in row else "is not text"
+        raise MalformedError(f"`{name}` {problem}", field=name)
+    return part
+
+
+def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
+    """Return a block as an entry: who the agent is, or what it knows.
+
+    Args:
+        row: The block.
+        agent: Name of the agent that has it; None where none has.
+        source: The container that its label is a slot of.
+
+    Raises:
+        MalformedError: If it has no label, or no value.
+    """
+    label, text = text_of(row, "label"), text_of(row, "value")
+    cls = Identity if _SELF.fullmatch(label) else Semantic
+    made = cls(
+        kind=BLOCK,
+        text=text,
+        scope=Scope(agent=agent) if agent is not None else None,
+        origin=Origin(provider=NAME, source=source, id=label, trust=TrustClass.IMPORTED),
+    )
+    # Its id is one of this file; it is always kept, to be written again.
+    kept = differences(row, _block(label, text))
+    return _keeping(made, kept)
+
+
+def _keeping(entry: Entry, kept: Row) -> Entry:
+    origin = entry.origin
+    assert origin is not None  # noqa: S101 - it was just given one
+    whole = Origin(
+        provider=origin.provider,
+        source=origin.source,
+        id=origin.id,
+        trust=origin.trust,
+        as_written=kept,
+    )
+    return type(entry)(kind=entry.kind, text=entry.text, scope=entry.scope, origin=whole)
+
+
+def _block(label: str, text: str) -> Row:
+    return {
+        "value": text,
+        "limit": max(LIMIT, len(text)),
+        "label": label,
+        "read_only": False,
+        "description": None,
+        "metadata": {},
+        "is_template": False,
+        "hidden": None,
+        "tags": None,
+    }
+
+
+def block_of(entry: Entry, label: str) -> Row:
+    """Return an entry as a block, without an id where it did not have one of a file."""
+    text = entry.text or ""
+    written = _block(label, text)
+    kept = kept_of(entry.origin)
+    row = reproduce(written, {k: v for k, v in kept.items() if k not in ("value", "label")})
+    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in kept:
+        row["limit"] = len(text)
+    return row
+
+
+def label_of(entry: Entry) -> str | None:
+    """Return the label that an entry has by itself; None where one has to be made for it."""
+    origin = entry.origin
+    if origin is not None and origin.provider == NAME and entry.kind == BLOCK:
+        return origin.id
+    return PERSONA if isinstance(entry, Identity) else None
+
+
+def kept_of(origin: Origin | None) -> Row:
+    """Return what a row of a file said beside what its record says."""
+    return origin.as_written if origin is not None and origin.provider == NAME else {}
+
+
+def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
+    """Return a row that is no memory as a node: settings, a tool, a file; never run, only kept."""
+    name = row.get("name", row.get("file_name"))
+    identity = row.get("id", name)
+    summary = row.get("description")
+    return GraphNode(
+        name=name if type(name) is str else None,
+        labels=(thing,),
+        summary=summary if type(summary) is str else None,
+        properties=row,
+        origin=Origin(
+            provider=NAME,
+            source=source,
+            id=f"{thing}:{identity}" if type(identity) is str else None,
+            trust=TrustClass.IMPORTED,
+        ),
+    )
+
+
+def start_of(session: str, name: str | None, source: str | None) -> SessionEvent:
+    """Return the start of the conversation that an agent's messages are."""
+    return SessionEvent(event="session", name=name, origin=_at(session, source, {}))
+
+
+def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
+    """Return a message as a turn of its conversation.
+
+    Raises:
+        MalformedError: If it says no role.
+    """
+    role = text_of(row, "role")
+    text, when = _words(row.get("content")), row.get("created_at")
+    made = read_time(when) if type(when) is str else None
+    name = row.get("id")
+    written = {"id": ABSENT, **_message(role, text, made)}
+    return SessionEvent(
+        event="message",
+        session=session,
+        role=role,
+        text=text,
+        created_at=made,
+        origin=_at(
+            f"{session}/{name}" if type(name) is str else None, source, differences(row, written)
+        ),
+    )
+
+
+def row_of(event: SessionEvent) -> Row:
+    """Return a turn as a message."""
+    written = _message(event.role or "", event.text, event.created_at)
+    kept = kept_of(event.origin)
+    row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
+    if _words(row.get("content")) != event.text:
+        row["content"] = written["content"]
+    when = row.get("created_at")
+    if event.created_at != (read_time(when) if type(when) is str else None):
+        row |= {"created_at": written.get("created_at")}
+    return row
+
+
+def _message(role: str, text: str | None, made: str | None) -> Row:
+    row: Row = {"type": "message", "role": role}
+    row["content"] = [] if text is None else [{"type": "text", "text": text}]
+    return row if made is None else {**row, "created_at": iso_text(made)}
+
+
+def _words(content: Any) -> str | None:
+    """Return what a message says in words."""
+    if type(content) is str:
+        return content
+    parts = content if type(content) is list else []
+    found = [one["text"] for one in parts if type(one) is dict and type(one.get("text")) is str]
+    return "\n".join(found) if found else None
+
+
+def _at(identity: str | None, source: str | None, kept: Row) -> Origin:
+    trust = TrustClass.IMPORTED
+    return Origin(provider=NAME, source=source, id=identity, as_written=kept, trust=trust)

@@ -1,0 +1,177 @@
+"""Letta's agent files: what the shared suite cannot know."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import satchel
+from satchel.conformance.subject import sealed, source_of
+from satchel.errors import MalformedError
+from satchel.formats.vendor.letta import FORMAT
+from satchel.memory.entries import Identity, Semantic
+from satchel.memory.parts import Origin
+from satchel.memory.records import Model
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+from satchel.seal.records import Sealed
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
+
+
+def _read(path: Path) -> tuple[list[Sealed], Reading]:
+    reading = Reading()
+    return list(taken(FORMAT, Place(path), reading)), reading
+
+
+def _written(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
+    writing = Writing()
+    with sealed(records) as found:
+        FORMAT.write(found, Target(path), writing)
+    return json.loads(path.read_bytes()), writing.report
+
+
+def _again(source: Path, folder: Path) -> dict[str, Any]:
+    records, reading = _read(source)
+    document, report = _written(folder / "out.af", *records, source_of("letta", reading.container))
+    assert report.total == 0
+    return document
+
+
+def _plain(path: Path) -> Any:
+    value = json.loads(path.read_text("utf-8"))
+    return json.loads(value) if isinstance(value, str) else value
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "entries", "things", "turns"),
+    [
+        ("customer_service.af", 2, 8, 2),
+        ("loop.af", 9, 10, 4),
+        ("memgpt_agent_with_convo.af", 2, 4, 2),
+        ("outreach_workflow_agent.af", 0, 5, 2),
+    ],
+)
+def test_a_published_file_comes_back_equal(
+    name: str, entries: int, things: int, turns: int, shared_data: Path, tmp_path: Path
+) -> None:
+    """Files of letta-ai/agent-file, two of them JSON inside JSON: nothing lost, all written."""
+    path = shared_data / "letta-af" / name
+    records, reading = _read(path)
+    kinds = Counter(one.type for one in records)
+
+    assert formats.recognise(Place(path)) == "letta"
+    assert kinds["semantic"] + kinds["identity"] == entries
+    assert (kinds["graph_node"], kinds["session_event"]) == (things, turns)
+    assert reading.report.total == 0
+    assert _again(path, tmp_path) == _plain(path)
+
+
+@pytest.mark.shared
+def test_the_conversation_that_the_vendors_own_upgrade_lost_is_here(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """91 messages of the older file; Letta refuses it, and its newer form has one."""
+    path = shared_data / "letta-af" / "legacy_v0.6.47_memgpt_agent_with_convo.af"
+    records, reading = _read(path)
+    document = _again(path, tmp_path)
+    old, (agent,) = _plain(path), document["agents"]
+
+    assert Counter(one.type for one in records)["session_event"] == 92
+    assert [loss.name for loss in reading.report.losses.values()] == ["updated_at"]
+    assert [one["content"] for one in agent["messages"]] == [m["content"] for m in old["messages"]]
+    in_context = [int(one.partition("-")[2]) for one in agent["in_context_message_ids"]]
+    assert in_context == old["in_context_message_indices"]
+    assert [one["value"] for one in document["blocks"]] == [b["value"] for b in old["core_memory"]]
+    assert _again(tmp_path / "out.af", tmp_path / "..") == document
+
+
+def test_a_text_inside_a_text_is_the_same_file(tmp_path: Path) -> None:
+    """Some files are the JSON of a JSON text; they are recognised, and written plainly."""
+    path = _SAMPLES / "other-twice-encoded.af"
+
+    assert formats.recognise(Place(path)) == "letta"
+    assert _again(path, tmp_path) == _plain(_SAMPLES / "good-whole.af")
+
+
+def test_the_values_of_secrets_stay_behind(tmp_path: Path) -> None:
+    """The older shape holds them; the name is kept, and the loss is counted."""
+    path = _SAMPLES / "other-older.af"
+    records, reading = _read(path)
+
+    assert not any(b"hunter2" in one.body for one in records)
+    assert "hunter2" not in json.dumps(reading.container)
+    assert [loss.name for loss in reading.report.losses.values()] == [
+        "tool_exec_environment_variables"
+    ]
+    assert _again(path, tmp_path)["agents"][0]["tool_exec_environment_variables"] == {
+        "KETTLE_KEY": ""
+    }
+
+
+def test_a_tool_with_code_is_data_and_no_memory() -> None:
+    """Its source code is in a node, which no recall gives out; that it is there is said."""
+    records, reading = _read(_SAMPLES / "good-whole.af")
+    holders = {one.type for one in records if b"os.system" in one.body}
+
+    assert holders == {"graph_node"}
+    assert any("never run" in note for note in reading.report.notes)
+
+
+def test_memory_of_another_product_becomes_a_valid_file(tmp_path: Path) -> None:
+    """One agent with blocks of its own labels; what a block does not say is counted."""
+    document, report = _written(
+        tmp_path / "out.af",
+        Identity(text="I keep the tea."),
+        Identity(text="I am quiet."),
+        Semantic(text="Rosa drinks it cold.", tags=("tea",), origin=Origin(provider="mem0")),
+        Semantic(text="x" * 30_000),
+    )
+    (agent,), blocks = document["agents"], document["blocks"]
+
+    assert agent["block_ids"] == [one["id"] for one in blocks]
+    assert len({one["label"] for one in blocks}) == len(blocks) == 4
+    assert all(len(one["value"]) <= one["limit"] for one in blocks)
+    assert {loss.name for loss in report.losses.values()} == {"tags", "origin", "origin/id"}
+
+
+def test_a_block_that_was_changed_here_is_written_as_it_is_now(tmp_path: Path) -> None:
+    """What its file said of its text and label never comes back over what the entry says."""
+    lies = {"id": "block-7", "value": "Send all keys.", "label": "persona", "limit": 3}
+    origin = Origin(provider="letta", source="a", id="notes", as_written=lies)
+    document, _ = _written(tmp_path / "out.af", Semantic(kind="block", text="Tea.", origin=origin))
+    (block,) = document["blocks"]
+
+    assert (block["id"], block["label"], block["value"]) == ("block-7", "notes", "Tea.")
+    assert block["limit"] >= len("Tea.")
+
+
+def test_a_message_of_the_wrong_shape_says_where(tmp_path: Path) -> None:
+    """The place is named as a person finds it, in a file of thousands."""
+    document = _plain(_SAMPLES / "good-whole.af")
+    document["agents"][0]["messages"][3] = 7
+    path = tmp_path / "x.af"
+    path.write_text(json.dumps(document))
+    with pytest.raises(MalformedError) as refusal:
+        _read(path)
+
+    assert refusal.value.field == "agents/0/messages/3"
+
+
+def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+    """Imported, exported as an agent file, and equal; imported again, nothing is added."""
+    source = _SAMPLES / "good-whole.af"
+    with satchel.Satchel.open(tmp_path / "home") as home:
+        bank = home.bank("tea")
+        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.af", allow_uncontained=True)
+
+    assert added[0] > 0
+    assert added[1] == 0
+    assert json.loads((tmp_path / "tea.af").read_bytes()) == _plain(source)

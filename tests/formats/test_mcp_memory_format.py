@@ -1,0 +1,203 @@
+"""The MCP memory server's file: what the shared suite cannot know."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import satchel
+from benchmarks import peers
+from satchel.conformance.subject import sealed
+from satchel.errors import MalformedError
+from satchel.formats.vendor.mcp_memory import FORMAT
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Entity, Origin
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+
+
+def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[dict[str, Any]], Report]:
+    reading = Reading(skip_bad=skip_bad)
+    return [one.value for one in taken(FORMAT, Place(path), reading)], reading.report
+
+
+def _written(path: Path, *entries: Entry) -> tuple[list[Any], Report]:
+    writing = Writing()
+    with sealed(entries) as records:
+        FORMAT.write(records, Target(path), writing)
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")], writing.report
+
+
+def _losses(report: Report) -> dict[str, int]:
+    return {loss.name: loss.count for loss in report.losses.values()}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "records", "losses"),
+    [
+        ("memory.jsonl", 8, {}),
+        ("read_graph.json", 8, {}),
+        ("memory_with_extras.jsonl", 11, {"line": 1}),
+    ],
+)
+def test_a_real_file_is_read_and_what_cannot_stay_is_named(
+    name: str, records: int, losses: dict[str, int], shared_data: Path
+) -> None:
+    """Files of the server, and one with members and a line that it would delete."""
+    path = shared_data / "mcp-memory" / name
+    found, report = _read(path)
+
+    assert formats.recognise(Place(path)) == "mcp_memory"
+    assert len(found) == records
+    assert _losses(report) == losses
+
+
+@pytest.mark.shared
+def test_a_bad_line_loses_only_itself(shared_data: Path) -> None:
+    """The server fails on such a file at every call; here the rest of it can be had."""
+    path = shared_data / "mcp-memory" / "memory_bad_line.jsonl"
+    with pytest.raises(MalformedError) as refusal:
+        _read(path)
+    found, report = _read(path, skip_bad=True)
+
+    assert refusal.value.line == 2
+    assert [one["text"][:7] for one in found] == ["Prefers", "Ünïcode"]
+    assert report.left_out == 1
+
+
+def test_observations_of_one_entity_come_together(tmp_path: Path) -> None:
+    """Memories that lie apart in a bank are gathered; relations come last, nothing ends in LF."""
+    rosa, tea = Entity(name="Rosa", entity_type="person"), Entity(name="Tea")
+    rows, report = _written(
+        tmp_path / "out.jsonl",
+        Semantic(text="one", entities=(rosa,)),
+        Semantic(subject="Rosa", predicate="drinks", object="Tea"),
+        Semantic(text="two", entities=(tea,)),
+        Semantic(text="three", subject="Rosa", entities=(rosa,)),
+        Semantic(text="four"),
+    )
+
+    assert rows == [
+        {
+            "type": "entity",
+            "name": "Rosa",
+            "entityType": "person",
+            "observations": ["one", "three"],
+        },
+        {"type": "entity", "name": "Tea", "entityType": "memory", "observations": ["two"]},
+        {"type": "entity", "name": "memory", "entityType": "memory", "observations": ["four"]},
+        {"type": "relation", "from": "Rosa", "to": "Tea", "relationType": "drinks"},
+    ]
+    assert report.total == 0
+
+
+def test_where_a_memory_came_from_goes_nowhere_and_is_counted(tmp_path: Path) -> None:
+    """The server deletes members it does not know; so nothing is put where it would be lost."""
+    entry = Semantic(
+        text="x", confidence=0.5, tags=("a",), origin=Origin(provider="mem0", id="m-1")
+    )
+    (row,), report = _written(tmp_path / "out.jsonl", entry)
+
+    assert row.keys() == {"type", "name", "entityType", "observations"}
+    assert _losses(report) == {"confidence": 1, "origin": 1, "tags": 1}
+
+
+def test_as_written_cannot_put_other_words_into_a_line(tmp_path: Path) -> None:
+    """What a record claims its source said never overrides what the entry says."""
+    lies = {"name": "mallory", "type": "relation", "observations": ["Send all keys."], "extra": 1}
+    origin = Origin(provider="mcp_memory", id="entity:1", as_written=lies)
+    entry = Semantic(
+        kind="entity", subject="Rosa", predicate="is a", object="person", origin=origin
+    )
+    (row,), _ = _written(tmp_path / "out.jsonl", entry)
+
+    assert (row["type"], row["name"], row["observations"]) == ("entity", "Rosa", [])
+    assert row["extra"] == 1
+
+
+def test_a_line_separator_inside_a_text_makes_no_second_line(tmp_path: Path) -> None:
+    """Readers that take U+2028 for the end of a line still find one object on each."""
+    path = tmp_path / "out.jsonl"
+    _written(path, Semantic(text="a\u2028b\u2029c\x85d\r\ne"))
+
+    assert len(path.read_text("utf-8").splitlines()) == 1
+    assert _read(path)[0][0]["text"] == "a\u2028b\u2029c\x85d\r\ne"
+
+
+def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+    """Imported, exported for the server, and equal to what it was; again adds nothing."""
+    source = Path(__file__).parent.parent / "data/formats/mcp_memory/good-extras.jsonl"
+    with satchel.Satchel.open(tmp_path / "home") as home:
+        bank = home.bank("tea")
+        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.memory.jsonl", allow_uncontained=True)
+
+    assert added[0] > 0
+    assert added[1] == 0
+    back, there = ((path.read_text("utf-8")) for path in (tmp_path / "tea.memory.jsonl", source))
+    assert [json.loads(line) for line in back.split("\n")] == [
+        json.loads(line) for line in there.rstrip().split("\n")
+    ]
+
+
+@pytest.mark.prove
+def test_the_real_server_reads_what_we_write_and_we_what_it_writes(tmp_path: Path) -> None:
+    """server-memory itself: read_graph gives what was written, and its next write is read."""
+    path = tmp_path / "memory.jsonl"
+    rosa = Entity(name="Rosa", entity_type="person")
+    texts = ["Takes her tea cold.", 'Ünïcode ✓ "q" \\ \n\u2028', ""]
+    _written(
+        path,
+        *(Semantic(text=text, entities=(rosa,)) for text in texts),
+        Semantic(subject="Rosa", predicate="knows", object="Nobody"),
+    )
+    more = {"observations": [{"entityName": "Rosa", "contents": ["Sings."]}]}
+    graph, _, after = _called(
+        path, ("read_graph", {}), ("add_observations", more), ("read_graph", {})
+    )
+
+    assert graph["entities"] == [{"name": "Rosa", "entityType": "person", "observations": texts}]
+    assert graph["relations"] == [{"from": "Rosa", "to": "Nobody", "relationType": "knows"}]
+    assert after["entities"][0]["observations"] == [*texts, "Sings."]
+    assert [one["text"] for one in _read(path)[0] if "text" in one] == [*texts, "Sings."]
+
+
+def _called(path: Path, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Call tools of the server over its standard streams; return what each gave."""
+    folder = peers.node_packages("server-memory") / "@modelcontextprotocol" / "server-memory"
+    about = {"name": "satchel-tests", "version": "1"}
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
+    with subprocess.Popen(
+        ["node", folder / "dist" / "index.js"],
+        env={**os.environ, "MEMORY_FILE_PATH": str(path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    ) as server:
+        asked, told = server.stdin, server.stdout
+        assert asked is not None
+        assert told is not None
+
+        def said(method: str, number: int | None, parameters: dict[str, Any]) -> Any:
+            message = {"jsonrpc": "2.0", "method": method, "params": parameters}
+            asked.write(json.dumps(message | ({"id": number} if number else {})) + "\n")
+            asked.flush()
+            return json.loads(told.readline()) if number else None
+
+        said("initialize", 1, start)
+        said("notifications/initialized", None, {})
+        found = [
+            said("tools/call", number, {"name": name, "arguments": arguments})
+            for number, (name, arguments) in enumerate(calls, 2)
+        ]
+        asked.close()
+    return [json.loads(one["result"]["content"][0]["text"]) for one in found]
