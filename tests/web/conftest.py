@@ -1,4 +1,4 @@
-"""One browser for all tests of the page, and a tab with a server of its own for each."""
+"""One browser for the tests of a module, and a tab with a server of its own for each."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -9,9 +9,9 @@ from http_kit import Served
 from web_kit import Watched, browser_here, browsing, listening
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium."""
+    """A headless Chromium; while it is there, nothing else in this thread can await anything."""
     if find_spec("playwright") is None or browser_here() is None:
         pytest.skip("there is no browser here: apt-get install chromium")
     with browsing() as found:
