@@ -24,7 +24,6 @@ from satchel.actions.operating.following import (
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import signing_key
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
@@ -36,7 +35,6 @@ from satchel.api.lifetime import Lifetime
 from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
 from satchel.ports.store import Store
-from satchel.seal.signing.key import SigningKey
 
 
 class Satchel(Working):
@@ -297,9 +295,6 @@ class Satchel(Working):
     def _require_writable(self, options: Mapping[str, Any]) -> None:
         if self._read_only and not options.get("dry_run"):
             raise ReadOnlyStoreError("opened for reading", file=shown_address(self._settings.store))
-
-    def _owner(self) -> SigningKey:
-        return signing_key(self._settings, passphrase=self._passphrase)[0]
 
 
 def _named(bank_id: str) -> str:

@@ -6,6 +6,7 @@ from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.jobs import Cancelled
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
+from satchel.actions.signing import signing_key
 from satchel.api.lifetime import Lifetime
 from satchel.jobs.job import Job
 from satchel.seal.signing.key import SigningKey
@@ -16,9 +17,10 @@ class Working:
 
     _settings: Settings
     _lifetime: Lifetime
+    _passphrase: str | None
 
     def _owner(self) -> SigningKey:
-        raise NotImplementedError
+        return signing_key(self._settings, passphrase=self._passphrase)[0]
 
     def receipts(self, bank: str | None = None, *, limit: int = 100) -> list[ReceiptLine]:
         """Return the newest receipts of this machine, or of a bank; see ``satchel receipts``.

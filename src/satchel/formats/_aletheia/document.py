@@ -15,7 +15,6 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._aletheia import older
 from satchel.formats._aletheia.conversations import Conversation
 from satchel.formats._aletheia.links import EVENTS, NODES, VECTORS, Links
-from satchel.formats._aletheia.opening import reader_of
 from satchel.formats._aletheia.rows import (
     binary_files,
     entry_of,
@@ -35,6 +34,7 @@ from satchel.formats._aletheia.shape import (
     text_in,
 )
 from satchel.formats._order import Order
+from satchel.formats._unpacked_json import reader_of
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
 from satchel.ports.place import Place

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from satchel.formats._amplihack.shape import (
     array_of,
     statistic_of,
 )
-from satchel.formats._unpacking import Unpacked
+from satchel.formats._unpacked_json import reader_of
 from satchel.memory.parts import Scope
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
@@ -67,7 +67,7 @@ class Document:
         reading, name = self._reading, self._place.name
         reading.linked = True
         with self._place.open() as stream, Gathering(reading, name) as gathering:
-            document = _reader(stream, self._place, reading)
+            document = reader_of(stream, self._place, reading)
             reading.line = lambda: document.value_line
             if document.peek() != "{":
                 raise MalformedError("no export of amplihack: no object", line=document.line)
@@ -138,7 +138,7 @@ class Document:
         """Return whose memory it is, also where that stands behind the arrays."""
         if self._agent is None:
             with self._place.open() as stream:
-                document = _reader(stream, self._place, self._reading)
+                document = reader_of(stream, self._place, self._reading)
                 for key in document.members():
                     if key == "agent_name":
                         self._keep(document, key)
@@ -193,7 +193,7 @@ class Document:
         if where is None:
             return None
         with suppress(InputError), self._place.open() as stream:
-            document = _reader(stream, self._place, self._reading)
+            document = reader_of(stream, self._place, self._reading)
             for key in document.members():
                 if key != where.array:
                     _skip(document)
@@ -210,28 +210,3 @@ def _skip(document: ForeignReader) -> None:
             pass
     else:
         document.value()
-
-
-def _reader(stream: BinaryIO, place: Place, reading: Reading) -> ForeignReader:
-    source = cast("BinaryIO", _Source(stream, place.name, reading))
-    return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
-
-
-class _Source:
-    """A file, decompressed where it is gzip."""
-
-    def __init__(self, stream: BinaryIO, name: str, reading: Reading) -> None:
-        self._stream = stream
-        self._name = name
-        self._limits = reading.limits
-        self._unpacked: Unpacked | None = None
-
-    def read(self, size: int = -1) -> bytes:
-        """Return some bytes more, however many; none at the end."""
-        del size
-        try:
-            if self._unpacked is None:
-                self._unpacked = Unpacked(self._stream, self._limits)
-            return self._unpacked.read()
-        except InputError as error:
-            raise error.located(file=self._name) from None

@@ -1,4 +1,4 @@
-"""An agent file as it is read: strictly, and decompressed where it is gzip."""
+"""JSON of other programs as it is read: strictly, and decompressed where it is gzip."""
 
 from typing import BinaryIO, cast
 
