@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from import_kit import bring, opened, rows, sealed_from, texts, write
 
 from satchel.actions.config import load_settings
+from satchel.actions.importing import work
 from satchel.actions.importing.undoing import undo_import
 from satchel.actions.inferring.duplicates import NearDuplicates, duplicates
 from satchel.actions.opened import opened_bank
@@ -348,3 +349,15 @@ def test_an_import_makes_vectors_when_asked(
 
     assert done.embedded is not None
     assert (done.embedded.made, done.embedded.kept) == (2, 0)
+
+
+def test_a_large_import_says_that_its_vectors_are_still_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes none: what is not complete is not used, and would only cost time."""
+    path = file(tmp_path / "a.json", *SEATS)
+    monkeypatch.setattr(work, "AT_IMPORT", len(SEATS) - 1)
+    done = bring(path)
+    assert [note for note in done.notes if "satchel embed" in note]
+    with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:
+        assert view.generations() == {}

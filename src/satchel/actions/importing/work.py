@@ -192,10 +192,18 @@ class Work:
                 self.banks[name].embedded = embed_bank(bank)
 
     def keep_up(self) -> None:
-        """Make the vectors of what came, if that is not too much to do unasked."""
+        """Make the vectors of what came, or say that it is too much to do unasked."""
         for name, bank in self._open.items():
-            if name in self.banks and self.banks[name].source is not None:
+            told = self.banks.get(name)
+            if told is None or told.source is None:
+                continue
+            if told.done.added <= AT_IMPORT:
                 keep_up(bank, AT_IMPORT)
+            elif bank.settings.options.inference.automatic:
+                self.arriving.report.note(
+                    f"{told.done.added:,} memories have no vectors yet: satchel embed makes them at"
+                    " once, questions some at a time"
+                )
 
     def _goes_on(self) -> bool:
         """Tell whether what an earlier attempt logged is the beginning of what is planned."""

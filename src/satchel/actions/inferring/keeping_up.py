@@ -1,7 +1,7 @@
 """Vectors without being asked: those of the models that come along, made where they are missed.
 
 What is remembered is durable and found by its words at once; nothing waits for a vector. An
-import ends with a large step, a question begins with a small one.
+import of not too much ends with a large step, a question begins with a small one.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from satchel.actions.opened import OpenBank, opened_bank
 from satchel.errors import SatchelError
 from satchel.recall import keeping_up
 
-AT_RECALL, AT_IMPORT = 512, 20_000
+AT_RECALL, AT_IMPORT = 512, 5_000
 """What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
 
 
