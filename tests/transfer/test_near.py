@@ -356,7 +356,7 @@ def test_a_large_import_says_that_its_vectors_are_still_to_be_made(
 ) -> None:
     """It makes none: what is not complete is not used, and would only cost time."""
     path = file(tmp_path / "a.json", *SEATS)
-    monkeypatch.setattr(work, "AT_IMPORT", len(SEATS) - 1)
+    monkeypatch.setattr(work, "STEP", len(SEATS) - 1)
     done = bring(path)
     assert [note for note in done.notes if "satchel embed" in note]
     with opened_bank(load_settings()) as bank, bank.ledger.reading() as view:

@@ -16,7 +16,7 @@ from satchel.actions.importing.arriving import Arriving
 from satchel.actions.importing.imported import BankImported, ImportOptions, Owners
 from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.inferring.keeping_up import AT_IMPORT, keep_up
+from satchel.actions.inferring.keeping_up import STEP, keep_up
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
 from satchel.actions.receipts.keeping import require_whole, signer
@@ -197,8 +197,8 @@ class Work:
             told = self.banks.get(name)
             if told is None or told.source is None:
                 continue
-            if told.done.added <= AT_IMPORT:
-                keep_up(bank, AT_IMPORT)
+            if told.done.added <= STEP:
+                keep_up(bank)
             elif bank.settings.options.inference.automatic:
                 self.arriving.report.note(
                     f"{told.done.added:,} memories have no vectors yet: satchel embed makes them at"

@@ -1,7 +1,7 @@
 """Vectors without being asked: those of the models that come along, made where they are missed.
 
 What is remembered is durable and found by its words at once; nothing waits for a vector. An
-import of not too much ends with a large step, a question begins with a small one.
+import of no more than a step ends with one, and so does a question begin.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from satchel.actions.opened import OpenBank, opened_bank
 from satchel.errors import SatchelError
 from satchel.recall import keeping_up
 
-AT_RECALL, AT_IMPORT = 512, 5_000
+STEP = 512
 """What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
 
 
-def keep_up(bank: OpenBank, most: int = AT_RECALL) -> int:
+def keep_up(bank: OpenBank, most: int = STEP) -> int:
     """Make vectors that a bank's memories lack, and return how many.
 
     Nothing is done for the holder of a token, in a bank that is open for reading, or where the
