@@ -178,7 +178,9 @@ def kill_in_the_middle(witness: Witness, start: Start, rounds: int) -> None:
         tell(writer, f"{size} {size + 1000}")
         acknowledged = [told(writer) for _ in range(chance.randrange(1, 30))]
         writer.send_signal(signal.SIGKILL)
-        rest = writer.communicate()[0].splitlines()
+        # Not communicate(): it reads past the lines that readline() had taken in ahead.
+        assert writer.stdout is not None
+        rest = writer.stdout.read().splitlines()
         newest = int([*acknowledged, *rest][-1].split()[0])
         found = Witness(witness.folder).last(BANK)
         assert found is not None
