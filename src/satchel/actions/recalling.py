@@ -16,7 +16,7 @@ from satchel.memory.parts import TrustClass
 from satchel.memory.times import read_time
 from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 
 
 class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,6 +48,13 @@ class Traits:
     keeps_ids: bool = False
     """Whether records come back from it under the ids they had."""
 
+    folder: bool = False
+    """Whether it is a folder of files. Readers and writers know it as a ZIP archive of them; it is
+    one for people, too, where the name ends in ``.zip``."""
+
+    within: bool = False
+    """Whether it is written into a file that others write, too; what they wrote stays as it is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
@@ -143,6 +150,12 @@ class Writing:
 
     embeddings: bool = True
     """Whether embeddings go along, in such formats."""
+
+    before: bytes | None = None
+    """What the target holds already, for formats that write ``within`` it; None for nothing."""
+
+    replacing: bool = False
+    """Whether changes that others made to what was written there before may be replaced."""
 
     vectors: Carrying | None = None
     """The vectors of the bank that the records were taken out of, where it has some."""

@@ -20,7 +20,7 @@ from satchel.recall.query import MOST, Query, Recalled
 from satchel.recall.ranking.fusing import Signals
 from satchel.recall.ranking.stuffing import is_stuffed
 from satchel.recall.recalling import recall
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.asked import DAY, Around, Asked, Relevance
 from satchel.rehydrate.filtering import wanted

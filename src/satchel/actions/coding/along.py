@@ -6,7 +6,7 @@ from satchel.code_graph.spoken import Along, CodeContext
 from satchel.errors import StoreError
 from satchel.ledger.view import View
 from satchel.recall.query import Recalled
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 from satchel.recall.tokens import estimated_tokens
 
 

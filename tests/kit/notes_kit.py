@@ -1,0 +1,13 @@
+"""What is in files of notes, for tests: their texts, as they are."""
+
+import io
+import zipfile
+from typing import Any
+
+
+def files_in(data: bytes) -> list[Any]:
+    """Return the files of a folder of notes by path, or the text of one."""
+    if not data.startswith(b"PK"):
+        return [data.decode()]
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [{name: archive.read(name).decode() for name in sorted(archive.namelist())}]
