@@ -1,6 +1,7 @@
 """What is in files of notes, for tests: their texts, as they are."""
 
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -11,3 +12,11 @@ def files_in(data: bytes) -> list[Any]:
         return [data.decode()]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return [{name: archive.read(name).decode() for name in sorted(archive.namelist())}]
+
+
+def lines_in(data: bytes) -> list[Any]:
+    """Return the memories in a text for Claude's import, without what begins their lines."""
+    found = re.findall(
+        r"^(?:- )?\[\S+\] - (.*(?:\n(?:  .*|(?=\n  )))*)", data.decode(), re.MULTILINE
+    )
+    return [text.replace("\n  ", "\n") for text in found]

@@ -283,7 +283,8 @@ class StagedFolder:
         os.fsync(self._above)
 
     def _free_name(self) -> str:
-        names, number = set(os.listdir(self._above)), 1
+        with os.scandir(self._above) as found:
+            names, number = {one.name for one in found}, 1
         name = start = f"{self._path.name}.before"
         while name in names:
             number += 1

@@ -18,14 +18,11 @@ from satchel.disk.reading import OpenFile, reading
 from satchel.disk.writing import PRIVATE_FILE
 from satchel.errors import LimitError, TargetError, UsageError
 from satchel.ports.format import Format
+from satchel.ports.place import MOST_WITHIN
 from satchel.seal.encryption.age import Lock
-from satchel.seal.limits import MIB
 
 ARCHIVE = ".zip"
 """How the name of a folder of files ends that is to be an archive."""
-
-MOST_AROUND = 4 * MIB
-"""Bytes of a file that something is written into."""
 
 _MODES = 0o777
 
@@ -64,7 +61,12 @@ class FolderOutlet(Outlet):
         return self._inner.is_same(file)
 
     @contextmanager
-    def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
+    def writing(
+        self,
+        *,
+        overwrite: bool,
+        mode: int = PRIVATE_FILE,  # noqa: ARG002 - what is in a folder of ours is private
+    ) -> Iterator[BinaryIO]:
         """Give an archive to write, whose files are in a folder beside the name afterwards."""
         if self._stack is None:
             raise UsageError("a folder is only written where it is read back")
@@ -175,14 +177,14 @@ class WithinOutlet(Outlet):
             return None
         with file, reading(file) as stream:
             self._mode = file.status.st_mode & _MODES
-            found = stream.read(MOST_AROUND + 1)
-        if len(found) > MOST_AROUND:
-            raise LimitError(f"the file has more than {MOST_AROUND:,} bytes", file=str(self.path))
+            found = stream.read(MOST_WITHIN + 1)
+        if len(found) > MOST_WITHIN:
+            raise LimitError(f"the file has more than {MOST_WITHIN:,} bytes", file=str(self.path))
         return found
 
     def _keep(self) -> None:
         with self.written() as file, reading(file) as stream:
-            is_same = stream.read(MOST_AROUND + 1) == self.before
+            is_same = stream.read(MOST_WITHIN + 1) == self.before
         if self.before is None or is_same:
             return
         with self.beside(f"{self.path.name}.bak") as beside:

@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     component: Component
     kind: str | None
     tags: tuple[str, ...]
-    times: dict[str, str]
+    times: dict[str, Any]
     metadata: Values
     text: str
 
@@ -136,7 +136,7 @@ def file_of(record: Sealed, entry: Entry, report: Report) -> str:
 def _parts(text: str, front: Any, end: Any) -> bool:
     """Tell whether a text has this front matter and this end, and not what only looks like it."""
     found = split(text)
-    return found.raw == front and end == ("\n" if found.body.endswith("\n") else "")
+    return (found.raw, "\n" if found.body.endswith("\n") else "") == (front, end)
 
 
 def _count(record: Sealed, fact: Fact, report: Report) -> None:
@@ -244,5 +244,3 @@ def _is_a_path(text: str) -> bool:
         return False
     hidden = any(part.startswith(".") or not part.isprintable() for part in parts)
     return text.endswith(".md") and not hidden
-
-

@@ -20,14 +20,23 @@ MOST_FILES = 99_999
 _THEN = (1980, 1, 1, 0, 0, 0)
 
 
-def text_in(archive: Archive, file: File, reading: Reading, place: Place) -> str:
+def text_in(
+    archive: Archive, file: File, reading: Reading, place: Place, most: int | None = None
+) -> str:
     """Return the text of a file.
+
+    Args:
+        archive: The input.
+        file: Which of its files.
+        reading: The bounds.
+        place: What to call the input in errors.
+        most: Bytes that it may have; as many as a memory where not given.
 
     Raises:
         MalformedError: If it is not UTF-8, or holds what no text does.
         LimitError: If it is larger than a memory may be.
     """
-    data, most = b"", reading.limits.entry_bytes
+    data, most = b"", min(most or reading.limits.entry_bytes, reading.limits.line_bytes)
     try:
         with archive.stream(file) as stream:
             while more := stream.read(most + 1 - len(data)):

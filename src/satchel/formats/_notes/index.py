@@ -81,9 +81,7 @@ def notes_of(index: Index, path: str) -> Iterator[Entry]:
             text=text,
             kind=NOTE,
             tags=(heading,) if heading else (),
-            origin=Origin(
-                provider=NAME, id=f"{path}#{heading}/{place}", trust=TrustClass.IMPORTED
-            ),
+            origin=Origin(provider=NAME, id=f"{path}#{heading}/{place}", trust=TrustClass.IMPORTED),
         )
 
 
@@ -129,6 +127,30 @@ def index_of(lines: Iterator[str], notes: list[tuple[str, str]]) -> Iterator[str
         waiting.append(text)
     if waiting:
         yield "\n" + _section(heading, waiting)
+
+
+def renewed(text: str, names: Container[str], more: list[str]) -> str:
+    """Return an index with lines for files that are new, and without those of files that are gone.
+
+    Args:
+        text: All of it, as it is at the top of its folder.
+        names: The files that there are.
+        more: The lines to add, which go below the last that lists a file.
+    """
+    lines, last = list[str](), 0
+    for line in text.split("\n"):
+        match = _LINK.fullmatch(line.rstrip("\r"))
+        listed = match is not None and _target(line.rstrip("\r"), names, "") is not None
+        if match is not None and not listed and _is_of_a_note(match[1]):
+            continue
+        lines.append(line)
+        last = len(lines) if listed else last
+    at = last or len(lines) - (not lines[-1])
+    return "\n".join((*lines[:at], *more, *lines[at:]))
+
+
+def _is_of_a_note(target: str) -> bool:
+    return target.partition("#")[0].endswith(".md") and ":" not in target
 
 
 def _section(heading: str, texts: list[str]) -> str:

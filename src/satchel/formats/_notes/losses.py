@@ -1,8 +1,8 @@
 """What of a memory has no place in a text file, counted by name."""
 
+from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
-from satchel.ports.records import RecordSet
 from satchel.seal.records import Sealed
 
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})

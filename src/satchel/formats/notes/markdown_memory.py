@@ -14,21 +14,21 @@ from contextlib import closing
 from typing import ClassVar
 
 from satchel.disk.spool import Spool
-from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._chats.archive import ZIP_MAGIC, Archive, File, opened
-from satchel.formats._notes.fact import HELD, NAME, entry_of, file_of, is_from_here, path_of
-from satchel.formats._notes.folder import MOST_FILES, member, packing, text_in
+from satchel.errors import EmptyInputError, InputError
+from satchel.formats._chats.archive import ZIP_MAGIC, Archive, opened
+from satchel.formats._notes.fact import HELD, NAME, file_of, is_from_here, path_of
+from satchel.formats._notes.folder import MOST_FILES, member, packing
 from satchel.formats._notes.front import split, values_in
 from satchel.formats._notes.index import (
     INDEX,
-    MOST_KEPT,
     index_in,
     index_of,
     line_of,
     note_in,
-    notes_of,
+    renewed,
 )
 from satchel.formats._notes.losses import count_members, count_records
+from satchel.formats._notes.reading import ENDING, KEPT, memories_in
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
@@ -38,9 +38,8 @@ from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.records import RecordSet
 from satchel.seal.records import Sealed
 
-_ENDING = ".md"
 _LOOKED_AT = 16
-_KEPT = "index"
+_WITH_AN_INDEX = frozenset({NAME, "claude_code"})
 _OF_A_RULE = frozenset({"globs", "alwaysApply"})
 
 
@@ -109,59 +108,12 @@ def _is_folder(archive: Archive) -> bool:
         return False  # transcripts, with which memory is read as well
     if any(file.name == INDEX for file in archive.files):
         return True
-    some = [file for file in archive.files if file.name.endswith(_ENDING)]
+    some = [file for file in archive.files if file.name.endswith(ENDING)]
     for file in some[:_LOOKED_AT]:
         with archive.stream(file) as stream:
             if _is_fact(stream.read(HEAD_BYTES)):
                 return True
     return False
-
-
-def memories_in(archive: Archive, reading: Reading, place: Place) -> Iterator[Entry]:
-    """Yield the memories of a folder of notes; files that are none are counted as lost."""
-    alone = len(archive.files) == 1 and archive.files[0].info is None
-    if alone and not archive.files[0].name.endswith(_ENDING):
-        problem = "no archive, and no Markdown file by its name"
-        raise MalformedError(problem, file=place.name, byte=0, hint="Name the folder.")
-    notes = [one for one in archive.files if alone or one.name.endswith(_ENDING)]
-    notes = [one for one in notes if alone or not _is_hidden(one)]
-    top = "" if alone else _top_of(notes)
-    names = {one.path.removeprefix(top) for one in notes}
-    for file in archive.files:
-        if file not in notes and not _is_hidden(file):
-            ending = file.name.rpartition(".")[2] if "." in file.name else "file"
-            reading.report.lost(f"*.{ending}", "a file that is no note", example=file.path)
-    for file in notes:
-        try:
-            text = text_in(archive, file, reading, place)
-        except InputError as error:
-            reading.refuse(error)
-            continue
-        path = file.path.removeprefix(top)
-        if file.name == INDEX:
-            yield from _of_the_index(text, path, names, reading)
-        else:
-            if text or not alone:
-                yield entry_of(path, text)
-
-
-def _of_the_index(text: str, path: str, names: set[str], reading: Reading) -> Iterator[Entry]:
-    found = index_in(text, names, path.rpartition("/")[0])
-    if path == INDEX and len(text) <= MOST_KEPT:
-        reading.container[_KEPT] = text
-    yield from notes_of(found, path)
-
-
-def _is_hidden(file: File) -> bool:
-    """Tell whether a file is of the program that keeps the folder, such as ``.git``."""
-    return any(part.startswith(".") for part in file.path.split("/"))
-
-
-def _top_of(notes: list[File]) -> str:
-    """Return the folder that all of them are in, with its slash, where one has the index."""
-    tops = [one.path.removesuffix(INDEX) for one in notes if one.name == INDEX]
-    top = min(tops, key=len, default="")
-    return top if all(one.path.startswith(top) for one in notes) else ""
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -213,37 +165,46 @@ class _Leaving:
         self._lines.write(line.encode() + b"\n")
 
     def end(self, records: RecordSet) -> None:
-        """Write the index: as it was, where that says the same."""
-        text = next(filter(self._says_the_same, _indexes(records)), None)
+        """Write the index: as it was, but for files that are new or gone."""
+        text = next(filter(None, map(self._renewed, _indexes(records))), None)
         if text is not None:
-            with member(self._archive, INDEX) as sink:
-                sink.write(text.encode())
+            parts: Iterator[str] = iter((text,))
         elif self._notes or not self._is_as_it_was(records):
-            lines = (line.decode().removesuffix("\n") for line in self._lines.lines())
-            with member(self._archive, INDEX) as sink:
-                for part in index_of(lines, self._notes):
-                    sink.write(part.encode())
+            parts = index_of((line for _, line in self._listed()), self._notes)
+        else:
+            return
+        with member(self._archive, INDEX) as sink:
+            for part in parts:
+                sink.write(part.encode())
 
-    def _says_the_same(self, text: str) -> bool:
-        """Tell whether an index lists all files, but for those that it did not list before."""
-        found = index_in(text, set(self._paths))
-        others = set(self._paths).difference(found.links)
-        return others <= self._known and sorted(found.notes) == sorted(self._notes)
+    def _listed(self) -> Iterator[tuple[str, str]]:
+        """Yield each file with its line for an index."""
+        lines = (line.decode().removesuffix("\n") for line in self._lines.lines())
+        return zip(self._paths, lines, strict=True)
+
+    def _renewed(self, text: str) -> str | None:
+        """Return an index that was read, brought up to date; None where its own notes changed."""
+        paths = set(self._paths)
+        listed = paths.intersection(index_in(text, paths).links)
+        more = [line for path, line in self._listed() if path not in listed | self._known]
+        found = renewed(text, paths, more)
+        same = sorted(index_in(found, paths).notes) == sorted(self._notes)
+        return found if same else None
 
     def _is_as_it_was(self, records: RecordSet) -> bool:
         """Tell whether the folder had no index, and has the same files as then."""
         found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-        kept = [_KEPT in one.get("container", {}) for one in found]
+        kept = [KEPT in one.get("container", {}) for one in found]
         return bool(found) and not any(kept) and len(self._known) == len(self._paths)
 
     def _free(self, path: str) -> str:
         """Return a path that no other file has, on any file system."""
         if self._is_in_a_file(path):
             path = path.rpartition("/")[2]
-        start = path.removesuffix(_ENDING)
+        start = path.removesuffix(ENDING)
         while _alike(path) in self._taken or _alike(path) in self._folders:
             self._last[start] += 1
-            path = f"{start}-{self._last[start] + 1}{_ENDING}"
+            path = f"{start}-{self._last[start] + 1}{ENDING}"
         self._taken.add(_alike(path))
         self._folders.update(_above(path))
         return path
@@ -255,8 +216,8 @@ class _Leaving:
 def _indexes(records: RecordSet) -> Iterator[str]:
     """Yield the indexes that were read, as they were."""
     for source in records.of("source"):
-        kept = source.value.get("container", {}).get(_KEPT)
-        if source.value.get("format") == NAME and isinstance(kept, str):
+        kept = source.value.get("container", {}).get(KEPT)
+        if source.value.get("format") in _WITH_AN_INDEX and isinstance(kept, str):
             yield kept
 
 

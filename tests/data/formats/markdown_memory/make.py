@@ -7,6 +7,7 @@ are those of Claude Code's and Codex's memory folders in 2026.
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from notes_kit import files_in
@@ -84,14 +85,14 @@ FOLDER = {
     "empty.md": "",
 }
 CODEX = {
-    "MEMORY.md": "# Working style\n\nThe user wants small diffs.\n\n# Repository\n\nTests run with make.\n",
+    "MEMORY.md": "# Style\n\nThe user wants small diffs.\n\n# Tests\n\nThey run with make.\n",
     "memory_summary.md": "v1\n\nSmall diffs, make.\n",
     "rollout_summaries/2026-03-01-tea.md": "thread_id: t-1\n\nSet up the tea shop.\n",
 }
 FACTS = {"a.md": ROLE, "b.md": PULLS}
 
 
-def packed(files: dict[str, str | bytes]) -> bytes:
+def packed(files: Mapping[str, str | bytes]) -> bytes:
     """An archive of files."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as out:
