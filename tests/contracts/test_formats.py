@@ -26,8 +26,9 @@ _PARSERS = {
     "cursor_rules": files_in,
     "markdown_memory": files_in,
 }
-_SLOW = {"amplihack_graph": 8}
-"""How many examples of a property are tried where reading a file starts a process."""
+_SLOW = {"amplihack_graph": 8, "claude_text": 20, "cursor_rules": 20, "markdown_memory": 50}
+"""How many examples of a property are tried where reading a file starts a process, or where another
+format, which is tried with all of them, does the same."""
 
 
 @pytest.fixture(scope="session", params=list(formats))

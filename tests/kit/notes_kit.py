@@ -5,6 +5,8 @@ import re
 import zipfile
 from typing import Any
 
+_ITEM = r"^(?:- )?\[\S+\] - (.*(?:\n(?:  .*|(?=\n  )))*)"
+
 
 def files_in(data: bytes) -> list[Any]:
     """Return the files of a folder of notes by path, or the text of one."""

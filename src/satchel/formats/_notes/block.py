@@ -66,7 +66,10 @@ def parted(text: str) -> Parted:
         after, bare = min(at + len(line) + 1, len(text)), line.rstrip("\r \t")
         if bare.startswith(_ANY_MARK):
             if (begins := _BEGINS.fullmatch(bare)) and start is None:
-                start, first = _with_gap(text, at, int(begins[1] or 0)), number
+                line_end = "\r\n" if line.endswith("\r") else "\n"
+                start, first = at, number
+                for _ in range(int(begins[1] or 0)):
+                    start -= len(line_end) * text.endswith(line_end, 0, start)
             elif _ENDS.fullmatch(bare) and start is not None and end is None:
                 end = after
             else:
@@ -77,16 +80,6 @@ def parted(text: str) -> Parted:
     if end is None:
         raise MalformedError("the block of memory has no end", line=first, hint=_HINT)
     return Parted(text[:start], text[start:end], text[end:])
-
-
-def _with_gap(text: str, start: int, ends: int) -> int:
-    """Return where a block starts that has some line ends above its mark."""
-    for _ in range(ends):
-        for line_end in ("\r\n", "\n"):
-            if text.endswith(line_end, 0, start):
-                start -= len(line_end)
-                break
-    return start
 
 
 def has_mark(head: str) -> bool:

@@ -2,8 +2,8 @@
 
 A transcript becomes a session; where somebody went back and asked otherwise, a fork begins. After
 a compaction the conversation goes on. Every line that is a message is one, with its contents as
-they are; lines that are not (progress, snapshots of files) are counted as lost, by their type. What is
-in the folder ``memory`` of a project comes first; alone it is the format ``markdown_memory``.
+they are; lines that are not (progress, snapshots of files) are counted as lost, by their type.
+Notes in a project's folder ``memory`` come first; alone they are ``markdown_memory``.
 """
 
 import re

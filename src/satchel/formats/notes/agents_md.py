@@ -59,9 +59,8 @@ class AgentsMd:
 
     def recognises(self, place: Place) -> bool:
         if not place.head.startswith(ZIP_MAGIC):
-            is_text = bool(place.head) and b"\0" not in place.head
-            named = place.path.name in _NAMES
-            return is_text and (named or has_mark(place.head.decode("utf-8", "replace")))
+            named = place.path.name in _NAMES and bool(place.head) and b"\0" not in place.head
+            return named or has_mark(place.head.decode("utf-8", "replace"))
         try:
             with opened(place) as archive:
                 names = {file.name for file in archive.files}

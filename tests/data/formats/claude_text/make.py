@@ -31,7 +31,7 @@ OURS = """## Instructions
 
 ## Facts
 
-[unknown] - Rosa takes her tea cold.
+[unknown] - Rosa takes her tea cold, with a slice of lemon and no sugar, at five in the morning.
 """
 ANSWERED = """```
 **Preferences**

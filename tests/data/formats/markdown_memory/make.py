@@ -110,7 +110,7 @@ def main() -> None:
         "leads-out.zip": packed({**FACTS, "../c.md": "x"}),
         "not-utf8.zip": packed({"MEMORY.md": "# A\n", "a.md": b"\xff\xfe"}),
         "damaged.zip": whole.replace(b"night desk of", b"night sofa of"),
-        "only-hidden.zip": packed({".git/MEMORY.md": "x"}),
+        "only-hidden.zip": packed({"MEMORY.md": "", ".git/a.md": "x"}),
         "no-note.zip": packed({"MEMORY.md": "", "a.png": b"\x89PNG"}),
     }
     for kind, files in (("good", good), ("bad", bad)):
