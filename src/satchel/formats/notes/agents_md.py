@@ -261,10 +261,11 @@ def _count_told(told: Sealed | None, there: Parted, writing: Writing) -> None:
 def _outside(records: RecordSet, told: Sealed | None) -> Parted:
     """Return what is around the block, in a file that is not there yet."""
     if told is None:
-        kept = next(_containers(records, _AROUND), None)
-        is_pair = type(kept) is list and [type(one) for one in kept] == [str, str]
-        before, after = kept if is_pair and not "".join(kept).strip() else ("", "")
-        return Parted(before, None, after)
+        match next(_containers(records, _AROUND), None):
+            case [str(before), str(after)] if not (before + after).strip():
+                return Parted(before, None, after)
+            case _:
+                return Parted("", None, "")
     entry = cast("Identity", told.model)
     text = entry.custom_instructions or ""
     at = entry.origin.as_written.get(_AT) if entry.origin is not None else None

@@ -112,11 +112,11 @@ class ClaudeText:
                             parts[section.heading].write(line.encode() + b"\n")
             first = True
             for heading, strand in parts.items():
-                for number, line in enumerate(strand.lines()):
+                for number, said in enumerate(strand.lines()):
                     if number == 0:
                         sink.write(f"{'' if first else chr(10)}## {heading}\n\n".encode())
                         first = False
-                    sink.write(line + b"\n")
+                    sink.write(said + b"\n")
 
 
 class _Memory(NamedTuple):
