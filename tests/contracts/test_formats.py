@@ -6,6 +6,7 @@ import pytest
 from amplihack_kit import graph_in, tables_in
 from chats_kit import values_in
 from hypothesis import is_hypothesis_test, settings
+from notes_kit import files_in, lines_in
 
 from satchel.conformance.formats import *  # noqa: F403
 from satchel.conformance.formats import Subject
@@ -14,15 +15,20 @@ from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _PARSERS = {
+    "agents_md": files_in,
     "amplihack_db": tables_in,
     "amplihack_flat": tables_in,
     "amplihack_graph": graph_in,
     "chatgpt": values_in,
     "claude": values_in,
     "claude_code": values_in,
+    "claude_text": lines_in,
+    "cursor_rules": files_in,
+    "markdown_memory": files_in,
 }
-_SLOW = {"amplihack_graph": 8}
-"""How many examples of a property are tried where reading a file starts a process."""
+_SLOW = {"amplihack_graph": 8, "claude_text": 20, "cursor_rules": 20, "markdown_memory": 50}
+"""How many examples of a property are tried where reading a file starts a process, or where another
+format, which is tried with all of them, does the same."""
 
 
 @pytest.fixture(scope="session", params=list(formats))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from satchel.actions.evaluating.probes.judging import MOST_WORDS, is_right, says
 from satchel.actions.evaluating.probes.sets import Probe, ProbeSet, probe_set, shipped_sets
 from satchel.errors import EmptyInputError, MalformedError, SatchelError, UnreadableError
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 
 SETS = shipped_sets()
 

@@ -12,4 +12,5 @@ def values_in(data: bytes) -> list[Any]:
     if not data.startswith(b"PK"):
         return parsed(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return [value for name in archive.namelist() for value in parsed(archive.read(name))]
+        names = [name for name in archive.namelist() if not name.endswith(".md")]
+        return [value for name in names for value in parsed(archive.read(name))]

@@ -22,9 +22,9 @@ from satchel.memory.entries import (
 )
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import SessionEvent, Status
+from satchel.memory.showing import text_of
 from satchel.recall import recalling
 from satchel.recall.query import Query
-from satchel.recall.showing import text_of
 from satchel.recall.tokens import estimated_tokens
 from satchel.stores.memory import MemoryStore
 from satchel.stores.sqlite import SqliteStore

@@ -9,6 +9,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.paths.folders import input_to_read
+from satchel.actions.paths.outputs import output_for
 from satchel.actions.paths.permission import file_to_write
 from satchel.actions.receipts.keeping import refuse_copy, require_whole
 from satchel.actions.receipts.of_outputs import (
@@ -172,7 +173,7 @@ def convert(
     """
     with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
         asked = options or ConvertOptions()
-        return _converted(file, locked(outlet, asked.lock), settings, asked)
+        return _converted(file, outlet, settings, asked)
 
 
 def _converted(
@@ -182,6 +183,7 @@ def _converted(
     place = Place(file.path, asked.on_progress, file)
     source_name = asked.source_format or formats.recognise(place)
     target_name, writer = _target(output, asked)
+    outlet = output_for(locked(outlet, asked.lock), writer, asked.lock)
     _refuse_same(file, outlet)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
@@ -199,6 +201,8 @@ def _converted(
             keys=(asked.key,) if asked.key else (),
             header=Header(source_agent=asked.source_agent),
             compress=output.name.removesuffix(".age").endswith(".gz"),
+            before=outlet.before,
+            replacing=asked.overwrite,
         )
         if verdict is not None and not keep:
             require_trust(verdict, asked.unsafe_accept, place.name)

@@ -13,10 +13,10 @@ from satchel.code_graph.spoken import HEADS, Along, CodeContext
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
+from satchel.memory.showing import text_of
 from satchel.memory.times import read_time
 from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
-from satchel.recall.showing import text_of
 
 
 class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ def test_its_reference_is_complete(subject: Subject) -> None:
     assert info.title
     assert info.spec
     assert date.fromisoformat(info.checked).year >= _FIRST_YEAR
-    assert all(suffix.startswith(".") for suffix in info.suffixes)
+    assert all("." in suffix for suffix in info.suffixes)
     if info.traits.writes and info.traits.components < frozenset(Component):
         assert info.lost_on_writing
 
@@ -172,14 +172,18 @@ def test_junk_is_refused_not_crashed_on(subject: Subject, junk: bytes) -> None:
 
 @given(data=st.data())
 def test_a_cut_file_is_refused_not_crashed_on(subject: Subject, data: st.DataObject) -> None:
-    """A good sample cut anywhere is refused, or gives the records before the cut."""
+    """A good sample cut anywhere is refused, or gives the records before the cut.
+
+    Of plain text, which nobody can see that it is cut, only that nothing crashes is promised.
+    """
     sample = data.draw(st.sampled_from(subject.good()))
     whole = sample.read_bytes()
     length = data.draw(st.integers(0, len(whole) - 1))
     with _refusing():
         found = subject.take_bytes(whole[:length], like=sample).contents
 
-        assert found == subject.take(sample).contents[: len(found)]
+        if not subject.adapter.info.traits.plain:
+            assert found == subject.take(sample).contents[: len(found)]
 
 
 def test_hostile_sizes_are_refused(subject: Subject) -> None:

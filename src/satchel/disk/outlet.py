@@ -5,16 +5,20 @@ removed is in the folder that was opened.
 """
 
 import os
+import secrets
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from satchel.disk.contained import ContainedFolder
 from satchel.disk.opening import explaining, open_file, refuse_other_names
 from satchel.disk.reading import OpenFile
-from satchel.disk.writing import PRIVATE_FILE, Draft, draft_at
-from satchel.errors import PathRefusedError, TargetError
+from satchel.disk.writing import PRIVATE_FILE, PRIVATE_FOLDER, Draft, draft_at, target_error
+from satchel.errors import PathRefusedError, TargetError, TargetExistsError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -27,6 +31,12 @@ class Outlet:
         path: Its last part is the name; the rest is for messages.
         strict: What is there already may be replaced only if it is a file with no other name.
     """
+
+    kept: Path | None = None
+    """Where is now what had the name before, if it was kept."""
+
+    before: bytes | None = None
+    """What is in the file that something is written into; None where that is not asked for."""
 
     def __init__(self, folder: int, path: Path, *, strict: bool) -> None:
         self.path = path
@@ -167,6 +177,36 @@ class Outlet:
                 )
         return file
 
+    def there(self) -> OpenFile | None:
+        """Open what has the name, whoever wrote it, or None for nothing; the caller closes it.
+
+        Raises:
+            PathRefusedError: If it is a link or no file.
+            UnreadableError: If it may not be read.
+        """
+        with explaining(self.path, writes=False):
+            try:
+                handle = open_file(self.path, os.O_RDONLY, within=self._folder)
+            except FileNotFoundError:
+                return None
+        return OpenFile(handle, self.path)
+
+    @contextmanager
+    def staging(self) -> Iterator["StagedFolder"]:
+        """Give an empty folder beside the name that may take it; else it is gone at the end.
+
+        Raises:
+            TargetError: If it cannot be made.
+        """
+        name = f".{self.path.name[:48]}.{secrets.token_hex(8)}.tmp"
+        with explaining(self.path, writes=True):
+            os.mkdir(name, PRIVATE_FOLDER, dir_fd=self._folder)
+        try:
+            with ContainedFolder(self.path.with_name(name), within=self._folder) as folder:
+                yield StagedFolder(self._folder, self.path, folder)
+        finally:
+            shutil.rmtree(name, ignore_errors=True, dir_fd=self._folder)
+
     def stored(self) -> OpenFile:
         """Open the very bytes that are on the disk; the caller closes it. Raises as ``written``."""
         return self.written()
@@ -184,3 +224,69 @@ class Outlet:
                 os.unlink(self.path.name, dir_fd=self._folder)
             except FileNotFoundError:
                 return
+
+
+class StagedFolder:
+    """A folder beside its target that may take the target's name.
+
+    Args:
+        above: Descriptor of the folder that both are in.
+        path: The target.
+        folder: The folder, open; files are made in it.
+    """
+
+    def __init__(self, above: int, path: Path, folder: ContainedFolder) -> None:
+        self.folder = folder
+        self._above, self._path = above, path
+
+    def publish(self, *, overwrite: bool) -> Path | None:
+        """Give it the target's name, and return where a folder is kept that had it before.
+
+        An empty folder of that name is replaced.
+
+        Raises:
+            TargetExistsError: If there is something, and ``overwrite`` is False.
+            TargetError: If there is something that is no folder, or the system refuses.
+        """
+        try:
+            try:
+                self._rename(self.folder.path.name, self._path.name)
+            except OSError:
+                found = os.stat(self._path.name, dir_fd=self._above, follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    raise TargetError(
+                        "there is something else of that name than a folder", file=str(self._path)
+                    ) from None
+                if not overwrite:
+                    raise TargetExistsError(
+                        "the folder is there already",
+                        file=str(self._path),
+                        hint="Use --force to put it aside.",
+                    ) from None
+                return self._replace()
+        except OSError as error:
+            raise target_error(self._path, error) from error
+        return None
+
+    def _replace(self) -> Path:
+        aside = self._free_name()
+        self._rename(self._path.name, aside)
+        try:
+            self._rename(self.folder.path.name, self._path.name)
+        except OSError:
+            self._rename(aside, self._path.name)
+            raise
+        return self._path.with_name(aside)
+
+    def _rename(self, old: str, new: str) -> None:
+        os.rename(old, new, src_dir_fd=self._above, dst_dir_fd=self._above)
+        os.fsync(self._above)
+
+    def _free_name(self) -> str:
+        with os.scandir(self._above) as found:
+            names, number = {one.name for one in found}, 1
+        name = start = f"{self._path.name}.before"
+        while name in names:
+            number += 1
+            name = f"{start}-{number}"
+        return name

@@ -48,6 +48,16 @@ class Traits:
     keeps_ids: bool = False
     """Whether records come back from it under the ids they had."""
 
+    plain: bool = False
+    """Whether it is text as people write it, so that nobody can tell a part of it from all."""
+
+    folder: bool = False
+    """Whether it is a folder of files. Readers and writers know it as a ZIP archive of them; it is
+    one for people, too, where the name ends in ``.zip``."""
+
+    within: bool = False
+    """Whether it is written into a file that others write, too; what they wrote stays as it is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
@@ -55,7 +65,8 @@ class Info:
 
     title: str
     suffixes: tuple[str, ...]
-    """File name endings by which ``--to`` may be left out; empty when none is its own."""
+    """File name endings, or whole names, by which ``--to`` may be left out; empty when none is its
+    own."""
 
     spec: str
     """Where the format is defined: a document, or a product with its version."""
@@ -106,6 +117,9 @@ class Reading:
     agent: str | None = None
     """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
 
+    only_ours: bool = False
+    """Whether to leave out what others wrote, in a file that memory is written into."""
+
     any_version: bool = False
     """Whether a version that is not known is read as the one most like it, not refused."""
 
@@ -143,6 +157,16 @@ class Writing:
 
     embeddings: bool = True
     """Whether embeddings go along, in such formats."""
+
+    before: bytes | None = None
+    """What the target holds already, for formats that write ``within`` it; None for nothing."""
+
+    around: bool = False
+    """Set by the writer: whether there is memory in the target that is not of these records, and
+    is to be left out when they are read back."""
+
+    replacing: bool = False
+    """Whether changes that others made to what was written there before may be replaced."""
 
     vectors: Carrying | None = None
     """The vectors of the bank that the records were taken out of, where it has some."""

@@ -16,6 +16,9 @@ from satchel.seal.artifact.body import Progress
 HEAD_BYTES = 4096
 """How much of a file a format may look at to recognise it."""
 
+MOST_WITHIN = 4 * 2**20
+"""Bytes of a file of somebody's that memory is written into; an agent reads all of it."""
+
 
 @dataclass(frozen=True)
 class Place:

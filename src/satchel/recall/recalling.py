@@ -13,12 +13,12 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
+from satchel.memory.showing import text_of
 from satchel.memory.times import now as present
 from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.ranking.fusing import WORDS, Signals, fused
 from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.pool import NEAREST, Pool
-from satchel.recall.showing import text_of
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.recall.versions import compared

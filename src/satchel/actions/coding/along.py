@@ -5,8 +5,8 @@ from satchel.code_graph.context import contexts
 from satchel.code_graph.spoken import Along, CodeContext
 from satchel.errors import StoreError
 from satchel.ledger.view import View
+from satchel.memory.showing import text_of
 from satchel.recall.query import Recalled
-from satchel.recall.showing import text_of
 from satchel.recall.tokens import estimated_tokens
 
 

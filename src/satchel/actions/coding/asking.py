@@ -26,7 +26,7 @@ from satchel.code_graph.shown import (
 from satchel.errors import UnknownCodeError, UsageError
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 
 MOST = 1000
 """Symbols or edges of one answer."""

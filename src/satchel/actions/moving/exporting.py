@@ -19,6 +19,7 @@ from satchel.actions.moving.taking_out import (
 )
 from satchel.actions.moving.vectors import BankVectors, vectors_of
 from satchel.actions.opened import OpenBank
+from satchel.actions.paths.outputs import output_for
 from satchel.actions.paths.permission import file_to_write, require_uncontained
 from satchel.actions.receipts.keeping import refuse_copy
 from satchel.actions.receipts.of_outputs import (
@@ -102,8 +103,9 @@ def _selected(asked: ExportOptions) -> Part:
 
 def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part) -> Export:
     """Write a part of a bank's memory to a file; see ``export``."""
-    output, outlet = outlet.path, locked(outlet, asked.lock)
+    output = outlet.path
     name, writer = export_format(output, asked.format)
+    outlet = output_for(locked(outlet, asked.lock), writer, asked.lock)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
         refuse_copy(bank.settings, asked.receipt, output)
@@ -132,6 +134,8 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             header=header,
             compress=output.name.removesuffix(".age").endswith(".gz"),
             bank=bank.name or bank.id,
+            before=outlet.before,
+            replacing=asked.overwrite,
             entities=asked.entities,
             embeddings=asked.embeddings,
             vectors=vectors,

@@ -44,9 +44,9 @@ def input_to_read(
             yield file
         return
     with folder_to_read(settings, path, permission) as folder:
-        names = sorted(_names_in(folder))
+        names = names_in(folder)
         if any(name.endswith(READ) for name in names):
-            with _packed(folder, names, Path(path)) as file:
+            with put_together(folder, names, Path(path)) as file:
                 yield file
             return
     with file_to_read(settings, path, permission) as file:  # which says that it is a folder
@@ -58,6 +58,16 @@ def _is_folder(path: Said) -> bool:
         return Path(path).is_dir()
     except (OSError, ValueError):  # a name that is too long, or no name; opening it says so
         return False
+
+
+def names_in(folder: ContainedFolder) -> list[str]:
+    """Return the paths of the files below a folder, sorted.
+
+    Raises:
+        PathRefusedError: If there is a link.
+        LimitError: If there are too many, or they are too deep.
+    """
+    return sorted(_names_in(folder))
 
 
 def _names_in(folder: ContainedFolder) -> Iterator[str]:
@@ -77,8 +87,12 @@ def _names_in(folder: ContainedFolder) -> Iterator[str]:
                 yield "/".join(path)
 
 
-@contextmanager
-def _packed(folder: ContainedFolder, names: list[str], path: Path) -> Iterator[OpenFile]:
+def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenFile:
+    """Return an archive of the files of a folder, the same bytes each time; the caller closes it.
+
+    Raises:
+        TargetError: If there is no room for it.
+    """
     with tempfile.TemporaryFile() as kept:
         try:
             _pack(folder, names, cast("BinaryIO", kept))
@@ -88,8 +102,7 @@ def _packed(folder: ContainedFolder, names: list[str], path: Path) -> Iterator[O
                 file=tempfile.gettempdir(),
                 hint="Free some space there, or set TMPDIR to a larger folder.",
             ) from error
-        with OpenFile(os.dup(kept.fileno()), path) as file:
-            yield file
+        return OpenFile(os.dup(kept.fileno()), path)
 
 
 def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:

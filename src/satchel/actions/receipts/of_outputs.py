@@ -113,7 +113,8 @@ def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> Read
         with errand.outlet.written() as made:
             place = Place(made.path, held=made)
             sent = writing.vectors.sent if writing.vectors and writing.embeddings else None
-            there = Written(errand.format, errand.writer, place, limits, trim, sent)
+            ours = writing.around
+            there = Written(errand.format, errand.writer, place, limits, trim, sent, ours)
             found = read_again(there, records)
     except InputError as error:
         errand.outlet.remove()

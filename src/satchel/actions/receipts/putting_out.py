@@ -66,6 +66,8 @@ def put_out(
         again = compare_output(errand, records, writing)
         with outlet.stored() as made:
             digest, size = digest_of(made)
+    if outlet.kept is not None:
+        errand.report.note(f"what was there before is kept as {told(outlet.kept.name)}")
     there = End(
         name=told(str(errand.output)),
         format=errand.format,

@@ -67,6 +67,10 @@ class Archive:
         self._opened = opened
         self._limits = limits
 
+    def of(self, files: list[File]) -> "Archive":
+        """Return some of the files, by themselves."""
+        return Archive(self._place, files, self._opened, self._limits)
+
     def file_of(self, file: File) -> str:
         """What to call a file in errors, below the input; empty for the input itself."""
         return file.path if self._opened is not None else ""

@@ -3,17 +3,21 @@
 A transcript becomes a session; where somebody went back and asked otherwise, a fork begins. After
 a compaction the conversation goes on. Every line that is a message is one, with its contents as
 they are; lines that are not (progress, snapshots of files) are counted as lost, by their type.
-Its memory files are Markdown, and no part of this format.
+Notes in a project's folder ``memory`` come first; alone they are ``markdown_memory``.
 """
 
+import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import ClassVar
 
-from satchel.formats._chats.archive import heads, opened
+from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.claude_code import Transcript
 from satchel.formats._chats.fields import read_only, require_some
 from satchel.formats._chats.transcripts import from_transcripts
+from satchel.formats._notes.reading import memories_in
 from satchel.formats._sniffing import members
+from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
 from satchel.ports.place import Place, Target
@@ -25,17 +29,18 @@ _SIGNS = (
     frozenset({(b"leafUuid",), (b"summary",)}),
     frozenset({(b"messageId",), (b"snapshot",)}),
 )
+_MEMORY = re.compile(r"(?:[^/]+/)*?memory/(?=.*\.md$)")
 
 
 class ClaudeCode:
     """The format."""
 
     info: ClassVar[Info] = Info(
-        title="Claude Code transcript",
+        title="Claude Code transcripts and memory",
         suffixes=(),
-        spec="Claude Code, transcripts below ~/.claude/projects, to September 2026",
+        spec="Claude Code, transcripts and memory below ~/.claude/projects, to September 2026",
         checked="2026-11-22",
-        traits=Traits(components=frozenset(), writes=False),
+        traits=Traits(components=frozenset(Component), writes=False),
     )
 
     def recognises(self, place: Place) -> bool:
@@ -49,9 +54,16 @@ class ClaudeCode:
         reading.linked = reading.chained = True
         some = False
         with opened(place, reading.limits) as archive:
-            for record in from_transcripts(
-                archive, reading, place, lambda file: Transcript(file, reading.report)
-            ):
+            notes, talks = _parted(archive)
+            tops = list(notes) if len(notes) == 1 else [""] * len(notes)
+            found = chain.from_iterable(
+                memories_in(one, reading, place, top)
+                for top, one in zip(tops, notes.values(), strict=True)
+            )
+            talked = from_transcripts(
+                talks, reading, place, lambda file: Transcript(file, reading.report)
+            )
+            for record in chain[Model](found, talked):
                 some = True
                 yield record
         require_some(some, place)
@@ -59,6 +71,18 @@ class ClaudeCode:
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
         del records, target, writing
         read_only("a transcript of Claude Code")
+
+
+def _parted(archive: Archive) -> tuple[dict[str, Archive], Archive]:
+    """Part the notes from the transcripts: each folder of notes by its path, and all else."""
+    notes, others = dict[str, list[File]](), list[File]()
+    for file in archive.files:
+        above = _MEMORY.match(file.path) if file.info is not None else None
+        if above is None:
+            others.append(file)
+        else:
+            notes.setdefault(above[0], []).append(file)
+    return {top: archive.of(files) for top, files in notes.items()}, archive.of(others)
 
 
 FORMAT = ClaudeCode()

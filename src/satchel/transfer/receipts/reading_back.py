@@ -98,6 +98,13 @@ class Written(NamedTuple):
     vectors: Sum | None = None
     """The vectors that went along; None for none."""
 
+    only_ours: bool = False
+    """Whether there is something of others in it, which was not written."""
+
+    def reading(self, vectors: Sum) -> Reading:
+        """Return what its reader is given."""
+        return Reading(limits=self.limits, vectors=vectors, only_ours=self.only_ours)
+
 
 class Found(NamedTuple):
     """What was found when an output was read again."""
@@ -223,7 +230,7 @@ def _prints(written: Written, apart: Apart, vectors: Sum) -> Iterator[tuple[str,
 
     Those without plain bytes get ones that nothing has, so that they are looked at closely.
     """
-    reading = Reading(limits=written.limits, vectors=vectors)
+    reading = written.reading(vectors)
     for item in written.adapter.read(written.place, reading):
         if isinstance(item, Sealed):
             if item.type in CARRIED:
@@ -261,7 +268,7 @@ def _is_ours(origin: Origin) -> bool:
 
 
 def _sealed(written: Written, apart: Apart) -> Iterator[Sealed]:
-    reading = Reading(limits=written.limits, vectors=Sum())
+    reading = written.reading(Sum())
     for record in taken(written.adapter, written.place, reading):
         if record.type in CARRIED:
             line = apart.line(record.body)

@@ -12,8 +12,8 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Origin
 from satchel.memory.records import Edge, Erasure, Status
+from satchel.memory.showing import text_of
 from satchel.ports.outward.sink import Sink, SinkRow
-from satchel.recall.showing import text_of
 
 TOGETHER = 1000
 """Rows that are written at a time."""

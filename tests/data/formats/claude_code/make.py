@@ -14,6 +14,10 @@ from satchel.ports.registry import formats
 
 HERE = Path(__file__).parent
 THEN = "2026-03-01T09:00:00.125Z"
+MEMORY = {
+    "MEMORY.md": "# Memory Index\n\n- [Days](user_days.md) — which day it is\n",
+    "user_days.md": "---\nname: days\ndescription: d\ntype: user\n---\n\nAsks for the day often.\n",
+}
 
 
 def line(name: str, parent: str | None, kind: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -61,8 +65,13 @@ def main() -> None:
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as out:
         for name, value in (("s-1.jsonl", lines), ("s-1/subagents/agent-a1.jsonl", other)):
             out.writestr(zipfile.ZipInfo(name, (2026, 3, 1, 9, 0, 0)), _jsonl(value))
+    project = io.BytesIO(made.getvalue())
+    with zipfile.ZipFile(project, "a", zipfile.ZIP_STORED) as out:
+        for name, text in MEMORY.items():
+            out.writestr(zipfile.ZipInfo(f"memory/{name}", (2026, 3, 1, 9, 0, 0)), text)
     nameless = {k: v for k, v in lines[1].items() if k != "uuid"}
     good = {"talk.jsonl": _jsonl(lines), "folder.zip": made.getvalue()}
+    good["project.zip"] = project.getvalue()
     bad = {
         "no-uuid.jsonl": _jsonl([nameless]),
         "no-session.jsonl": _jsonl([{**lines[1], "sessionId": None}]),

@@ -25,9 +25,9 @@ from satchel.actions.wiring import opened_store
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry, Episodic
+from satchel.memory.showing import text_of
 from satchel.ports.inference.embedder import Embedder
 from satchel.recall.generations import Made, fill
-from satchel.recall.showing import text_of
 from satchel.rehydrate.asked import Around, Asked, Enforce
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.rehydrated import Rehydrated

@@ -10,7 +10,7 @@ from satchel.actions.evaluating.continuity.carrying import Told, told
 from satchel.actions.evaluating.probes.sets import shipped_sets
 from satchel.disk.writing import writing
 from satchel.memory.entries import Entry
-from satchel.recall.showing import text_of
+from satchel.memory.showing import text_of
 from satchel.seal.artifact.opening import Encoding
 from satchel.seal.artifact.writing import ArtifactBuilder, Header, sign_statement, write_artifact
 from satchel.seal.records import Sealed

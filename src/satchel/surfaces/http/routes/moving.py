@@ -22,7 +22,13 @@ _OPERATOR = (
     "The operator says where files may be: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
     " streams: GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
 )
-_SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor", "ama": ".ama.jsonl"}
+_SUFFIXES = {
+    "pam": ".pam",
+    "pam_jsonl": ".pam.jsonl",
+    "pam_cbor": ".pam.cbor",
+    "ama": ".ama.jsonl",
+    "markdown_memory": ".zip",
+}
 
 
 @router.post("/v1/export")

@@ -1,0 +1,1 @@
+"""Formats of notes that agents keep for themselves in text files, one module each."""
