@@ -95,7 +95,9 @@ class Registry(Mapping[str, Format]):
         return self._found
 
 
-formats = Registry(("satchel.formats.standard", "satchel.formats.vendor", "satchel.formats.chats"))
+formats = Registry(
+    tuple(f"satchel.formats.{folder}" for folder in ("standard", "vendor", "chats", "graphs"))
+)
 """The formats that are installed."""
 
 
