@@ -32,7 +32,7 @@ _SAMPLES = _TESTS / "data" / "formats" / "graphiti"
 _GRAPHS = _TESTS / "data" / "graphs"
 _SCRIPT = _TESTS.parent / "examples" / "graphiti_json.py"
 _THEN = "2026-05-04T03:02:01.000000Z"
-_EMPTY = {"nodes": [], "episodes": [], "edges": [], "mentions": []}
+_EMPTY: dict[str, Any] = {"nodes": [], "episodes": [], "edges": [], "mentions": []}
 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], Reading]:
@@ -326,7 +326,7 @@ def test_graphiti_itself_reads_what_we_write_and_we_what_it_writes(tmp_path: Pat
         Episodic(text="We spoke.", kind="message", occurred_at=_THEN, metadata={"a": [1]}),
     )
     for what, *names in (("load", "in.json", "graph"), ("dump", "graph", "out.json")):
-        ran = [python, "-W", "ignore", _SCRIPT, what, *names]
+        ran: list[str | Path] = [python, "-W", "ignore", _SCRIPT, what, *names]
         subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True)
     for place in (tmp_path / "out.json", tmp_path / "graph"):
         records, reading = _read(place)

@@ -5,14 +5,13 @@ it began and ceased to be true; entities, communities and sagas are nodes. What 
 that is kept with its record, and comes back into a row as long as the record still says the same.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 from blake3 import blake3
 
-from satchel.formats._as_written import differences, reproduce
+from satchel.formats._as_written import differences, reproduce, settled
 from satchel.formats._graphiti.shape import (
     EPISODES,
     FACTS,
@@ -226,7 +225,7 @@ def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str])
     def again(row: Row) -> Row:
         return _fact_said(row, ends)
 
-    row = _settled(entry, written, kept, again, _MEANS)
+    row = settled(written, kept, again, _said(entry), _MEANS)
     return _named(row, identity, kept, FACTS)
 
 
@@ -286,7 +285,7 @@ def _written_episode(entry: Episodic, content: str) -> Row:
 def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
     """Return an entry as an episode; ``content`` is what is in it where it has no text."""
     kept = kept_of(entry.origin)
-    row = _settled(entry, _written_episode(entry, content), kept, _episode_said, _MEANS)
+    row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
     return _named(row, identity, kept, EPISODES)
 
 
@@ -335,7 +334,7 @@ def written_node(node: GraphNode, table: str) -> Row:
 def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
     """Return a node as a row of its table."""
     kept = kept_of(node.origin)
-    row = _settled(node, written_node(node, table), kept, _node_said, _NODE_MEANS)
+    row = settled(written_node(node, table), kept, _node_said, _said(node), _NODE_MEANS)
     return _named(row, identity, kept, NODES)
 
 
@@ -416,22 +415,6 @@ def _named(row: Row, identity: str, kept: Row, table: str) -> Row:
         is_of_it = held.get(_OF) == mark_of(str(row.get(of)))
         row[vector] = held.get(_VECTOR) if is_of_it else None
     return {spelled: identity, **{k: v for k, v in row.items() if k != spelled}}
-
-
-def _settled(
-    record: Entry | GraphNode,
-    written: Row,
-    kept: Row,
-    again: Callable[[Row], Row],
-    means: dict[str, str],
-) -> Row:
-    """Put back what was kept, except where it would say something else than the record does."""
-    row = reproduce(written, kept)
-    then, now = again(row), _said(record)
-    stale = {field for field in then if field in now and then[field] != now[field]}
-    if not stale:
-        return row
-    return reproduce(written, {k: v for k, v in kept.items() if means.get(k) not in stale})
 
 
 def _said(record: Entry | GraphNode) -> Row:
