@@ -7,10 +7,10 @@ import subprocess
 import tarfile
 import zipfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from graphs_kit import files_in
 
@@ -148,7 +148,7 @@ def test_a_tar_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     about.size = 2**22
     packed = gzip.compress(about.tobuf() + b" " * 2**22, 9)
     (tmp_path / "bomb.tar.gz").write_bytes(packed)
-    small = replace(DEFAULT_LIMITS, expansion_free_bytes=1 << 16)
+    small = msgspec.structs.replace(DEFAULT_LIMITS, expansion_free_bytes=1 << 16)
 
     with pytest.raises(InputError):
         _read(tmp_path / "headers.tar")

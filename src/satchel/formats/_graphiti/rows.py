@@ -270,7 +270,7 @@ def _written_episode(entry: Episodic, content: str) -> Row:
         "labels": [],
         "created_at": time_text(entry.created_at),
         "source": entry.kind if entry.kind in SOURCES else _TEXT,
-        "source_description": (entry.origin.provider if entry.origin else None) or NOBODY,
+        "source_description": _came_from(entry),
         "content": text,
         "valid_at": time_text(entry.occurred_at),
         "entity_edges": [],
@@ -280,6 +280,11 @@ def _written_episode(entry: Episodic, content: str) -> Row:
         if row[name] is None:
             del row[name]
     return row
+
+
+def _came_from(entry: Episodic) -> str:
+    provider = entry.origin.provider if entry.origin is not None else None
+    return NOBODY if provider in (None, NAME) else str(provider)
 
 
 def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
