@@ -1,1 +1,1 @@
-"""Formats that are a graph: what Graphiti, Zep and Cognee keep, and folders of such files."""
+"""Formats of memory servers: graphs of Graphiti, Zep and Cognee, and the passages of Letta."""
