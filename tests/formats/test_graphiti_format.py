@@ -168,7 +168,13 @@ def test_memory_from_elsewhere_becomes_facts_that_join_what_it_names(tmp_path: P
     ]
     assert sorted(row["name"] for row in nodes.values()) == ["Rosa", "Tea", "memory", "memory"]
     assert group.startswith("rosa_tea_example-")
-    assert _losses(report) == {"text": 1, "scope": 1, "tags": 1, "created_at": 2}
+    assert _losses(report) == {
+        "text": 1,
+        "scope": 1,
+        "tags": 1,
+        "created_at": 2,
+        "entities/entity_type": 1,
+    }
 
 
 def test_two_groups_that_graphiti_cannot_name_stay_two(tmp_path: Path) -> None:

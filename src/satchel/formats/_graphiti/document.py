@@ -14,15 +14,8 @@ import msgspec
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._graphiti.rows import (
-    End,
-    episode_of,
-    fact_of,
-    label_of,
-    link_of,
-    node_of,
-    own_node,
-)
+from satchel.formats._graphiti.nodes import label_of, link_of, node_of, own_node
+from satchel.formats._graphiti.rows import End, episode_of, fact_of
 from satchel.formats._graphiti.shape import (
     EPISODES,
     FACTS,

@@ -15,18 +15,15 @@ from satchel.formats._graphiti.counting import (
     count_others,
 )
 from satchel.formats._graphiti.document import OBJECT, SUBJECT
+from satchel.formats._graphiti.nodes import label_of, own_node, row_of_link, row_of_node
 from satchel.formats._graphiti.rows import (
     NO_BODY,
     NOBODY,
     End,
     group_of,
     kept_of,
-    label_of,
-    own_node,
     row_of_episode,
     row_of_fact,
-    row_of_link,
-    row_of_node,
     time_text,
 )
 from satchel.formats._graphiti.shape import (

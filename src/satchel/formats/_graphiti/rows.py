@@ -6,25 +6,20 @@ that is kept with its record, and comes back into a row as long as the record st
 """
 
 from typing import Any, NamedTuple, TypeVar
-from uuid import UUID
 
 import msgspec
-from blake3 import blake3
 
-from satchel.formats._as_written import differences, reproduce, settled
+from satchel.formats._as_written import differences, settled
 from satchel.formats._graphiti.shape import (
     EPISODES,
     FACTS,
-    LINKS,
     NAME,
     NODES,
     SOURCE,
     TARGET,
-    THINGS,
     Row,
     id_in,
     text_in,
-    texts,
 )
 from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Entity, Origin, Scope, TrustClass
@@ -65,14 +60,6 @@ _MEANS = {
 }
 """What of an entry a member of its row says."""
 
-_NODE_MEANS = {
-    "name": "name",
-    "labels": "labels",
-    "summary": "summary",
-    "attributes": "properties",
-    "group_id": "scope",
-}
-
 
 class End(NamedTuple):
     """What a fact or link is joined to."""
@@ -103,7 +90,8 @@ def _time(value: Any) -> str | None:
     return read_time(value) if type(value) is str else None
 
 
-def _object(value: Any) -> Row:
+def object_of(value: Any) -> Row:
+    """Return an object; an empty one where a value is none."""
     return value if type(value) is dict else {}
 
 
@@ -144,7 +132,7 @@ def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
     )
     named = tuple(None if one is None else one.identity for one in ends)
     written = _written_fact(made, (named[0], named[1]), list(episodes))
-    return _kept_with(made, identity, row, written, FACTS)
+    return kept_with(made, identity, row, written, FACTS)
 
 
 def _fact_said(row: Row, ends: Ends) -> Row:
@@ -158,7 +146,7 @@ def _fact_said(row: Row, ends: Ends) -> Row:
         "text": fact,
         "created_at": _time(row.get("created_at")),
         "valid": (begins, ends_at),
-        "metadata": _object(row.get("attributes")),
+        "metadata": object_of(row.get("attributes")),
         "scope": scope_of(row),
         "predicate": name if type(name) is str else None,
         "subject": None if start is None or start.is_nobody else start.name,
@@ -226,7 +214,7 @@ def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str])
         return _fact_said(row, ends)
 
     row = settled(written, kept, again, _said(entry), _MEANS)
-    return _named(row, identity, kept, FACTS)
+    return named_row(row, identity, kept, FACTS)
 
 
 def _holds(found: Any, some: list[str]) -> bool:
@@ -247,7 +235,7 @@ def episode_of(row: Row) -> Episodic:
     said = _episode_said(row)
     occurred_at, _ = said.pop("valid")
     made = Episodic(**said, occurred_at=occurred_at)
-    return _kept_with(made, identity, row, _written_episode(made, ""), EPISODES)
+    return kept_with(made, identity, row, _written_episode(made, ""), EPISODES)
 
 
 def _episode_said(row: Row) -> Row:
@@ -257,7 +245,7 @@ def _episode_said(row: Row) -> Row:
         "kind": kind if kind in SOURCES and kind != _TEXT else None,
         "created_at": _time(row.get("created_at")),
         "valid": (_time(row.get("valid_at")), None),
-        "metadata": _object(row.get("episode_metadata")),
+        "metadata": object_of(row.get("episode_metadata")),
         "scope": scope_of(row),
     }
 
@@ -291,101 +279,7 @@ def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
     """Return an entry as an episode; ``content`` is what is in it where it has no text."""
     kept = kept_of(entry.origin)
     row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
-    return _named(row, identity, kept, EPISODES)
-
-
-# -- nodes ---------------------------------------------------------------------------------
-
-
-def node_of(table: str, row: Row) -> GraphNode:
-    """Return an entity, a community or a saga as a node.
-
-    Raises:
-        MalformedError: If it has no name, naming the member.
-    """
-    identity = id_in(row)
-    text_in(row, "name")
-    made = GraphNode(**_node_said(row))
-    written = written_node(made, table)
-    return _kept_with(made, THINGS[table] + identity, row, written, NODES)
-
-
-def _node_said(row: Row) -> Row:
-    summary = row.get("summary")
-    return {
-        "name": row.get("name"),
-        "labels": texts(row.get("labels")),
-        "summary": summary if type(summary) is str and summary else None,
-        "properties": _object(row.get("attributes")),
-        "scope": scope_of(row),
-    }
-
-
-def written_node(node: GraphNode, table: str) -> Row:
-    """Return a node as a row, without an id."""
-    row: Row = {
-        "name": node.name or "",
-        "group_id": group_of(node.scope),
-        "labels": list(node.labels),
-        "name_embedding": None,
-        "summary": node.summary or "",
-        "attributes": node.properties,
-    }
-    if table != NODES:
-        del row["attributes"]
-    return row
-
-
-def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
-    """Return a node as a row of its table."""
-    kept = kept_of(node.origin)
-    row = settled(written_node(node, table), kept, _node_said, _said(node), _NODE_MEANS)
-    return _named(row, identity, kept, NODES)
-
-
-def own_node(name: str, label: str | None, group: Any) -> Row:
-    """Return the entity that is made where a memory only names one: it says nothing more."""
-    key = blake3(msgspec.json.encode([group, name, label == NO_BODY])).digest(16)
-    node = GraphNode(name=name, labels=(label,) if label else ())
-    row = {"uuid": str(UUID(bytes=key, version=5)), **written_node(node, NODES)}
-    return {**row, "group_id": group}
-
-
-def label_of(labels: tuple[str, ...]) -> str | None:
-    """Return the type of an entity: its last label that is not one of all entities."""
-    own = [one for one in labels if one != "Entity" and not one.startswith("Entity_")]
-    return own[-1] if own else None
-
-
-# -- links ---------------------------------------------------------------------------------
-
-
-def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
-    """Return a link that is no fact.
-
-    Args:
-        table: The table that it is in.
-        row: The link.
-        ends: What stands for the ids at its ends.
-
-    Raises:
-        MalformedError: If the row is none, naming the member.
-    """
-    identity = id_in(row)
-    written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
-    made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
-    return _kept_with(made, identity, row, written, table)
-
-
-def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
-    """Return a link as a row of its table."""
-    kept = kept_of(edge.origin)
-    for name in (SOURCE, TARGET, "group_id"):
-        kept.pop(name, None)
-    written = {"group_id": group_of(edge.scope), SOURCE: ends[0], TARGET: ends[1]}
-    if edge.origin is not None and edge.origin.as_written.get("group_id") == ABSENT:
-        del written["group_id"]
-    return _named(reproduce(written, kept), identity, kept, "")
+    return named_row(row, identity, kept, EPISODES)
 
 
 # -- all of them ---------------------------------------------------------------------------
@@ -396,7 +290,7 @@ def kept_of(origin: Origin | None) -> Row:
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
-def _kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
+def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
     """Return a record with what its row said that the record does not."""
     spelled = "uuid" if "uuid" in row else "uuid_"
     kept = differences({k: v for k, v in row.items() if k != spelled}, written)
@@ -410,7 +304,7 @@ def _kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _
     return msgspec.structs.replace(made, origin=origin)
 
 
-def _named(row: Row, identity: str, kept: Row, table: str) -> Row:
+def named_row(row: Row, identity: str, kept: Row, table: str) -> Row:
     """Return a row with its id, and with its vector where that is of what it says now."""
     spelled = "uuid_" if kept.get("uuid_") is True else "uuid"
     row.pop("uuid_", None)
@@ -422,10 +316,7 @@ def _named(row: Row, identity: str, kept: Row, table: str) -> Row:
     return {spelled: identity, **{k: v for k, v in row.items() if k != spelled}}
 
 
-def _said(record: Entry | GraphNode) -> Row:
-    if isinstance(record, GraphNode):
-        names = set(_NODE_MEANS.values())
-        return {name: getattr(record, name) for name in names}
+def _said(record: Entry) -> Row:
     said = {name: getattr(record, name, None) for name in {*_MEANS.values()} - {"valid"}}
     if isinstance(record, Episodic):
         return {**said, "valid": (record.occurred_at, None)}
