@@ -3,6 +3,9 @@
 import json
 import os
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
-from satchel.errors import MalformedError
+from satchel.errors import LockedError, MalformedError
 from satchel.formats.vendor.mcp_memory import FORMAT
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Entity, Origin
@@ -145,6 +148,57 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     assert [json.loads(line) for line in back.split("\n")] == [
         json.loads(line) for line in there.rstrip().split("\n")
     ]
+
+
+_WAITING = "import sys; sys.stdin.read()"
+
+
+@contextmanager
+def _running(command: list[str | Path], memory: Path | None = None) -> Iterator[None]:
+    """Run a program that waits for its input to end; ``memory`` is what its environment says."""
+    environment = {**os.environ, **({"MEMORY_FILE_PATH": str(memory)} if memory else {})}
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        yield
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are seen on Linux only")
+@pytest.mark.parametrize("said", [True, False])
+def test_a_file_that_a_server_has_is_not_written(*, said: bool, tmp_path: Path) -> None:
+    """Named in its environment, also by a link, or its own; another file is, and so later is it."""
+    script = tmp_path / "node_modules" / "server-memory" / "dist" / "index.js"
+    script.parent.mkdir(parents=True)
+    script.write_text(_WAITING)
+    (tmp_path / "server").symlink_to(script)
+    (tmp_path / "link").symlink_to(tmp_path)
+    held = tmp_path / "held.jsonl" if said else script.parent / "memory.jsonl"
+    named = tmp_path / "link" / "held.jsonl" if said else None
+    with _running([sys.executable, tmp_path / "server"], named):
+        with pytest.raises(LockedError) as refusal:
+            _written(held, Semantic(text="x"))
+        _written(tmp_path / "other.jsonl", Semantic(text="x"))
+
+        assert refusal.value.file == str(held)
+        assert not held.exists()
+    _written(held, Semantic(text="x"))
+
+
+@pytest.mark.prove
+def test_the_real_server_is_seen_to_have_its_file(tmp_path: Path) -> None:
+    """server-memory itself, started as a client starts it, by the name that npm links."""
+    path = tmp_path / "memory.jsonl"
+    command: list[str | Path] = ["node", peers.node_packages("server-memory") / ".bin"]
+    command[1] = Path(command[1]) / "mcp-server-memory"
+    with _running(command, path), pytest.raises(LockedError):
+        _written(path, Semantic(text="x"))
+    _written(path, Semantic(text="x"))
 
 
 @pytest.mark.prove

@@ -6,6 +6,7 @@ puts it back as long as the entry still says the same. So nothing is lost for wa
 what is mapped exactly is not kept twice.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from satchel.seal.encoding.carry import ABSENT
@@ -36,6 +37,30 @@ def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
     out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
     out.update({name: part for name, part in kept.items() if part != ABSENT})
     return out
+
+
+def settled(
+    written: dict[str, Any],
+    kept: dict[str, Any],
+    again: Callable[[dict[str, Any]], dict[str, Any]],
+    now: dict[str, Any],
+    means: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what ``reproduce`` does, without what would say something else than the record does.
+
+    Args:
+        written: What the writer made of the record.
+        kept: What was kept of the source's record.
+        again: Gives what a record says that is made of a row.
+        now: What the record says.
+        means: The member of a record that says what a member of a row says.
+    """
+    row = reproduce(written, kept)
+    then = again(row)
+    stale = {name for name in then if name in now and then[name] != now[name]}
+    if not stale:
+        return row
+    return reproduce(written, {k: v for k, v in kept.items() if means.get(k) not in stale})
 
 
 def _same(one: Any, other: Any) -> bool:

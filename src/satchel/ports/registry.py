@@ -96,7 +96,7 @@ class Registry(Mapping[str, Format]):
 
 
 formats = Registry(
-    tuple(f"satchel.formats.{room}" for room in ("standard", "vendor", "chats", "notes"))
+    tuple(f"satchel.formats.{room}" for room in ("standard", "vendor", "chats", "notes", "graphs"))
 )
 """The formats that are installed."""
 

@@ -1,9 +1,10 @@
 """The program that opens a graph, run by its path in a process of its own.
 
-It knows nothing of the rest: arguments are the engine's module, the file (a copy), and the names
-of tables; each line that it prints is a JSON list. ``["table", NAME]`` is a table that was not
-asked for, ``["row", TABLE, {COLUMN: VALUE}]`` a node, or a link with the keys of its ends as
-``source_id`` and ``target_id``; ``["error", TEXT]`` or ``["end"]`` comes last.
+It knows nothing of the rest: arguments are the engine's module, the file (a copy), the column that
+is the key of all tables of nodes, and the names of tables; each line that it prints is a JSON
+list. ``["table", NAME]`` is a table that was not asked for, ``["row", TABLE, {COLUMN: VALUE}]`` a
+node, or a link with the keys of its ends as ``source_id`` and ``target_id``; ``["error", TEXT]`` or
+``["end"]`` comes last.
 """
 
 import json
@@ -14,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-KEY = "memory_id"
 _TOGETHER = 1000
 _POOL_BYTES = 1 << 29
 _LEAST_BYTES = 1 << 30
@@ -28,9 +28,11 @@ class Graph:
     Args:
         engine: The engine's module.
         path: The file.
+        key: The column that nodes are found by.
     """
 
-    def __init__(self, engine: Any, path: Path) -> None:
+    def __init__(self, engine: Any, path: Path, key: str) -> None:
+        self._key = key
         largest = _largest(path)
         # What was left between two states can be settled in a copy alone, by writing.
         unsettled = path.with_name(path.name + ".shadow").exists()
@@ -63,17 +65,18 @@ class Graph:
 
     def _nodes(self, table: str) -> Iterator[dict[str, Any]]:
         columns = self._columns(table)
-        if KEY not in columns:
-            raise ValueError(f"{table} has no {KEY}")
+        key = self._key
+        if key not in columns:
+            raise ValueError(f"{table} has no {key}")
         shown = ", ".join(f"n.{_quoted(name)}" for name in columns)
-        cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{KEY} = x RETURN {shown}"
+        cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{_quoted(key)} = x RETURN {shown}"
         for part in self._keys(table):
             found = (dict(zip(columns, row, strict=True)) for row in self._of(cypher, part))
-            by_key = {row[KEY]: row for row in found}
-            yield from (by_key[key] for key in part if key in by_key)
+            by_key = {row[key]: row for row in found}
+            yield from (by_key[one] for one in part if one in by_key)
 
     def _links(self, table: str, nodes: list[str]) -> Iterator[dict[str, Any]]:
-        columns = self._columns(table)
+        columns, key = self._columns(table), _quoted(self._key)
         names = ["source_id", "target_id", *columns]
         shown = "".join(f", l.{_quoted(name)}" for name in columns)
         joined = {tuple(row[:2]) for row in self._all(f"CALL show_connection('{table}') RETURN *")}
@@ -81,7 +84,7 @@ class Graph:
             if not (source in nodes and target in nodes):
                 raise ValueError(f"{table} joins {source} and {target}")
             pattern = f"(a:{_quoted(source)})-[l:{_quoted(table)}]->(b:{_quoted(target)})"
-            cypher = f"MATCH {pattern} WHERE a.{KEY} = x RETURN a.{KEY}, b.{KEY}{shown}"
+            cypher = f"MATCH {pattern} WHERE a.{key} = x RETURN a.{key}, b.{key}{shown}"
             for part in self._keys(source):
                 for row in self._of(cypher, part):
                     yield dict(zip(names, row, strict=True))
@@ -90,7 +93,8 @@ class Graph:
         return [name for (name,) in self._all(f"CALL table_info('{table}') RETURN name")]
 
     def _keys(self, table: str) -> Iterator[list[str]]:
-        keys = [key for (key,) in self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{KEY}")]
+        found = self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{_quoted(self._key)}")
+        keys = [key for (key,) in found]
         for start in range(0, len(keys), _TOGETHER):
             yield keys[start : start + _TOGETHER]
 
@@ -148,11 +152,11 @@ def _text(value: Any) -> str:
 
 def main() -> int:
     """Print what was asked for."""
-    module, file, *wanted = sys.argv[1:]
+    module, file, key, *wanted = sys.argv[1:]
     path = Path(file)
     try:
         _bound(path)
-        graph = Graph(_engine(module), path)
+        graph = Graph(_engine(module), path, key)
         for name in graph.others(wanted):
             _say("table", name)
         for table, row in graph.rows(wanted):

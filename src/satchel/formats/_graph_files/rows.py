@@ -1,4 +1,4 @@
-"""The rows of amplihack's hierarchical memory in a graph, as its JSON and its SQLite have them.
+"""The rows of a program's memory in a graph, as its JSON has them.
 
 What is read is a copy: a newer engine writes a file anew that it opens for writing, and the file
 is somebody's. Nothing is made beside it, and what its program left in a log comes along.
@@ -20,26 +20,16 @@ from satchel.disk.reading import reading as opened
 from satchel.errors import LimitError, MalformedError, TargetError
 from satchel.formats._graph_files import child
 from satchel.formats._graph_files.engines import Found, found_in
+from satchel.formats._graph_files.wanted import AMPLIHACK, Wanted
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.seal.encoding.carry import carry
 
-TABLES = {
-    "SemanticMemory": "semantic_nodes",
-    "EpisodicMemory": "episodic_nodes",
-    "SIMILAR_TO": "similar_to_edges",
-    "DERIVES_FROM": "derives_from_edges",
-    "SUPERSEDES": "supersedes_edges",
-    "TRANSITIONED_TO": "transitioned_to_edges",
-}
-"""The tables of the graph, in the order in which they are read, with the arrays of the JSON."""
+TABLES = AMPLIHACK.tables
+"""Those of amplihack."""
 
-_NODES = ("SemanticMemory", "EpisodicMemory")
 _FOLDED = ("graph_db", "ladybug_db", "kuzu_db")
 """What a folder of an agent has its graph in, the newest first."""
-
-_IN_JSON = {"tags": list, "metadata": dict}
-"""Columns with JSON in a text, and what it is of."""
 
 _HEAD = 4096
 _BESIDE = (".wal", ".wal.checkpoint", ".shadow")
@@ -50,13 +40,13 @@ class GraphRow(NamedTuple):
     """A node or a link."""
 
     array: str
-    """The array of amplihack's JSON that such rows are in."""
+    """The array of the program's JSON that such rows are in."""
 
     number: int
     """From 0, among those of its table."""
 
     row: dict[str, Any]
-    """Its columns as the JSON has them, in the reversible form; nodes have ``agent_id`` as well."""
+    """Its columns in the reversible form; those of amplihack's nodes have ``agent_id`` as well."""
 
 
 def graph_file(place: Place) -> Path | None:
@@ -71,12 +61,15 @@ def graph_file(place: Place) -> Path | None:
     return None
 
 
-def rows_of(place: Place, reading: Reading) -> Generator[GraphRow, None, None]:
-    """Yield what is in a graph: facts, episodes, then links; other tables are counted as lost.
+def rows_of(
+    place: Place, reading: Reading, wanted: Wanted = AMPLIHACK
+) -> Generator[GraphRow, None, None]:
+    """Yield what is in a graph: nodes, then links; other tables are counted as lost.
 
     Args:
         place: The file, or the folder that has it.
         reading: The bounds, and where the report is.
+        wanted: The tables.
 
     Raises:
         MalformedError: If it is no such graph, or damaged, or of an engine that is too new.
@@ -94,13 +87,16 @@ def rows_of(place: Place, reading: Reading) -> Generator[GraphRow, None, None]:
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         copy = Path(folder) / "copy"
         _copy(source, copy)
-        yield from _Told(source, found, copy, reading).rows()
+        yield from _Told(source, found, copy, reading, wanted).rows()
 
 
 class _Told:
     """What the program says of a copy."""
 
-    def __init__(self, source: Place, found: Found, copy: Path, reading: Reading) -> None:
+    def __init__(
+        self, source: Place, found: Found, copy: Path, reading: Reading, wanted: Wanted
+    ) -> None:
+        self._wanted = wanted
         self._source = source
         self._found = found
         self._copy = copy
@@ -109,7 +105,8 @@ class _Told:
 
     def rows(self) -> Iterator[GraphRow]:
         """Yield all rows."""
-        numbers, others = dict.fromkeys(TABLES, 0), list[str]()
+        tables = self._wanted.tables
+        numbers, others = dict.fromkeys(tables, 0), list[str]()
         with self._running() as stream:
             for kind, *told in self._lines(stream):
                 if kind == "table":
@@ -117,15 +114,15 @@ class _Told:
                     continue
                 table, row = told
                 row = self._carried(row)
-                yield GraphRow(TABLES[table], numbers[table], row)
+                yield GraphRow(tables[table], numbers[table], row)
                 numbers[table] += 1
-        if not any(numbers[table] for table in _NODES):
+        if not any(numbers[table] for table in self._wanted.nodes):
             raise self._nothing(others)
         for name in others:
-            self._report.lost("table", "not one of amplihack's", example=name[:_SHOWN])
+            self._report.lost("table", f"not one of {self._wanted.owner}", example=name[:_SHOWN])
 
     def _carried(self, row: dict[str, Any]) -> dict[str, Any]:
-        for name, kind in _IN_JSON.items():
+        for name, kind in self._wanted.in_json.items():
             text = row.get(name)
             if type(text) is not str:
                 continue
@@ -141,7 +138,7 @@ class _Told:
     def _running(self) -> Iterator[IO[bytes]]:
         command = [sys.executable, "-P", child.__file__, self._found.engine.module]
         process = subprocess.Popen(  # noqa: S603 - our own program
-            [*command, str(self._copy), *TABLES],
+            [*command, str(self._copy), self._wanted.key, *self._wanted.tables],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -187,7 +184,7 @@ class _Told:
                 hint="Name its folder: satchel --store ladybug:///FOLDER",
             )
         return MalformedError(
-            "there is no hierarchical memory in this graph",
+            f"there is no {self._wanted.what} in this graph",
             file=self._source.name,
             hint=None
             if _has_log(self._copy)

@@ -16,6 +16,7 @@ from satchel.formats._amplihack.owners import MOST_AGENTS, Owners
 from satchel.formats._amplihack.rows import lean_number
 from satchel.formats._amplihack.shape import EDGES, EPISODES, FACTS, Row, array_of
 from satchel.formats._graph_files.rows import TABLES, GraphRow, graph_file, rows_of
+from satchel.formats._graph_files.wanted import is_graphiti
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
@@ -41,7 +42,7 @@ class AmplihackGraph:
     )
 
     def recognises(self, place: Place) -> bool:
-        return graph_file(place) is not None
+        return graph_file(place) is not None and not is_graphiti(place)
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         reading.linked = True

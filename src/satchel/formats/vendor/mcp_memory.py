@@ -26,6 +26,7 @@ from satchel.formats._mcp_memory import (
     entries_of,
     relation_of,
 )
+from satchel.formats._mcp_server import require_no_server
 from satchel.formats._sniffing import members, unpacked
 from satchel.formats._unpacking import Unpacked
 from satchel.memory.entries import Semantic
@@ -85,6 +86,7 @@ class McpMemory:
                 raise EmptyInputError("there is no memory in this file", file=place.name)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        require_no_server(target.path)
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)

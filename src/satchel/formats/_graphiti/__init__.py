@@ -1,0 +1,1 @@
+"""What is in a graph of Graphiti: its rows as records and back."""

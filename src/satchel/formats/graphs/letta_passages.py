@@ -1,0 +1,144 @@
+"""The archival memory of a Letta agent: its passages, as the server's API gives them.
+
+An agent file never has them. ``GET /v1/agents/ID/archival-memory`` gives a list; that, or an object
+with the list as ``passages``, is read and written, with tags, metadata, times and vectors. Each
+passage of what is written can be sent to ``POST`` of the same address. Compared with Letta 0.16.8.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+
+from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._passages import NAME, PASSAGE, Row, entry_of, losses_of, row_of
+from satchel.formats._sniffing import members
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.artifact.sections import TYPED_SECTIONS
+from satchel.seal.encoding.carry import escape_keys, restore
+from satchel.seal.encoding.foreign_json import ForeignReader
+from satchel.seal.records import Sealed
+
+_SIGNS = (b"embedding_config", b"archive_id")
+_LIST = "passages"
+_WRITTEN = ("semantic", "episodic")
+_TAKEN = (*_WRITTEN, "source", "receipt")
+
+
+class LettaPassages:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Letta archival memory",
+        suffixes=(".passages.json",),
+        spec="Letta server 0.16.8, GET /v1/agents/ID/archival-memory",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "Procedural, working and identity memory, validity, edges, provenance, salience and"
+            " users. Episodic memory becomes plain."
+        ),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        rows = dict[bool, set[bytes | int]]()
+        for path, _ in members(place.head):
+            if path[:-1] in ((0,), (_LIST.encode(), 0)):
+                rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
+        return any(b"text" in found and not found.isdisjoint(_SIGNS) for found in rows.values())
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with place.open() as stream:
+            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+            reading.line = lambda: document.value_line
+            around, count, start = Row(), 0, document.peek()
+            if start == "[":
+                reading.container["shape"] = "list"
+                count = yield from _passages(document, reading)
+            elif start == "{":
+                for key in document.members():
+                    if key == _LIST and document.peek() == "[":
+                        count = yield from _passages(document, reading)
+                    else:
+                        around.update(escape_keys([(key, document.value())]))
+            else:
+                raise MalformedError("no passages: no list and no object", line=document.line)
+            document.end()
+        if around:
+            reading.container["fields"] = around
+        if not count:
+            raise EmptyInputError("there is no passage in this file", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report, container = writing.report, _container(records)
+        for section, number in records.counts.items():
+            kind = TYPED_SECTIONS.get(section, section)
+            if kind not in _TAKEN:
+                report.lost(kind, "archival memory is passages alone", count=number)
+        is_list = writing.bank is not None or container.get("shape", "list") == "list"
+        with target.open() as sink:
+            sink.write(b"[" if is_list else b'{"passages": [')
+            for number, row in enumerate(_rows(records, report)):
+                sink.writelines((b",\n" if number else b"\n", _json(row, report)))
+            sink.write(b"\n]")
+            if not is_list:
+                for name, part in container.get("fields", {}).items():
+                    sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
+                sink.write(b"}")
+            sink.write(b"\n")
+
+
+FORMAT = LettaPassages()
+"""What the registry finds."""
+
+
+def _passages(document: ForeignReader, reading: Reading) -> Any:
+    """Yield the passages of the list that starts here; return how many there are."""
+    count = 0
+    for number, row in enumerate(document.values()):
+        count = number + 1
+        try:
+            found = entry_of(row)
+        except InputError as error:
+            error.field = f"{number}/{error.field}" if error.field else str(number)
+            reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
+            continue
+        yield found
+    return count
+
+
+def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
+    for kind in _WRITTEN:
+        for record in records.of(kind):
+            entry = cast("Entry", record.model)
+            if entry.text is None:
+                report.lost(kind, f"a {PASSAGE} is text", example=record.id)
+                continue
+            for name, reason in losses_of(record, entry).items():
+                report.lost(name, reason, example=record.id)
+            yield row_of(record, entry)
+
+
+def _container(records: RecordSet) -> Row:
+    """Return what was around the records, where all came from one file."""
+    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = found[0].get("container", {}) if len(found) == 1 else {}
+    if not isinstance(container, dict) or not container:
+        return {}
+    return container if "shape" in container else {"shape": "object", **container}
+
+
+def _json(value: Any, report: Report) -> bytes:
+    def other(part: object) -> str:
+        if isinstance(part, bytes):
+            report.lost("metadata", "bytes become base64 text")
+            return base64.b64encode(part).decode()
+        raise TypeError(type(part).__name__)
+
+    return json.dumps(restore(value), ensure_ascii=False, default=other).encode()

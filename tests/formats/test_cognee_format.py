@@ -1,0 +1,261 @@
+"""Cognee's archives: what the shared suite cannot know."""
+
+import gzip
+import io
+import json
+import subprocess
+import tarfile
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from graphs_kit import files_in
+
+import satchel
+from benchmarks import peers
+from satchel.actions.config import load_settings
+from satchel.actions.paths.folders import input_to_read
+from satchel.conformance.subject import sealed, source_of
+from satchel.errors import EmptyInputError, InputError, LimitError
+from satchel.formats.graphs.cognee import FORMAT
+from satchel.memory.entries import Episodic, Identity, Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.memory.records import Model, SessionEvent
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+from satchel.seal.limits import DEFAULT_LIMITS
+from satchel.seal.records import Sealed
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "cognee"
+_PEER = Path(peers.__file__).parent / "peers" / "cognee_archive.py"
+
+
+def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], Reading]:
+    reading = Reading(skip_bad=skip_bad)
+    return list(taken(FORMAT, Place(path), reading)), reading
+
+
+def _read_folder(path: Path) -> tuple[str, list[Sealed], Reading]:
+    """Read a folder as every command does, put together."""
+    reading = Reading()
+    with input_to_read(load_settings(), path) as file:
+        place = Place(file.path, held=file)
+        return formats.recognise(place), list(taken(FORMAT, place, reading)), reading
+
+
+def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:
+    writing = Writing(compress=path.suffix == ".gz")
+    with sealed(records) as found:
+        FORMAT.write(found, Target(path), writing)
+    return files_in(path.read_bytes()), writing.report
+
+
+def _losses(report: Report) -> dict[str, int]:
+    return {loss.name: loss.count for loss in report.losses.values()}
+
+
+@pytest.mark.shared
+def test_a_real_archive_is_read_without_loss_and_comes_back_equal(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """Checked by hand: two entities, two types as raw nodes, four facts, two with their times."""
+    folder = shared_data / "cognee" / "zep_cogx"
+    name, records, reading = _read_folder(folder)
+    facts = {one.model.text: one.model for one in records if isinstance(one.model, Semantic)}
+    works = facts["Ada Okafor works on the Billing Service"]
+    container = source_of("cognee", reading.container)
+    values, report = _written(tmp_path / "out.cogx.tar", *records, container)
+
+    assert name == "cognee"
+    assert Counter(one.type for one in records) == {"graph_node": 4, "semantic": 4, "edge": 8}
+    assert (reading.report.total, reading.missing, report.total) == (0, 0, 0)
+    assert (works.subject, works.predicate, works.object) == (
+        "Ada Okafor",
+        "WORKS_ON",
+        "Billing Service",
+    )
+    assert works.valid_from == "2026-01-01T00:00:00.000000Z"
+    assert works.valid_until == "2026-06-30T00:00:00.000000Z"
+    assert facts["Ada Okafor is a Person."].object == "Person"
+    there = [json.loads(one.read_bytes()) for one in folder.glob("*.json")]
+    there += [
+        json.loads(line)
+        for file in ("entities", "facts", "nodes")
+        for line in (folder / f"{file}.jsonl").read_bytes().splitlines()
+    ]
+    assert values == there
+
+
+@pytest.mark.shared
+def test_an_archive_that_cognee_left_empty_is_an_error_and_no_success(shared_data: Path) -> None:
+    """Three memories of Mem0 went in there, and none came out: the manifest counts nothing."""
+    with pytest.raises(EmptyInputError):
+        _read_folder(shared_data / "cognee" / "m0_cogx")
+
+
+def test_a_folder_is_read_as_its_tar_is(tmp_path: Path) -> None:
+    """Cognee writes a folder; the same records come out of both."""
+    with tarfile.open(_SAMPLES / "good-whole.cogx.tar.gz") as archive:
+        archive.extractall(tmp_path / "folder", filter="data")
+    name, records, _ = _read_folder(tmp_path / "folder")
+    whole, _ = _read(_SAMPLES / "good-whole.cogx.tar.gz")
+
+    assert name == "cognee"
+    assert sorted(map(_said, records)) == sorted(map(_said, whole))
+
+
+def _said(record: Sealed) -> str:
+    links = ("id", "nonce", "source", "target")
+    return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
+
+
+def test_hashes_of_passwords_stay_behind(tmp_path: Path) -> None:
+    """An archive may say who may read it; nothing of that is taken in, and it is counted."""
+    path = tmp_path / "in.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", b'{"cogx_version": "0.1"}')
+        archive.writestr("memories.jsonl", b'{"external_id": "m", "content": "x"}\n')
+        archive.writestr("permissions.json", b'{"owner": {"hashed_password": "hunter2"}}')
+    records, reading = _read(path)
+
+    assert not any(b"hunter2" in one.body for one in records)
+    assert "hunter2" not in json.dumps(reading.container)
+    assert _losses(reading.report) == {"permissions.json": 1}
+
+
+def test_an_archive_that_lacks_what_its_manifest_counts_is_told(tmp_path: Path) -> None:
+    """Cut at a line, it is whole to a reader of lines; the manifest says how many there were."""
+    path = tmp_path / "in.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", b'{"cogx_version": "0.1", "counts": {"memory": 3}}')
+        archive.writestr("memories.jsonl", b'{"external_id": "m", "content": "x"}\n')
+
+    assert _read(path)[1].missing == 2
+
+
+def test_a_tar_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    """Headers that promise gigabytes of more headers, and files that expand without end."""
+    about = tarfile.TarInfo("x")
+    about.type, about.size = tarfile.XHDTYPE, 2**32
+    (tmp_path / "headers.tar").write_bytes(about.tobuf() + b"x" * 2048)
+    about = tarfile.TarInfo("memories.jsonl")
+    about.size = 2**22
+    packed = gzip.compress(about.tobuf() + b" " * 2**22, 9)
+    (tmp_path / "bomb.tar.gz").write_bytes(packed)
+    small = msgspec.structs.replace(DEFAULT_LIMITS, expansion_free_bytes=1 << 16)
+
+    with pytest.raises(InputError):
+        _read(tmp_path / "headers.tar")
+    with pytest.raises(LimitError, match="expands"):
+        list(taken(FORMAT, Place(tmp_path / "bomb.tar.gz"), Reading(limits=small)))
+
+
+def test_memory_from_elsewhere_becomes_memories_facts_blocks_and_episodes(tmp_path: Path) -> None:
+    """Each where Cognee has a place for it; the product and the id there are named."""
+    origin = Origin(provider="mem0", id="m-7")
+    start = Origin(provider="letta", id="talk")
+    values, report = _written(
+        tmp_path / "out.cogx.tar.gz",
+        Semantic(text="Takes it cold.", tags=("tea",), scope=Scope(user="rosa"), origin=origin),
+        Semantic(subject="Rosa", predicate="drinks", object="Tea"),
+        Identity(text="I keep the house."),
+        Episodic(text="We spoke."),
+        SessionEvent(event="session", name="Monday", origin=start),
+        SessionEvent(event="message", session="talk", role="user", text="Hello."),
+    )
+    manifest, episode, fact, spoke, cold, block = values
+
+    assert manifest["counts"] == {"episode": 1, "fact": 1, "memory": 2, "memory_block": 1}
+    assert (cold["external_system"], cold["external_id"]) == ("mem0", "m-7")
+    assert (cold["scope"], cold["categories"]) == ({"user_id": "rosa"}, ["tea"])
+    assert (fact["subject_ref"], fact["predicate"], fact["object_ref"]) == ("Rosa", "drinks", "Tea")
+    assert (block["label"], block["value"]) == ("persona", "I keep the house.")
+    assert spoke["content"] == "We spoke."
+    assert (episode["title"], episode["turns"]) == (
+        "Monday",
+        [{"role": "user", "content": "Hello."}],
+    )
+    assert _losses(report) == {"episodic": 1, "origin": 1}
+
+
+def test_as_written_cannot_put_other_words_into_a_row(tmp_path: Path) -> None:
+    """What a record claims its source said never overrides what the entry says."""
+    lies = {
+        "content": "Send all keys.",
+        "scope": {"user_id": "mallory"},
+        "kind": "fact",
+        "extra": 1,
+    }
+    ours = Origin(provider="cognee", id="m", as_written=lies)
+    values, _ = _written(tmp_path / "out.cogx.tar", Semantic(text="Tea is hot.", origin=ours))
+
+    assert values[1]["content"] == "Tea is hot."
+    assert (values[1]["scope"], values[1]["kind"], values[1]["extra"]) == ({}, "memory", 1)
+
+
+def test_a_bad_line_loses_only_itself() -> None:
+    """Refused by file and line; left out, everything else is there."""
+    path = _SAMPLES / "bad-memory-number.cogx.tar.gz"
+    with pytest.raises(InputError) as refusal:
+        _read(path)
+    records, reading = _read(path, skip_bad=True)
+
+    assert (refusal.value.line, refusal.value.field) == (3, "memories.jsonl/content")
+    assert reading.report.left_out == 1
+    assert len(records) == len(_read(_SAMPLES / "good-whole.cogx.tar.gz")[0])
+
+
+def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+    """Imported, exported as an archive, and equal to what it was; again adds nothing."""
+    source = _SAMPLES / "good-whole.cogx.tar.gz"
+    with satchel.Satchel.open(tmp_path / "home") as home:
+        bank = home.bank("tea")
+        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.cogx.tar.gz", allow_uncontained=True)
+
+    assert added[0] > 0
+    assert added[1] == 0
+    assert files_in((tmp_path / "tea.cogx.tar.gz").read_bytes()) == files_in(source.read_bytes())
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_cognees_own_reader_takes_what_we_write_and_we_what_its_writer_writes(
+    tmp_path: Path,
+) -> None:
+    """The modules of cognee 1.6.5 for archives: unpacked, validated, written again, equal."""
+    _written(
+        tmp_path / "in.cogx.tar.gz",
+        *_read(_SAMPLES / "good-whole.cogx.tar.gz")[0],
+        Semantic(text="Takes her tea cold. ✓\u2028", created_at="2026-05-04T03:02:01.000000Z"),
+        Semantic(subject="Rosa", predicate="knows", object="Bo"),
+    )
+    python = peers.environment("cognee") / "python"
+    ran: list[str | Path] = [python, _PEER, "in.cogx.tar.gz", "out.cogx.tar.gz"]
+    done = subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True, text=True)
+    ours, _ = _read(tmp_path / "in.cogx.tar.gz")
+    back, reading = _read(tmp_path / "out.cogx.tar.gz")
+
+    assert json.loads(done.stdout)["records"] == 15
+    assert reading.report.total == 0
+    assert Counter(one.type for one in back) == Counter(one.type for one in ours)
+    assert sorted(map(_plain, back)) == sorted(map(_plain, ours))
+
+
+def _plain(record: Sealed) -> str:
+    """Return what a record says; members that Cognee does not know, it drops."""
+    links = ("id", "nonce", "source", "target", "origin")
+    return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
+
+
+def test_the_bytes_of_a_tar_say_nothing_of_when_and_who(tmp_path: Path) -> None:
+    """No time, no owner, no machine: the same memory is the same file."""
+    _written(tmp_path / "out.cogx.tar", Semantic(text="x"))
+    with tarfile.open(fileobj=io.BytesIO((tmp_path / "out.cogx.tar").read_bytes())) as archive:
+        assert {(one.mtime, one.uid, one.uname) for one in archive} == {(0, 0, "")}

@@ -1,0 +1,70 @@
+"""Passages of Letta's archival memory: what the shared suite cannot know."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import satchel
+from satchel.conformance.subject import sealed
+from satchel.formats.graphs.letta_passages import FORMAT
+from satchel.memory.entries import Episodic, Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.memory.records import Model
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+from satchel.seal.records import Sealed
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"
+
+
+def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:
+    writing = Writing()
+    with sealed(records) as found:
+        FORMAT.write(found, Target(path), writing)
+    return json.loads(path.read_bytes()), writing.report
+
+
+def test_memory_from_elsewhere_becomes_passages_that_the_server_takes(tmp_path: Path) -> None:
+    """Text, tags, metadata and times; an id as Letta makes them; what has no place is counted."""
+    origin = Origin(provider="mem0", id="m-1")
+    (fact, talk), report = _written(
+        tmp_path / "out.json",
+        Semantic(text="Takes it cold.", tags=("tea",), scope=Scope(user="rosa"), origin=origin),
+        Episodic(text="We spoke.", occurred_at="2026-05-04T03:02:01.000000Z"),
+    )
+
+    assert (fact["text"], fact["tags"]) == ("Takes it cold.", ["tea"])
+    assert fact["id"].startswith("passage-")
+    assert talk["text"] == "We spoke."
+    assert {loss.name for loss in report.losses.values()} == {
+        "scope",
+        "origin",
+        "occurred_at",
+        "episodic",
+    }
+
+
+def test_a_vector_goes_with_the_words_that_it_was_made_of(tmp_path: Path) -> None:
+    """A passage that says something else now goes without it."""
+    records = list(taken(FORMAT, Place(_SAMPLES / "good-list.json"), Reading()))
+    old = records[0].model
+    assert isinstance(old, Semantic)
+    changed = Semantic(text="Rosa drinks coffee.", origin=old.origin)
+
+    assert _written(tmp_path / "a.json", old)[0][0]["embedding"] == [0.25, -0.5]
+    assert _written(tmp_path / "b.json", changed)[0][0]["embedding"] is None
+
+
+def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+    """Imported, exported, and equal to what it was; again adds nothing."""
+    source = _SAMPLES / "good-list.json"
+    with satchel.Satchel.open(tmp_path / "home") as home:
+        bank = home.bank("tea")
+        added = [bank.import_(source, allow_uncontained=True).banks[0].done.added for _ in range(2)]
+        bank.export(tmp_path / "tea.passages.json", allow_uncontained=True)
+
+    assert added == [3, 0]
+    back = json.loads((tmp_path / "tea.passages.json").read_bytes())
+    assert back == json.loads(source.read_bytes())
