@@ -20,6 +20,7 @@ _PARSERS = {
     "chatgpt": values_in,
     "claude": values_in,
     "claude_code": values_in,
+    "codex": values_in,
 }
 _SLOW = {"amplihack_graph": 8}
 """How many examples of a property are tried where reading a file starts a process."""
