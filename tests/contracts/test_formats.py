@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from amplihack_kit import graph_in, tables_in
-from chats_kit import values_in
+from chats_kit import activities_in, values_in
 from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.formats import *  # noqa: F403
@@ -21,6 +21,7 @@ _PARSERS = {
     "claude": values_in,
     "claude_code": values_in,
     "codex": values_in,
+    "gemini": activities_in,
 }
 _SLOW = {"amplihack_graph": 8}
 """How many examples of a property are tried where reading a file starts a process."""

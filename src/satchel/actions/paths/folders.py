@@ -20,8 +20,11 @@ from satchel.disk.reading import OpenFile
 from satchel.disk.roots import Said
 from satchel.errors import LimitError, PathRefusedError, TargetError
 
-READ = (".json", ".jsonl", ".md")
+READ = (".json", ".jsonl", ".md", ".html")
 """Endings of the files whose contents are looked at; of others, the names alone."""
+
+_SAID_AGAIN = "chat.html"
+"""ChatGPT's page of all conversations, which are beside it: gigabytes for nothing."""
 
 _MOST_FILES = 100_000
 _DEEPEST = 16
@@ -97,7 +100,7 @@ def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
         for name in names:
             info = zipfile.ZipInfo(name, _THEN)
             with archive.open(info, "w", force_zip64=True) as sink:
-                if name.endswith(READ):
+                if name.endswith(READ) and not name.endswith(_SAID_AGAIN):
                     with folder.open(name) as source:
                         shutil.copyfileobj(source, sink)
     kept.flush()
