@@ -100,13 +100,16 @@ def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:
     """Yield the lines of a file, without their ends."""
-    rest, is_first = b"", True
+    waiting, size, is_first = list[bytes](), 0, True
     while chunk := stream.read(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
+        start, *lines = chunk.split(b"\n")
+        waiting.append(start)
+        size += len(start)
         for line in lines:
-            yield line.removeprefix(BOM) if is_first else line
-            is_first = False
-        if len(rest) > bound:
+            whole = b"".join(waiting)
+            yield whole.removeprefix(BOM) if is_first else whole
+            waiting, size, is_first = [line], len(line), False
+        if size > bound:
             raise LimitError(f"a line is longer than {bound} bytes", field="line")
-    if rest:
+    if rest := b"".join(waiting):
         yield rest.removeprefix(BOM) if is_first else rest
