@@ -160,13 +160,13 @@ def test_bad_lines_are_left_out_and_counted(satchel: Run, hosts: Path) -> None:
     assert _messages(satchel) == [4]
 
 
-def test_another_bank_of_that_name_gets_all_of_it(satchel: Run, hosts: Path) -> None:
+@pytest.mark.usefixtures("hosts")
+def test_another_bank_of_that_name_gets_all_of_it(satchel: Run) -> None:
     """How far it is counts for the bank that it was captured into, and for no other."""
     assert satchel("watch", "--once").status == 0
     assert satchel("banks", "delete", "transcripts", "--yes").status == 0
     assert satchel("watch", "--once", "--json").json.get("unchanged", 0) == 0
     assert _messages(satchel) == [4, 8, 9]
-    assert hosts
 
 
 def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) -> None:
@@ -191,16 +191,17 @@ def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
     assert satchel("banks", "list", "--json").json == []
 
 
-def test_nothing_to_watch_is_an_error(satchel: Run, hosts: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("hosts")
+def test_nothing_to_watch_is_an_error(satchel: Run, tmp_path: Path) -> None:
     """So that a timer that captures nothing is noticed."""
     (tmp_path / "empty").mkdir()
     assert satchel("watch", "--from", tmp_path / "empty", "--once", "--json").status == 4
     assert satchel("watch", "--from", tmp_path / "none", "--once", "--json").status == 4
     ran = satchel("watch", "cursor", "--once", "--json")
     assert (ran.status, "--from" in ran.error["hint"]) == (2, True)
-    assert hosts
 
 
+@pytest.mark.usefixtures("hosts")
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -209,14 +210,13 @@ def test_nothing_to_watch_is_an_error(satchel: Run, hosts: Path, tmp_path: Path)
         ("launchd", "<string>satchel.watch</string>"),
     ],
 )
-def test_a_timer_is_printed(satchel: Run, hosts: Path, kind: str, said: str) -> None:
+def test_a_timer_is_printed(satchel: Run, kind: str, said: str) -> None:
     """With the options that were given, and --once."""
     ran = satchel("watch", "codex", "--bank", "b", "--print", kind)
     assert ran.status == 0
     assert said in ran.out
     words = ran.out.replace("</string>\n\t\t<string>", " ")
     assert "watch codex --once --bank b" in words
-    assert hosts
 
 
 @pytest.mark.parametrize(
@@ -277,14 +277,14 @@ def test_it_looks_again_and_again(hosts: Path) -> None:
     assert (status, seen[1].missed[0].code) == (4, UnreadableError.code)
 
 
-def test_doctor_says_when_nobody_looked_for_long(satchel: Run, hosts: Path) -> None:
+@pytest.mark.usefixtures("hosts")
+def test_doctor_says_when_nobody_looked_for_long(satchel: Run) -> None:
     """Before the host deletes what is a month old."""
     assert satchel("watch", "--once").status == 0
     assert "watch into transcripts" in satchel("doctor").out
     later = datetime.now(UTC) + timedelta(days=8)
     (check,) = check_watching(load_settings(), later)
     assert (check.state, "satchel watch --once" in (check.hint or "")) == ("problem", True)
-    assert hosts
 
 
 @pytest.mark.prove
