@@ -22,6 +22,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.hosts import watching
 from satchel.actions.hosts.standing import check_watching
 from satchel.actions.hosts.watching import Watched, WatchOptions, keep_watching, schedule_of
+from satchel.actions.importing.importing import import_file
 from satchel.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
     satchel: Run, hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody saw is taken back, and the file is taken as it is now."""
-    whole = watching.import_file
+    whole = import_file
 
     def dying(settings: Any, source: Any, bank: Any, key: Any, options: Any) -> Any:
         asked = dataclasses.replace(options, on_logging=killing(0))
