@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from chats_kit import large_export
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -38,6 +42,37 @@ def test_a_folder_and_its_archive_are_the_same(satchel: Run, folder: Path) -> No
     assert done == {"read": 17, "known": 3, "others_known": 14}
     found = satchel("recall", "tea shop in Lisbon", "--bank", "b").out
     assert "Mira runs a small tea shop in Lisbon." in found
+
+
+def test_an_export_of_several_archives_is_read_as_one(satchel: Run, tmp_path: Path) -> None:
+    """As Claude gives it out since late 2026: archives by kind, beside a list of links to them."""
+    folder = tmp_path / "download"
+    folder.mkdir()
+    with zipfile.ZipFile(_SAMPLES / "claude" / "good-export.zip") as archive:
+        for name in archive.namelist():
+            path = folder / f"{name.replace('/', '-')}-000.zip"
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+                made.writestr(name.rpartition("/")[2], archive.read(name))
+    (folder / "manifest-1.json").write_text('{"files": [{"url": "https://example.org"}]}')
+    ran = satchel("import", folder, "--bank", "b", "--json")
+
+    assert [loss["name"] for loss in ran.json["losses"]] == ["manifest-1.json"]
+    again = satchel("import", _SAMPLES / "claude" / "good-export.zip", "--bank", "b", "--json")
+    assert again.json["banks"][0]["done"] == {"read": 17, "known": 3, "others_known": 14}
+
+
+def test_an_archive_in_a_folder_that_expands_too_far_is_refused(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Also where each of its files by itself does not."""
+    (tmp_path / "download").mkdir()
+    path = tmp_path / "download" / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for number in range(2):
+            made.writestr(f"{number}.json", b" " * (40 * 2**20))
+    ran = satchel("import", path.parent, "--bank", "b", "--json")
+
+    assert (ran.status, ran.error["code"]) == (4, "input.limit")
 
 
 def test_a_link_in_a_folder_is_refused(satchel: Run, folder: Path) -> None:
@@ -83,3 +118,26 @@ def test_a_transcript_that_has_grown_brings_what_is_new(satchel: Run, tmp_path: 
 
     assert done["others_known"] == 5
     assert [one["messages"] for one in listed] == [6, 2]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("megabytes", [64, 1024])
+def test_a_large_export_in_shards_is_streamed(
+    satchel: Run,
+    process: Callable[..., subprocess.Popen[bytes]],
+    tmp_path: Path,
+    megabytes: int,
+) -> None:
+    """A gigabyte of ChatGPT's shards, packed, is imported within 200 MB of memory."""
+    path = tmp_path / "export.zip"
+    messages = large_export(path, megabytes * 2**20)
+    with (tmp_path / "out").open("wb") as out:
+        running = process("import", path, "--bank", "b", "--json", stdout=out, stderr=out)
+        _, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+    path.unlink()
+
+    assert running.returncode == 0
+    assert used.ru_maxrss < 200 * 1024  # which is in kilobytes
+    (bank,) = satchel("banks", "list", "--json").json
+    assert bank["records"] > messages

@@ -122,6 +122,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "inspect": [mem0],
         "serve": ["--openapi"],
         "connect": ["cursor", "--project", sealed.parent],
+        "watch": ["--once", "--from", WATCHED, "--bank", "here"],
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],
@@ -240,6 +241,8 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
 
 AGENT = Path(__file__).parent.parent / "data" / "formats" / "amplihack" / "good-rust.json"
 """A file of an agent of amplihack."""
+WATCHED = AGENT.parent.parent / "codex"
+"""A folder with transcripts."""
 WHOLE_AGENT = AGENT.parent.parent / "aletheia" / "good-whole.agent.json"
 """An agent file."""
 QUESTIONS = """{"conversations": [{"turns": [{"id": 1, "text": "tea"}],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from amplihack_kit import graph_in, tables_in
-from chats_kit import values_in
+from chats_kit import activities_in, values_in
 from graphs_kit import files_in as archived_in
 from hypothesis import is_hypothesis_test, settings
 from notes_kit import files_in, lines_in
@@ -27,6 +27,8 @@ _PARSERS = {
     "cursor_rules": files_in,
     "markdown_memory": files_in,
     "cognee": archived_in,
+    "codex": values_in,
+    "gemini": activities_in,
 }
 _SLOW = {"amplihack_graph": 8, "claude_text": 20, "cursor_rules": 20, "markdown_memory": 50}
 """How many examples of a property are tried where reading a file starts a process, or where another

@@ -42,12 +42,21 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_work_in_the_order_they_stand(page: Path, tmp_path: Path) -> None:
+def test_the_examples_of_a_page_work_in_the_order_they_stand(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader who types the examples of one page gets no error."""
     shutil.copy(ROOT / "examples" / "mem0_export.json", tmp_path)
     samples = ROOT / "tests" / "data" / "formats"
     shutil.copy(samples / "chatgpt" / "good-shards.zip", tmp_path / "chatgpt-export.zip")
     shutil.copy(samples / "claude_code" / "good-talk.jsonl", tmp_path / "talk.jsonl")
+    shutil.copy(samples / "codex" / "good-rollout.jsonl", tmp_path / "rollout.jsonl")
+    shutil.copy(samples / "gemini" / "good-activity.json", tmp_path / "gemini-activity.json")
+    kept = tmp_path.with_name(f"{tmp_path.name}-home") / ".claude" / "projects" / "shop"
+    kept.mkdir(parents=True)
+    shutil.copy(samples / "claude_code" / "good-talk.jsonl", kept)
+    monkeypatch.setenv("HOME", str(kept.parent.parent.parent))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks

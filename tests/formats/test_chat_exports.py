@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from import_kit import bring
 
 from satchel.errors import (
     EmptyInputError,
@@ -19,6 +20,7 @@ from satchel.errors import (
     LimitError,
     MalformedError,
     PathRefusedError,
+    UnknownFormatError,
 )
 from satchel.formats._chats.chatgpt import facts_in
 from satchel.formats._chats.fields import moment_of
@@ -75,6 +77,10 @@ def _texts(records: list[Sealed], kind: str) -> list[str]:
 # -- the shared samples --------------------------------------------------------------------
 
 
+_USERS = ("users.json", "a file of the export that is no memory")
+_USER = ("user.json", "a file of the export that is no memory")
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("sample", "name", "records"),
@@ -95,6 +101,44 @@ def test_each_shared_sample_is_recognised_and_read_whole(
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("sample", ["claude_export/users.json", "chatgpt_export/user.json"])
+def test_who_somebody_is_holds_no_memory(shared_data: Path, sample: str) -> None:
+    """By itself it is no export; with the others it is named as what was left."""
+    path = shared_data / "chat-exports" / sample
+
+    with pytest.raises(UnknownFormatError):
+        formats.recognise(Place(path))
+    with pytest.raises(InputError):
+        _read(sample.partition("_")[0], path)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "records", "lost"),
+    [
+        ("chatgpt", {"session_event": 40, "identity": 2}, _USER),
+        (
+            "claude",
+            {"session_event": 9, "semantic": 4, "graph_node": 1, "file_version": 1},
+            _USERS,
+        ),
+    ],
+)
+def test_the_receipt_of_a_whole_shared_export_says_what_is_missing(
+    shared_data: Path, tmp_path: Path, name: str, records: dict[str, int], lost: tuple[str, str]
+) -> None:
+    """All that is memory is in it, and the one file that is none is named; looked at by hand."""
+    folder = shared_data / "chat-exports" / f"{name}_export"
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    packed = _zip(tmp_path / "export.zip", files)
+    for source in (packed, folder):
+        (told,) = bring(source, bank=source.name).accounts
+        assert {type_: counts.read_back for type_, counts in told.counts.items()} == records
+        assert {type_: counts.read for type_, counts in told.counts.items()} == records
+        assert [(one.field, one.reason, one.count) for one in told.lost] == [(*lost, 1)]
 
 
 @pytest.mark.shared

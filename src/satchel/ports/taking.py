@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
+from typing import Any
 
 from satchel.errors import InputError
-from satchel.memory.records import Model
+from satchel.memory.records import Model, SessionEvent
 from satchel.ports.format import Format, Reading
 from satchel.ports.linking.placeholders import Links, names_others
 from satchel.ports.place import Place
@@ -14,7 +15,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces, random_nonce, seal
 from satchel.seal.sealing_batches import seal_many
 
-_FIRST, _MOST = 8, 256
+_FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
 """Records that are sealed together: few at first, so that the first come soon."""
 
 
@@ -88,18 +89,23 @@ class _Made:
         self._nonces = nonces
         self._limits = limits
         self._links = links
+        # An event may name the one before it, which has its id only once that is sealed.
+        self._alone = self._is_chain = links is not None and _are_events(drafts)
         self._drafts: list[Model | InputError] = (
-            list(drafts) if links is None else [_resolved(one, links) for one in drafts]
+            list(drafts)
+            if links is None or self._is_chain
+            else [_resolved(one, links) for one in drafts]
         )
         whole = [one for one in self._drafts if not isinstance(one, InputError)]
         self._together = seal_many(whole, nonces=nonces, limits=limits)
         self._place = 0
-        self._alone = False
 
     def next(self) -> tuple[Sealed, Model]:
         """Return the next record and its draft, or raise; then the one behind it."""
         draft = self._drafts[self._place]
         self._place += 1
+        if self._is_chain and self._links is not None and not isinstance(draft, InputError):
+            draft = _resolved(draft, self._links)
         if isinstance(draft, InputError):
             raise draft
         found = self._sealed(draft)
@@ -117,6 +123,10 @@ class _Made:
             raise
 
 
+def _are_events(drafts: Sequence[Any]) -> bool:
+    return bool(drafts) and isinstance(drafts[0], SessionEvent)
+
+
 def _resolved(draft: Model, links: Links) -> Model | InputError:
     try:
         return links.resolved(draft)
@@ -130,8 +140,8 @@ def _together(
     """Yield what a reader gives, some at a time; its error comes after what came before it.
 
     With it come the lines of it, where the reader knows them. Where records are linked, all in a
-    batch are of one type, so what they are linked to is sealed before them; what may be linked to
-    its own type begins a batch.
+    batch are of one type, so what they are linked to is sealed before them; a memory that may be
+    linked to others of its type begins a batch, events are sealed one by one.
     """
     size, problem, ahead = _FIRST, None, list[Model | Sealed]()
     while problem is None:
@@ -149,7 +159,7 @@ def _together(
         if not some and problem is None:
             return
         yield some, lines
-        size = min(_MOST, 2 * size)
+        size = min(_MOST_EVENTS if _are_events(some) else _MOST, 2 * size)
     raise problem
 
 
@@ -157,7 +167,9 @@ def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: Reading) -> 
     """Tell whether a record may name one that would be sealed together with it."""
     if not reading.linked:
         return False
-    return type(item) is not type(first) or (reading.chained and names_others(item))
+    if type(item) is not type(first):
+        return True
+    return reading.chained and not isinstance(item, SessionEvent) and names_others(item)
 
 
 def _line_of(number: int, adapter: Format, place: Place, reading: Reading) -> int | None:

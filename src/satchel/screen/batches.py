@@ -20,9 +20,18 @@ from satchel.screen.sieve import CARD, RUN, folded, names_in, runs_of, signs_of
 _lines = msgspec.json.Encoder().encode_lines
 _UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
+_WORDS = (
+    *(b"finished_successfully", b"model_editable_context", b"user_editable_context"),
+    *(b"function_call_output", b"custom_tool_call_output", b"cache_read_input_tokens"),
+    *(b"cache_creation_input_tokens", b"ephemeral_1h_input_tokens", b"ephemeral_5m_input_tokens"),
+    *(b"isVisibleInTranscriptOnly", b"sourceToolAssistantUUID"),
+)
+"""What chat products and coding agents say in every message, as long as a token."""
+
 # What stands alone in a member of its own and is no secret: a UUID, a digest, an id of ours.
 _is_identifier = re.compile(
-    rb'"(?:(?:blake3:)?[0-9a-f]{32,64}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})"'
+    rb'"(?:(?:blake3:)?[0-9a-f]{32,64}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|%b)"'
+    % b"|".join(_WORDS)
 ).match
 _PREFIX = b'"blake3:'
 # The digits of a number with a fraction; a quotation mark after a backslash is one in a text.

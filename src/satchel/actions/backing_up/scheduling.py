@@ -3,24 +3,16 @@
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from satchel.actions.backing_up.destinations import destinations
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
 from satchel.actions.backing_up.standing import standing_of
-from satchel.actions.backing_up.timing import (
-    command_of,
-    cron_line,
-    launchd_plist,
-    next_run,
-    systemd_units,
-)
+from satchel.actions.backing_up.timing import Kind, command_of, next_run, timer_for
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address
 from satchel.errors import ConfigError, SatchelError
-
-Kind = Literal["systemd", "cron", "launchd"]
 
 _LONGEST_NAP = 600.0
 """Seconds after which the clock is looked at again: it may have been set, the machine asleep."""
@@ -121,8 +113,7 @@ def schedule_for(
         ConfigError: If the schedule is none, or cannot be said there.
     """
     require_owner(settings, "backup")
-    kinds = {"systemd": systemd_units, "cron": cron_line, "launchd": launchd_plist}
-    return kinds[kind](schedule or settings.options.backup.schedule, command_of(arguments))
+    return timer_for(kind, schedule or settings.options.backup.schedule, command_of(arguments))
 
 
 def _first(settings: Settings, where: Sequence[str], moment: datetime) -> datetime:

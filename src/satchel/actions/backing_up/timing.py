@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from satchel.errors import ConfigError, MissingExtraError
 
@@ -14,7 +14,22 @@ _FIELD = "backup.schedule"
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _FIVE = 5
 _MOST_TIMES = 500
-_LABEL = "satchel.backup"
+
+
+class Unit(NamedTuple):
+    """What the system is told of something that is done again and again."""
+
+    name: str
+    service: str
+    """What it does, in a few words."""
+
+    timer: str
+    """What the timer is for."""
+
+
+BACKUP = Unit(
+    "satchel-backup", "Backup of the memory of agents", "When the memory of agents is backed up"
+)
 
 
 def next_run(schedule: str, after: datetime) -> datetime:
@@ -66,7 +81,27 @@ def cron_line(schedule: str, command: Sequence[str]) -> str:
     return f"{schedule} {shlex.join(command).replace('%', chr(92) + '%')}\n"
 
 
-def systemd_units(schedule: str, command: Sequence[str]) -> str:
+Kind = Literal["systemd", "cron", "launchd"]
+
+
+def timer_for(kind: Kind, schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
+    """Return what has the system start a command when it is due.
+
+    Args:
+        kind: For what: systemd's units, a cron line, launchd's plist.
+        schedule: Five fields, as cron has them.
+        command: The words of the command.
+        unit: What it is called there.
+
+    Raises:
+        ConfigError: If the schedule is none, or cannot be said there.
+    """
+    if kind == "cron":
+        return cron_line(schedule, command)
+    return (systemd_units if kind == "systemd" else launchd_plist)(schedule, command, unit)
+
+
+def systemd_units(schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
     """Return a service and a timer for systemd, one after the other.
 
     Raises:
@@ -75,18 +110,18 @@ def systemd_units(schedule: str, command: Sequence[str]) -> str:
     times = "".join(f"OnCalendar={one}\n" for one in _on_calendar(schedule))
     words = " ".join(_quoted(word) for word in command)
     return f"""\
-# ~/.config/systemd/user/satchel-backup.service
+# ~/.config/systemd/user/{unit.name}.service
 [Unit]
-Description=Backup of the memory of agents
+Description={unit.service}
 
 [Service]
 Type=oneshot
 ExecStart={words}
 
-# ~/.config/systemd/user/satchel-backup.timer
-# then: systemctl --user enable --now satchel-backup.timer
+# ~/.config/systemd/user/{unit.name}.timer
+# then: systemctl --user enable --now {unit.name}.timer
 [Unit]
-Description=When the memory of agents is backed up
+Description={unit.timer}
 
 [Timer]
 {times}Persistent=true
@@ -96,7 +131,7 @@ WantedBy=timers.target
 """
 
 
-def launchd_plist(schedule: str, command: Sequence[str]) -> str:
+def launchd_plist(schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
     """Return a property list for launchd.
 
     Raises:
@@ -104,7 +139,7 @@ def launchd_plist(schedule: str, command: Sequence[str]) -> str:
     """
     times = list(_intervals(schedule))
     document = {
-        "Label": _LABEL,
+        "Label": unit.name.replace("-", "."),
         "ProgramArguments": list(command),
         "StartCalendarInterval": times,
     }

@@ -51,6 +51,36 @@ HOSTS = {
 }
 """By host. Source: the hosts' own documentation, 2026."""
 
+
+class Kept(NamedTuple):
+    """What a host keeps of conversations, until it deletes it."""
+
+    variable: str
+    """Names its folder, in place of the usual one."""
+
+    folder: str
+    """The usual one, below the home directory."""
+
+    transcripts: tuple[str, ...]
+    """Folders below it."""
+
+    form: str
+    """The format of transcripts."""
+
+    memories: str
+    """Which folders below it are memory, as a pattern."""
+
+
+KEPT = {
+    Host.CLAUDE_CODE: Kept(
+        "CLAUDE_CONFIG_DIR", ".claude", ("projects",), "claude_code", "projects/*/memory"
+    ),
+    Host.CODEX: Kept(
+        "CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "codex", "memories"
+    ),
+}
+"""By host, where transcripts are."""
+
 HOOKS = {"SessionStart": "session-start", "Stop": "session-stop"}
 """By event, the verb of ``satchel hook`` that it runs."""
 

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from satchel.actions.config import Settings
 from satchel.actions.paths.permission import OWN, Permission, file_to_read, folder_to_read
@@ -19,10 +19,20 @@ from satchel.disk.contained import ContainedFolder
 from satchel.disk.reading import OpenFile
 from satchel.disk.roots import Said
 from satchel.errors import LimitError, PathRefusedError, TargetError
+from satchel.formats._chats.archive import Archive, File, opened
+from satchel.ports.place import Place
+from satchel.seal.limits import DEFAULT_LIMITS
 
-READ = (".json", ".jsonl", ".md")
+READ = (".json", ".jsonl", ".md", ".html")
 """Endings of the files whose contents are looked at; of others, the names alone."""
 
+_SAID_AGAIN = "chat.html"
+"""ChatGPT's page of all conversations, which are beside it: gigabytes for nothing."""
+
+_PACKED = ".zip"
+"""An archive in the folder: its files are looked at as if they were in it."""
+
+_EXPANSION, _CHUNK = DEFAULT_LIMITS.expansion, 1 << 20
 _MOST_FILES = 100_000
 _DEEPEST = 16
 _THEN = (1980, 1, 1, 0, 0, 0)
@@ -45,7 +55,7 @@ def input_to_read(
         return
     with folder_to_read(settings, path, permission) as folder:
         names = names_in(folder)
-        if any(name.endswith(READ) for name in names):
+        if any(name.endswith((*READ, _PACKED)) for name in names):
             with put_together(folder, names, Path(path)) as file:
                 yield file
             return
@@ -108,9 +118,42 @@ def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenF
 def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
     with zipfile.ZipFile(kept, "w", zipfile.ZIP_STORED) as archive:
         for name in names:
+            if name.endswith(_PACKED):
+                _put_in(archive, folder, name)
+                continue
             info = zipfile.ZipInfo(name, _THEN)
             with archive.open(info, "w", force_zip64=True) as sink:
-                if name.endswith(READ):
+                if name.endswith(READ) and not name.endswith(_SAID_AGAIN):
                     with folder.open(name) as source:
                         shutil.copyfileobj(source, sink)
     kept.flush()
+
+
+def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> None:
+    """Put the files of an archive in, below its name.
+
+    Products give one export out as several archives, with a list of them.
+
+    Raises:
+        MalformedError: If it is damaged; then it is to be got again.
+        LimitError: If it expands too far.
+    """
+    with folder.open(name) as stream, OpenFile(os.dup(stream.fileno()), Path(name)) as held:
+        left = max(DEFAULT_LIMITS.expansion_free_bytes, _EXPANSION * held.status.st_size)
+        with opened(Place(folder.path / name, held=held)) as packed:
+            for file in packed.files:
+                info = zipfile.ZipInfo(f"{name}/{file.path}", _THEN)
+                with archive.open(info, "w", force_zip64=True) as sink:
+                    if file.name.endswith(READ) and file.name != _SAID_AGAIN:
+                        left -= _copied(packed, file, sink, left)
+
+
+def _copied(packed: Archive, file: File, sink: IO[bytes], most: int) -> int:
+    done = 0
+    with packed.stream(file) as source:
+        while chunk := source.read(_CHUNK):
+            done += len(chunk)
+            if done > most:
+                raise LimitError("an archive in the folder expands too far", field=file.path)
+            sink.write(chunk)
+    return done

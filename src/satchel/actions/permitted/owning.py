@@ -37,6 +37,7 @@ OWNERS = frozenset(
         "doctor",
         "serve",
         "connect",
+        "watch",
     }
 )
 """What concerns a bank, a store or a machine as a whole, and is its owner's."""

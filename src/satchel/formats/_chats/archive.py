@@ -130,7 +130,7 @@ def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
             yield Archive(place, files, archive, limits)
 
 
-def heads(place: Place, suffix: str = ".json") -> Iterator[bytes]:
+def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
     """Yield the first bytes of the files of an input that end so; of what is damaged, nothing."""
     if not place.head.startswith(ZIP_MAGIC):
         yield place.head

@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from satchel.errors import MalformedError
 from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_or_none
-from satchel.formats._chats.threads import Talk, Turn, events, origin_at
+from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Evidence
 from satchel.memory.records import Model, SessionEvent
@@ -21,9 +21,6 @@ from satchel.memory.times import read_time
 from satchel.ports.report import Report
 
 NAME = "chatgpt"
-
-INSTRUCTIONS = "context"
-"""The role of a message that is the person's instructions: nobody said it in the conversation."""
 
 _SAVING, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
 _OWN_WORDS = "user_editable_context"

@@ -43,6 +43,8 @@ class Transcript:
             yield from self._called(text_or_none(row.get(_NAMES[kind])), row, number)
             return
         identity = text_or_none(row.get("uuid"))
+        if self._talk is None and "payload" in row:
+            raise MalformedError("this is a rollout of Codex", hint="Use --from codex.")
         if kind not in _SPOKEN:
             if identity is not None and self._talk is not None:
                 self._talk.passes(identity, text_or_none(row.get("parentUuid")))
@@ -58,6 +60,10 @@ class Transcript:
             return
         parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
         yield from self._talk.message(identity, parent, self._message(row, kind, identity))
+
+    def end(self) -> Iterator[Model]:
+        """Yield what is known at the end: nothing more."""
+        yield from ()
 
     def _started(self, row: Row) -> SessionEvent:
         session = text_in(row, "sessionId")

@@ -144,9 +144,12 @@ def from_files(
         archive: The export.
         reading: Where bad files go, and what has no place is counted.
         place: What to call it in errors.
-        by_file: What makes records of the rows of each file; None for one that is no memory.
+        by_file: What makes records of the rows of each file; None for one that is no memory. Files
+            that are not in it are left to whoever asks.
     """
     for file in archive.files:
+        if file.path not in by_file:
+            continue
         make = by_file[file.path]
         if make is None:
             reading.report.lost(_kind_of(file), "a file of the export that is no memory")

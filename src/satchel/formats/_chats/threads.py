@@ -15,6 +15,9 @@ from satchel.ports.report import Report
 
 TYPE = "session_event"
 
+INSTRUCTIONS = "context"
+"""The role of a message that is instructions, or surroundings: nobody said it there."""
+
 Row = dict[str, Any]
 
 

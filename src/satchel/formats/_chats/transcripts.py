@@ -23,9 +23,18 @@ class OfLines(Protocol):
         """Yield what a line says; ``number`` from 1."""
         ...
 
+    def end(self) -> Iterator[Model]:
+        """Yield what is known once there are no more lines."""
+        ...
+
 
 def from_transcripts(
-    archive: Archive, reading: Reading, place: Place, make: Callable[[File], OfLines]
+    archive: Archive,
+    reading: Reading,
+    place: Place,
+    make: Callable[[File], OfLines | None],
+    *,
+    first: str = "",
 ) -> Iterator[Model]:
     """Yield what is in the transcripts of an input; other files are counted as lost.
 
@@ -33,28 +42,46 @@ def from_transcripts(
         archive: The input.
         reading: The bounds, and where bad lines go.
         place: What to call the input in errors.
-        make: What makes records of the lines of one file.
+        make: What makes records of the lines of one file; None for one that is no transcript.
+        first: The name of files that are read before the others.
     """
-    for file in archive.files:
-        if file.info is not None and not file.name.endswith(".jsonl"):
-            ending = file.name.rpartition(".")[2]
-            reading.report.lost(f"*.{ending}", "a file that is no transcript")
+    for file in sorted(archive.files, key=lambda one: one.name != first):
+        is_one = file.info is None or file.name.endswith(".jsonl")
+        taking = make(file) if is_one else None
+        if taking is None:
+            name = file.name if is_one else f"*.{file.name.rpartition('.')[2]}"
+            reading.report.lost(name, "a file that is no transcript")
             continue
-        taking, number = make(file), 0
-        where = archive.file_of(file)
-        with archive.stream(file) as stream:
-            for number, line in enumerate(_lines(stream, reading.limits.line_bytes), 1):
-                if not line.strip():
-                    continue
-                try:
-                    found = list(taking.take(_row_of(line, place, reading), number))
-                except InputError as error:
-                    error.line, error.file = number, place.name
-                    if where:
-                        error.field = f"{where}/{error.field}" if error.field else where
-                    reading.refuse(error)
-                    continue
-                yield from found
+        yield from from_lines(archive, file, reading, place, taking)
+
+
+def from_lines(
+    archive: Archive, file: File, reading: Reading, place: Place, taking: OfLines
+) -> Iterator[Model]:
+    """Yield what the lines of one file say; bad ones are refused.
+
+    Args:
+        archive: The input.
+        file: The file of it.
+        reading: The bounds, and where bad lines go.
+        place: What to call the input in errors.
+        taking: What makes records of the lines.
+    """
+    where = archive.file_of(file)
+    with archive.stream(file) as stream:
+        for number, line in enumerate(_lines(stream, reading.limits.line_bytes), 1):
+            if not line.strip():
+                continue
+            try:
+                found = list(taking.take(_row_of(line, place, reading), number))
+            except InputError as error:
+                error.line, error.file = number, place.name
+                if where:
+                    error.field = f"{where}/{error.field}" if error.field else where
+                reading.refuse(error)
+                continue
+            yield from found
+    yield from taking.end()
 
 
 def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
@@ -73,13 +100,16 @@ def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:
     """Yield the lines of a file, without their ends."""
-    rest, is_first = b"", True
+    waiting, size, is_first = list[bytes](), 0, True
     while chunk := stream.read(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
+        start, *lines = chunk.split(b"\n")
+        waiting.append(start)
+        size += len(start)
         for line in lines:
-            yield line.removeprefix(BOM) if is_first else line
-            is_first = False
-        if len(rest) > bound:
+            whole = b"".join(waiting)
+            yield whole.removeprefix(BOM) if is_first else whole
+            waiting, size, is_first = [line], len(line), False
+        if size > bound:
             raise LimitError(f"a line is longer than {bound} bytes", field="line")
-    if rest:
+    if rest := b"".join(waiting):
         yield rest.removeprefix(BOM) if is_first else rest

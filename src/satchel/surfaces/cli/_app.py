@@ -38,6 +38,7 @@ MODULES = {
     "operating.serving": ("serve",),
     "operating.mcp": ("mcp",),
     "operating.connecting": ("connect",),
+    "operating.watching": ("watch",),
     "removing.redacting": ("redact", "recover"),
     "removing.erasing": ("erase", "prune", "everything"),
     "amplihack.memory": ("memory",),

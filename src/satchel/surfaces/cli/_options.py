@@ -164,3 +164,14 @@ def tell_secrets(found: Mapping[str, int], kept: int) -> None:
     what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
     done = "kept as they are; --scrub-secrets replaces them" if kept else "replaced"
     message(f"secrets: {what}; {done}")
+
+
+def given_options() -> list[str]:
+    """Return the options before the verb that were given, for a program that starts elsewhere."""
+    given: list[tuple[str, object]] = [
+        ("--home", state.home and state.home.absolute()),
+        ("--config", state.config and state.config.absolute()),
+        ("--store", state.store),
+        ("--backend", state.backend),
+    ]
+    return [word for name, value in given if value for word in (name, str(value))]

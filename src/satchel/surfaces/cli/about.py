@@ -101,6 +101,7 @@ def doctor_command(
     from satchel.actions.backing_up.standing import check_backups
     from satchel.actions.bank_health import check_banks, repair_banks
     from satchel.actions.filing.checking import check_files
+    from satchel.actions.hosts.standing import check_watching
 
     checks = diagnose(state.settings)
     with progress("looking", deep or fix, records=True) as tell:
@@ -109,6 +110,7 @@ def doctor_command(
         checks += check_banks(state.settings, deep=deep, progress=tell)
         checks += check_files(state.settings)
         checks += check_backups(state.settings)
+        checks += check_watching(state.settings)
     if as_json:
         print_json(checks)
     else:

@@ -12,7 +12,8 @@ from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
-from satchel.actions.backing_up.scheduling import Kind, keep_schedule, schedule_for
+from satchel.actions.backing_up.scheduling import keep_schedule, schedule_for
+from satchel.actions.backing_up.timing import Kind
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli._console import (
     count,
@@ -24,7 +25,7 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import DryRun, Json, Owner, owner_key
+from satchel.surfaces.cli._options import DryRun, Json, Owner, given_options, owner_key
 from satchel.surfaces.cli.backing_up._showing import show_drill, show_restored, show_run
 
 _REFUSED = 3
@@ -310,7 +311,7 @@ def schedule_command(
     Example: `satchel backup schedule --print systemd`
     """
     if print_for is not None:
-        text = schedule_for(state.settings, print_for, [*_options(), "backup", "run"])
+        text = schedule_for(state.settings, print_for, [*given_options(), "backup", "run"])
         if as_json:
             print_json({"kind": print_for, "text": text})
         else:
@@ -331,14 +332,3 @@ def schedule_command(
 
 def _owner(key: str | None) -> Callable[[], SigningKey]:
     return lambda: owner_key(key)
-
-
-def _options() -> list[str]:
-    """Return the options before the verb that were given, for a program that starts elsewhere."""
-    given: list[tuple[str, object]] = [
-        ("--home", state.home and state.home.absolute()),
-        ("--config", state.config and state.config.absolute()),
-        ("--store", state.store),
-        ("--backend", state.backend),
-    ]
-    return [word for name, value in given if value for word in (name, str(value))]

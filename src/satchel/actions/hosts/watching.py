@@ -1,0 +1,386 @@
+"""``satchel watch``: what hosts keep of conversations is captured before they delete it.
+
+Each transcript that changed is imported as a file is, from a copy of the moment: what the bank has
+stays, what is new is added, what is gone at the host is not gone here. Secrets are replaced.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+from satchel.actions.backing_up.scheduling import Clock, SystemClock
+from satchel.actions.backing_up.timing import Kind, Unit, command_of, timer_for
+from satchel.actions.config import Settings
+from satchel.actions.hosts.finding import Seen, found_for
+from satchel.actions.hosts.known import Host
+from satchel.actions.hosts.standing import Standing, keep_standing, standing_of
+from satchel.actions.importing.imported import Imported, ImportOptions, Owners
+from satchel.actions.importing.importing import import_file
+from satchel.actions.importing.jobs import cancel_job, list_jobs
+from satchel.actions.opened import find_bank
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import has_store, opened_store
+from satchel.disk.locks import ProcessLock
+from satchel.disk.reading import OpenFile
+from satchel.errors import (
+    EmptyInputError,
+    SatchelError,
+    TargetError,
+    UnknownBankError,
+    UnknownFormatError,
+    UnreadableError,
+    UsageError,
+)
+from satchel.memory.times import now
+from satchel.ports.report import Loss
+from satchel.transfer.incoming.planned import OnConflict
+
+BANK = "transcripts"
+"""The bank that is meant where none is named or configured."""
+
+UNIT = Unit(
+    "satchel-watch",
+    "Capture of what agent hosts delete",
+    "When what agent hosts delete is captured",
+)
+
+_SETTLED = 60.0
+"""Seconds after which a file that nobody wrote to is taken to its end."""
+
+_CHUNK = 1 << 20
+_HOUR, _MINUTE = 3600, 60
+_NIGHT = 3
+_PAST = 17
+"""Minutes past the hour, for what is due each hour or less often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """What is captured, and where it goes."""
+
+    hosts: tuple[Host, ...] = ()
+    """All that are here, where neither hosts nor folders are named."""
+
+    folders: tuple[Path, ...] = ()
+    """Folders with transcripts or exports of any format that is known."""
+
+    bank: str | None = None
+    """Made if it is not there; the configured one, or ``BANK``, when not given."""
+
+    dry_run: bool = False
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file or a folder that something new was taken from."""
+
+    file: str
+    format: str | None = None
+    """None for what would be looked at."""
+
+    added: int = 0
+    """Records that are new to the bank."""
+
+
+class Missed(msgspec.Struct, frozen=True, kw_only=True):
+    """What could not be taken."""
+
+    file: str
+    code: str
+    message: str
+    exit_status: int
+
+
+class Watched(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What one look at the hosts brought."""
+
+    bank: str
+    at: str
+    looked: int = 0
+    """Files and folders that are there."""
+
+    captured: list[Captured] = []
+    unchanged: int = 0
+    """As they were when they were taken."""
+
+    empty: int = 0
+    """Without a message, so far."""
+
+    unknown: list[str] = []
+    """Of no format that is known."""
+
+    gone: int = 0
+    """Deleted at the host since the last time; here they stay."""
+
+    missed: list[Missed] = []
+    losses: list[Loss] = []
+    """What is no part of a conversation, counted over all that was captured."""
+
+    secrets: dict[str, int] = {}
+    """What was replaced, by kind."""
+
+    dry_run: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """0, or that of the first that could not be taken."""
+        return self.missed[0].exit_status if self.missed else 0
+
+
+Told = Callable[[Watched], None]
+
+
+def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> Watched:
+    """Capture what changed since the last time.
+
+    What cannot be taken is told of, and tried again the next time. One that was killed leaves
+    nothing that counts twice.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: What is captured.
+        owner: Gives the key that owns the bank, where it is made.
+
+    Raises:
+        UnreadableError: If there is nothing to watch.
+        LockedError: If another one is at it.
+    """
+    require_owner(settings, "watch")
+    seen = sorted(found_for(asked.hosts, asked.folders))
+    if not seen:
+        raise UnreadableError(
+            "there are no transcripts here",
+            hint="Name a host, or a folder: satchel watch --from FOLDER",
+        )
+    name = asked.bank or settings.options.store.bank or BANK
+    lock = ProcessLock(settings.state / "watch.lock", purpose="watch")
+    with lock.exclusive():
+        return _Look(settings, name, seen).capture(owner, dry_run=asked.dry_run)
+
+
+def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is told
+    settings: Settings,
+    asked: WatchOptions,
+    owner: Owners,
+    every: timedelta,
+    *,
+    clock: Clock | None = None,
+    runs: int | None = None,
+    told: Told | None = None,
+) -> int:
+    """Capture again and again, until the program is ended.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: What is captured.
+        owner: As for ``watch_once``.
+        every: The time from one look to the next.
+        clock: What time it is; that of the machine by default.
+        runs: After how many looks to end; None for never.
+        told: Told of each look.
+
+    Returns:
+        The exit status of the last look.
+
+    Raises:
+        SatchelError: As ``watch_once``, at the first look.
+    """
+    require_owner(settings, "watch")
+    time_, status, is_first = clock or SystemClock(), 0, True
+    while runs is None or runs > 0:
+        due = time_.now() + every
+        try:
+            found = watch_once(settings, asked, owner)
+        except SatchelError as error:
+            if is_first:
+                raise
+            found = Watched(bank=asked.bank or "", at=now(), missed=[_missed("", error)])
+        status, is_first = found.exit_status, False
+        if told is not None:
+            told(found)
+        runs = None if runs is None else runs - 1
+        if runs != 0:
+            _wait(time_, due)
+    return status
+
+
+def timer_to_watch(
+    settings: Settings, kind: Kind, arguments: Sequence[str], every: timedelta
+) -> str:
+    """Return what has the system do it: systemd's units, a cron line, launchd's plist.
+
+    Raises:
+        UsageError: If no timer can say how often.
+    """
+    require_owner(settings, "watch")
+    return timer_for(kind, schedule_of(every), command_of(arguments), UNIT)
+
+
+def schedule_of(every: timedelta) -> str:
+    """Return an interval as cron's five fields.
+
+    Raises:
+        UsageError: If it is none of minutes in an hour, hours in a day, or a day.
+    """
+    seconds = int(every.total_seconds())
+    minutes, hours = seconds // _MINUTE, seconds // _HOUR
+    if seconds % _MINUTE == 0 and 0 < minutes < _MINUTE and _MINUTE % minutes == 0:
+        return f"*/{minutes} * * * *" if minutes > 1 else "* * * * *"
+    if seconds % _HOUR == 0 and 0 < hours <= 24 and 24 % hours == 0:  # noqa: PLR2004 - a day
+        often = {1: "*", 24: str(_NIGHT)}.get(hours, f"*/{hours}")
+        return f"{_PAST} {often} * * *"
+    raise UsageError(
+        "no timer can say this interval", field="every", hint="Such as 15m, 1h, 6h or 1d."
+    )
+
+
+def _wait(clock: Clock, due: datetime) -> None:
+    while clock.now() < due:
+        clock.wait(due)
+
+
+class _Look:
+    """One look at what is there."""
+
+    def __init__(self, settings: Settings, name: str, seen: list[Seen]) -> None:
+        self._settings = settings
+        self._name = name
+        self._seen = seen
+        self._before = self._standing()
+        self._losses = dict[tuple[str, str], Loss]()
+        self._secrets = Counter[str]()
+        self._told = Watched(bank=name, at=now(), looked=len(seen))
+
+    def capture(self, owner: Owners, *, dry_run: bool) -> Watched:
+        told, before = self._told, self._before
+        known = before.files
+        changed = [one for one in self._seen if known.get(str(one.path)) != one.mark]
+        told.unchanged = len(self._seen) - len(changed)
+        if dry_run:
+            told.dry_run = True
+            told.captured = [Captured(file=str(one.path)) for one in changed]
+            return told
+        there = {str(one.path) for one in self._seen}
+        # A folder that is not looked at this time may well be there.
+        gone = [path for path in known.keys() - there if not Path(path).exists()]
+        told.gone = len(gone)
+        for path in gone:
+            del known[path]
+        if changed:
+            self._take_back(changed)
+        for one in changed:
+            self._take(one, owner)
+        before.at, before.missed = told.at, {one.file: one.message for one in told.missed}
+        keep_standing(self._settings, before)
+        told.losses, told.secrets = list(self._losses.values()), dict(self._secrets)
+        return told
+
+    def _standing(self) -> Standing:
+        """Return how far it is; from the start for a bank that is not the one it was."""
+        settings, found = self._settings, standing_of(self._settings, self._name)
+        there = None
+        if has_store(settings):
+            with opened_store(settings, read_only=True) as store, suppress(UnknownBankError):
+                there = find_bank(store, self._name)
+        if found.bank != there or there is None:
+            found.bank, found.files = there, {}
+        return found
+
+    def _take_back(self, changed: list[Seen]) -> None:
+        """Take back what one that was killed began; its file may be a longer one by now."""
+        if not has_store(self._settings):
+            return
+        paths = {str(one.path) for one in changed}
+        for job in list_jobs(self._settings):
+            if job.input in paths:
+                cancel_job(self._settings, job.id, reason="captured anew")
+
+    def _take(self, one: Seen, owner: Owners) -> None:
+        told, file = self._told, str(one.path)
+        try:
+            with _as_it_is(one) as source:
+                options = ImportOptions(
+                    source_format=one.form,
+                    on_conflict=OnConflict.OVERWRITE if one.is_memory else OnConflict.SKIP,
+                    scrub_secrets=True,
+                    skip_bad=True,
+                    keeps_receipt=False,
+                )
+                found = import_file(self._settings, source, self._name, owner, options)
+        except EmptyInputError:
+            told.empty += 1
+        except UnknownFormatError:
+            told.unknown.append(file)
+            return
+        except SatchelError as error:
+            told.missed.append(_missed(file, error))
+            return
+        else:
+            self._count(file, found)
+        self._before.files[file] = one.mark
+        keep_standing(self._settings, self._before)
+
+    def _count(self, file: str, found: Imported) -> None:
+        added = 0
+        for bank in found.banks:
+            self._before.bank = bank.bank or self._before.bank
+            done = bank.done
+            added += done.added + done.others + done.overwritten + done.others_overwritten
+        if found.changed:
+            self._told.captured.append(Captured(file=file, format=found.source_format, added=added))
+        self._secrets.update(found.secrets)
+        for loss in found.losses:
+            kept = self._losses.setdefault((loss.name, loss.reason), Loss(loss.name, loss.reason))
+            kept.count += loss.count
+
+
+def _missed(file: str, error: SatchelError) -> Missed:
+    return Missed(file=file, code=error.code, message=error.message, exit_status=error.exit_status)
+
+
+@contextmanager
+def _as_it_is(one: Seen) -> Iterator[Path | OpenFile]:
+    """Give a transcript as it is now: a program may go on writing to it, in the middle of a line.
+
+    A folder is copied by whoever reads it.
+    """
+    if one.is_folder:
+        yield one.path
+        return
+    with tempfile.TemporaryFile() as kept:
+        with OpenFile.named(one.path) as file:
+            is_settled = time.time() - file.status.st_mtime > _SETTLED
+            try:
+                shutil.copyfileobj(file.stream(), kept, _CHUNK)
+                if not is_settled and one.path.suffix == ".jsonl":
+                    _cut_to_lines(cast("BinaryIO", kept))
+                kept.flush()
+            except OSError as error:
+                raise TargetError(
+                    f"cannot keep a copy: {error.strerror or error}", file=tempfile.gettempdir()
+                ) from error
+        with OpenFile(os.dup(kept.fileno()), one.path) as copied:
+            yield copied
+
+
+def _cut_to_lines(kept: BinaryIO) -> None:
+    """Leave what is behind the last line's end for the next time."""
+    end = kept.seek(0, 2)
+    while end > 0:
+        start = max(0, end - _CHUNK)
+        kept.seek(start)
+        at = kept.read(end - start).rfind(b"\n")
+        if at >= 0:
+            kept.truncate(start + at + 1)
+            return
+        end = start
+    kept.truncate(0)

@@ -1,0 +1,194 @@
+"""Pages of HTML: the words in them, and the activities of Google's "My Activity" as a page.
+
+Read without a parser's tree: what is between two marks is text, whatever the page is otherwise, so
+a broken or hostile one costs no more than its length.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from html import unescape
+from typing import BinaryIO, NamedTuple
+
+from satchel.errors import LimitError, MalformedError
+
+CARD = b'<div class="outer-cell'
+"""What each activity begins with."""
+
+_FINISH = b"</html>"
+_CHUNK = 1 << 18
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)[^<>]*>")
+_LINES = frozenset(
+    [
+        "address",
+        "article",
+        "blockquote",
+        "dd",
+        "div",
+        "dt",
+        "figure",
+        "hr",
+        "ol",
+        "pre",
+        "section",
+        "table",
+        "tr",
+        "ul",
+    ]
+)
+_APART = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6"])
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+_CELL = re.compile(r'<div class="(content-cell|header-cell)[^"<>]*"[^<>]*>')
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_WHEN = re.compile(r"(?=[^<>]{0,60}\b(?:19|20)\d\d\b)[^<>]{0,40}\b\d{1,2}:\d\d:\d\d\b[^<>]{0,20}")
+_ENGLISH = re.compile(
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})|(?P<day2>\d{1,2}) "
+    r"(?P<month2>[A-Z][a-z]{2})[a-z]*\.?),? (?P<year>\d{4}),? "
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?: (?P<half>[AP]M))? (?P<zone>\S+)"
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_OFFSET = re.compile(r"(?:GMT|UTC)(?:([+-])(\d{1,2})(?::?(\d\d))?)?")
+_ZONES = {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WET": 0, "WEST": 1, "Z": 0}
+_ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
+"""Those that are one place's in practice; what CST or IST is, nobody can tell."""
+
+_MONTH = 3
+
+
+class Card(NamedTuple):
+    """One activity of a page, each part as its HTML."""
+
+    header: str
+    title: str
+    when: str
+    """The time, as it is written; empty where there is none."""
+
+    answer: str
+    caption: str
+    """What is said below: products, links, settings."""
+
+
+def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
+    """Yield the activities of a page; an error in the place of one that is none.
+
+    Args:
+        stream: The page.
+        most: Bytes that one activity may have.
+
+    Raises:
+        LimitError: If one has more.
+        MalformedError: If the page has no end.
+    """
+    rest, is_inside = b"", False
+    while chunk := stream.read(_CHUNK):
+        first, *others = (rest + chunk).split(CARD)
+        if others:
+            if is_inside:
+                yield _card(first)
+            for one in others[:-1]:
+                yield _card(one)
+            rest, is_inside = others[-1], True
+        else:
+            # Before the first there is as much style as they like.
+            rest = first if is_inside else first[-len(CARD) :]
+        if len(rest) > most:
+            raise LimitError(f"an activity is longer than {most} bytes", field="activity")
+    if not rest.rstrip().endswith(_FINISH):
+        raise MalformedError("the page is cut", field="activity")
+    if is_inside:
+        yield _card(rest)
+
+
+def _card(data: bytes) -> Card | MalformedError:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        return MalformedError("this is not UTF-8", byte=error.start)
+    ends = [*_CELL.finditer(text)]
+    starts = [one.start() for one in ends[1:]] + [len(text)]
+    cells = [(one[1], text[one.end() : end]) for one, end in zip(ends, starts, strict=True)]
+    contents = [cell for kind, cell in cells if kind == "content-cell"]
+    if not contents:
+        return MalformedError("an activity without contents", field="activity")
+    header = next((words_of(cell) for kind, cell in cells if kind == "header-cell"), "")
+    parts = _BREAK.split(contents[0])
+    at = next((n for n, one in enumerate(parts) if n and _WHEN.fullmatch(_plain(one))), 0)
+    caption = words_of(" ".join(contents[1:]))
+    if not at:
+        return Card(header, contents[0], "", "", caption)
+    title, answer = "<br>".join(parts[:at]), "<br>".join(parts[at + 1 :])
+    answer = answer.rstrip().removesuffix("</div>")
+    return Card(header, title, _plain(parts[at]), answer, caption)
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", unescape(text).replace("\u202f", " ").replace("\xa0", " ")).strip()
+
+
+def moment_in(text: str) -> str | None:
+    """Return the moment that an English time names, as ISO 8601; None where that is not certain."""
+    found = _ENGLISH.fullmatch(text)
+    offset = _offset(found["zone"]) if found else None
+    if found is None or offset is None:
+        return None
+    month = (found["month"] or found["month2"])[:_MONTH]
+    hour = int(found["hour"])
+    if found["half"] is not None:
+        hour = hour % 12 + 12 * (found["half"] == "PM")
+    try:
+        moment = datetime(
+            int(found["year"]),
+            _MONTHS.index(month) + 1,
+            int(found["day"] or found["day2"]),
+            hour,
+            int(found["minute"]),
+            int(found["second"]),
+            tzinfo=timezone(offset),
+        )
+    except ValueError:
+        return None
+    return moment.isoformat()
+
+
+def _offset(zone: str) -> timedelta | None:
+    if zone in _ZONES:
+        return timedelta(hours=_ZONES[zone])
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    size = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
+    if size >= timedelta(days=1):
+        return None
+    return -size if found[1] == "-" else size
+
+
+def words_of(html: str) -> str:
+    """Return what a person reads in HTML: its text, with lines where it shows lines."""
+    out, kept, end = list[str](), 0, 0
+    for tag in _TAG.finditer(html):
+        _add(out, html[end : tag.start()], is_kept=kept > 0)
+        end, name = tag.end(), tag[2].lower()
+        if name == "pre":
+            kept = max(0, kept + (-1 if tag[1] else 1))
+        if name == "br":
+            out.append("\n")
+        elif name == "li" and not tag[1]:
+            out.append("\n- ")
+        elif name in ("td", "th") and tag[1]:
+            out.append("\t")
+        elif name in _APART:
+            out.append("\n\n")
+        elif name in _LINES:
+            out.append("\n")
+    _add(out, html[end:], is_kept=kept > 0)
+    lines = [line.rstrip(" ") for line in "".join(out).split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _add(out: list[str], text: str, *, is_kept: bool) -> None:
+    words = unescape(text)
+    if not is_kept:
+        words = _SPACES.sub(" ", words)
+        words = words.lstrip(" ") if not out or out[-1].endswith("\n") else words
+    if words:
+        out.append(words)

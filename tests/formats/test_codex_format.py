@@ -1,0 +1,125 @@
+"""Rollouts of Codex: what the shared suite cannot know."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.errors import MalformedError
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+
+_THEN = "2026-03-01T09:00:00.125Z"
+
+
+def _line(kind: str, /, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": _THEN, "type": kind, "payload": payload}
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    content = [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]
+    return _line("response_item", type="message", role=role, content=content)
+
+
+_META = _line("session_meta", id="s", cwd="shop", originator="codex_cli_rs")
+
+
+def _read(path: Path, *lines: dict[str, Any]) -> tuple[list[Any], Reading]:
+    path.write_text("".join(json.dumps(one) + "\n" for one in (_META, *lines)), "utf-8")
+    reading = Reading()
+    found = taken(formats["codex"], Place(path), reading)
+    return [one.value for one in found], reading
+
+
+def test_what_was_shown_to_the_person_is_not_there_twice(tmp_path: Path) -> None:
+    """Words come as what the model was given, whether they were shown before or after that."""
+    found, reading = _read(
+        tmp_path / "r.jsonl",
+        _said("user", "Which day is it?"),
+        _line("event_msg", type="user_message", message="Which day is it?"),
+        _line("event_msg", type="agent_reasoning", text="**Looking**"),
+        _line("response_item", type="reasoning", summary=[{"text": "**Looking**"}]),
+        _line("event_msg", type="agent_message", message="Sunday."),
+        _said("assistant", "Sunday."),
+        _line("event_msg", type="agent_message", message="Nobody kept this."),
+        _line("event_msg", type="token_count", info={"total": 812}),
+    )
+
+    assert [one.get("text") for one in found if one["event"] == "message"] == [
+        "Which day is it?",
+        None,
+        "Sunday.",
+    ]
+    losses = {loss.name: (loss.count, loss.examples) for loss in reading.report.losses.values()}
+    assert losses == {"token_count": (1, []), "event_msg": (1, ["Nobody kept this."])}
+
+
+def test_the_setting_of_a_turn_goes_with_the_message_after_it_once(tmp_path: Path) -> None:
+    """The model is known of each turn; what is said again unchanged is not kept again."""
+    setting = {"cwd": "shop", "model": "gpt-5-codex"}
+    found, reading = _read(
+        tmp_path / "r.jsonl",
+        _line("turn_context", **setting),
+        _said("user", "one"),
+        _line("turn_context", **setting),
+        _said("user", "two"),
+        _line("turn_context", **{**setting, "model": "other"}),
+    )
+
+    kept = [one["origin"]["as_written"].get("before") for one in found[1:]]
+    assert [before and before["turn_context"]["payload"] for before in kept] == [setting, None]
+    assert [loss.name for loss in reading.report.losses.values()] == ["turn_context"]
+
+
+@pytest.mark.parametrize(("turns", "after"), [(1, "two"), (2, "one"), (9, None)])
+def test_what_was_rolled_back_stays_and_a_fork_begins_before_it(
+    tmp_path: Path, turns: int, after: str | None
+) -> None:
+    """As many questions are taken back as the line says; surroundings are no question."""
+    lines = [_said("user", "<environment_context>x</environment_context>")]
+    lines += [_said(role, text) for text in ("one", "two", "three") for role in ("user",)]
+    found, _ = _read(
+        tmp_path / "r.jsonl",
+        *lines,
+        _line("event_msg", type="thread_rolled_back", num_turns=turns),
+        _said("user", "instead"),
+    )
+
+    kinds = [(one["event"], one.get("role"), one.get("text")) for one in found]
+    assert kinds[1][1] == "context"
+    assert [text for event, _, text in kinds if event == "message"][1:] == [
+        *("one", "two", "three"),
+        "instead",
+    ]
+    fork = next(one for one in found if one["event"] == "fork")
+    numbers = {"two": 3, "one": 2, None: 1}
+    assert fork["state"]["number"] == numbers[after]
+
+
+def test_a_rollout_that_has_grown_begins_with_the_same_events(tmp_path: Path) -> None:
+    """Whatever was there when it was read first: nothing the bank has comes in another form."""
+    sample = Path(__file__).parent.parent / "data" / "formats" / "codex" / "good-rollout.jsonl"
+    lines = sample.read_bytes().splitlines(keepends=True)
+    path, whole = tmp_path / "r.jsonl", list[Any]()
+    for end in range(1, len(lines) + 1):
+        path.write_bytes(b"".join(lines[:end]))
+        found = list(formats["codex"].read(Place(path), Reading()))
+        assert found[: len(whole)] == whole
+        whole = found
+
+    assert len(whole) > len(lines) // 2
+
+
+def test_a_transcript_of_claude_code_is_no_rollout(tmp_path: Path) -> None:
+    """A wrong ``--from`` is noticed."""
+    sample = Path(__file__).parent.parent / "data" / "formats" / "claude_code" / "good-talk.jsonl"
+
+    with pytest.raises(MalformedError):
+        list(taken(formats["codex"], Place(sample), Reading()))
+    rollout = tmp_path / "r.jsonl"
+    _read(rollout, _said("user", "one"))
+    with pytest.raises(MalformedError):
+        list(taken(formats["claude_code"], Place(rollout), Reading()))

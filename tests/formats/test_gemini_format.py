@@ -1,0 +1,123 @@
+"""Activities of Gemini: what the shared suite cannot know."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.errors import InputError
+from satchel.formats._chats.pages import moment_in, words_of
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "gemini"
+
+
+def _read(path: Path, **given: Any) -> tuple[list[dict[str, Any]], Reading]:
+    reading = Reading(**given)
+    return [one.value for one in taken(formats["gemini"], Place(path), reading)], reading
+
+
+def _activity(title: str, time: str, **more: Any) -> dict[str, Any]:
+    return {"header": "Gemini Apps", "title": f"Prompted {title}", "time": time, **more}
+
+
+def _texts(found: list[dict[str, Any]]) -> list[str]:
+    return [one["text"] for one in found if one["event"] == "message"]
+
+
+def test_one_bad_activity_never_loses_the_file(tmp_path: Path) -> None:
+    """With bad ones left out, those around it are read: of a list, and of a page."""
+    path = tmp_path / "a.json"
+    good = [_activity(text, f"2026-03-0{n}T09:00:00Z") for n, text in ((2, "two"), (1, "one"))]
+    path.write_text(json.dumps([good[0], {"header": "Gemini Apps", "title": 7}, 5, good[1]]))
+    with pytest.raises(InputError):
+        _read(path)
+    found, reading = _read(path, skip_bad=True)
+    assert (_texts(found), reading.report.left_out) == (["one", "two"], 2)
+
+    page = tmp_path / "a.html"
+    page.write_bytes((_SAMPLES / "bad-not-utf8.html").read_bytes())
+    found, reading = _read(page, skip_bad=True)
+    assert "Qual chá?" in _texts(found)
+    assert reading.report.left_out == 1
+
+
+def test_a_later_export_only_adds(tmp_path: Path) -> None:
+    """What was read before comes again as it was, with what was asked since behind it."""
+    days = [_activity(f"q{n}", f"2026-03-01T0{n}:00:00Z") for n in range(5, 0, -1)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(days[2:]))
+    before = [one.value for one in taken(formats["gemini"], Place(path), Reading())]
+    path.write_text(json.dumps(days))
+    after, _ = _read(path)
+
+    plain = [{k: v for k, v in one.items() if k not in ("id", "nonce")} for one in before]
+    again = [{k: v for k, v in one.items() if k not in ("id", "nonce")} for one in after]
+    for one, other in zip(plain, again, strict=False):
+        assert one["origin"] == other["origin"]
+        assert one.get("state") == other.get("state")
+    assert _texts(after) == [f"q{n}" for n in range(1, 6)]
+
+
+def test_activities_of_other_products_are_named_not_taken(tmp_path: Path) -> None:
+    """A file with all of somebody's activities gives those of Gemini."""
+    search = {"header": "Search", "title": "Searched for tea", "time": "2026-03-01T09:00:00Z"}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([_activity("one", "2026-03-01T09:00:00Z"), search, search]))
+    found, reading = _read(path)
+
+    assert _texts(found) == ["one"]
+    assert [(loss.name, loss.count) for loss in reading.report.losses.values()] == [("Search", 2)]
+
+
+def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
+    """Counted, and two that only begin alike are both kept."""
+    one = _activity("one", "2026-03-01T09:00:00Z")
+    other = {**one, "safeHtmlItem": [{"html": "<p>x</p>"}]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([one, other, one]))
+    found, reading = _read(path)
+
+    assert sorted(_texts(found)) == ["one", "one", "x"]
+    assert reading.report.total == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "moment"),
+    [
+        ("Jul 25, 2026, 11:07:57 PM PDT", "2026-07-25T23:07:57-07:00"),
+        ("Jan 1, 2026, 12:00:01 AM UTC", "2026-01-01T00:00:01+00:00"),
+        ("18 Sept 2025, 12:02:52 CET", "2025-09-18T12:02:52+01:00"),
+        ("3 May 2026, 09:00:00 GMT+05:30", "2026-05-03T09:00:00+05:30"),
+        ("Jul 25, 2026, 11:07:57 PM CST", None),
+        ("Feb 30, 2026, 11:07:57 PM UTC", None),
+        ("10 de mai. de 2026, 03:46:09 BRT", None),
+    ],
+)
+def test_a_time_of_a_page_is_understood_or_left(said: str, moment: str | None) -> None:
+    """None is guessed: what zone CST is, nobody can tell."""
+    assert moment_in(said) == moment
+
+
+@given(st.text(alphabet="<>/&;abprli \n\"'!-", max_size=80))
+def test_no_html_crashes_or_shows_marks(html: str) -> None:
+    """Whatever a page says, its words are text without whole tags."""
+    assert "<p>" not in words_of(html)
+
+
+def test_words_of_html_have_the_lines_that_a_person_sees() -> None:
+    """Paragraphs, lists, tables and code; entities are letters."""
+    html = "<p>One &amp;\n two</p><ul><li>a</li><li>b</li></ul><pre>x\n  y</pre><br>end"
+    assert words_of(html) == "One & two\n\n- a\n- b\n\nx\n  y\n\nend"
+
+
+@pytest.mark.parametrize("attack", ["<", "<p", "<!--", "&", '<div class="'])
+def test_marks_without_an_end_cost_no_more_than_their_length(attack: str) -> None:
+    """A quadratic reader would not come back from this."""
+    assert len(words_of(attack * 100_000)) <= len(attack) * 100_000
