@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from amplihack_kit import graph_in, tables_in
 from chats_kit import values_in
+from frameworks_kit import rows_in
 from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.formats import *  # noqa: F403
@@ -20,6 +21,8 @@ _PARSERS = {
     "chatgpt": values_in,
     "claude": values_in,
     "claude_code": values_in,
+    "langgraph": rows_in,
+    "langgraph_checkpoints": rows_in,
 }
 _SLOW = {"amplihack_graph": 8}
 """How many examples of a property are tried where reading a file starts a process."""

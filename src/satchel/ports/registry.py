@@ -95,7 +95,9 @@ class Registry(Mapping[str, Format]):
         return self._found
 
 
-formats = Registry(("satchel.formats.standard", "satchel.formats.vendor", "satchel.formats.chats"))
+formats = Registry(
+    tuple(f"satchel.formats.{room}" for room in ("standard", "vendor", "chats", "frameworks"))
+)
 """The formats that are installed."""
 
 
