@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 
-
 def make(folder: Path, count: int) -> None:
     """Make both databases."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +41,11 @@ def _item(number: int) -> tuple[tuple[str, ...], str, dict[str, Any]]:
         {"kind": "Memory", "content": {"content": text}, "importance": 0.5},
         {"content": {"text": [text]}},
     ]
-    return ("memories", user, *(["work"] if number % 4 == 1 else [])), f"k/{number}", values[number % 6]
+    return (
+        ("memories", user, *(["work"] if number % 4 == 1 else [])),
+        f"k/{number}",
+        values[number % 6],
+    )
 
 
 def _store(path: Path) -> Any:

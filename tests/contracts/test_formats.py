@@ -19,6 +19,7 @@ _PARSERS = {
     "amplihack_flat": tables_in,
     "amplihack_graph": graph_in,
     "chatgpt": values_in,
+    "chroma": rows_in,
     "claude": values_in,
     "claude_code": values_in,
     "langgraph": rows_in,

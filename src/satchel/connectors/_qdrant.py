@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.connectors._pickling import key_of, pickled, point
-from satchel.connectors._unpickling import Model, unpickled
 from satchel.connectors._values import as_json
 from satchel.disk.databases.foreign import Database
 from satchel.disk.private import make_folders
@@ -31,6 +30,7 @@ from satchel.errors import (
     TargetError,
     UnreadableError,
 )
+from satchel.formats._unpickling import Model, unpickled
 
 _META = "meta.json"
 _LOCK = ".lock"

@@ -37,21 +37,27 @@ _IN_A_VECTOR = ("prefix", "key", "field_name", "embedding")
 _KNOWN = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
 _VERSIONS = {MIGRATIONS: 5, VECTOR_MIGRATIONS: 1}
 _MOST_FIELDS = 64
-_SCHEMA = (
-    f"CREATE TABLE {MIGRATIONS} (v INTEGER PRIMARY KEY)",
-    f"CREATE TABLE {STORE} (prefix text NOT NULL, key text NOT NULL, value text NOT NULL,"
+_ITEMS = (
+    "prefix text NOT NULL, key text NOT NULL, value text NOT NULL,"
     " created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
     " updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
-    " expires_at TIMESTAMP, ttl_minutes REAL, PRIMARY KEY (prefix, key))",
+    " expires_at TIMESTAMP, ttl_minutes REAL, PRIMARY KEY (prefix, key)"
+)
+_EMBEDDINGS = (
+    "prefix text NOT NULL, key text NOT NULL, field_name text NOT NULL, embedding BLOB,"
+    " created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
+    " updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key, field_name),"
+    f" FOREIGN KEY (prefix, key) REFERENCES {STORE}(prefix, key) ON DELETE CASCADE"
+)
+_SCHEMA = (
+    f"CREATE TABLE {MIGRATIONS} (v INTEGER PRIMARY KEY)",
+    f"CREATE TABLE {STORE} ({_ITEMS})",
     f"CREATE INDEX store_prefix_idx ON {STORE} (prefix)",
     f"CREATE INDEX idx_store_expires_at ON {STORE} (expires_at) WHERE expires_at IS NOT NULL",
 )
 _VECTOR_SCHEMA = (
     f"CREATE TABLE {VECTOR_MIGRATIONS} (v INTEGER PRIMARY KEY)",
-    f"CREATE TABLE {VECTORS} (prefix text NOT NULL, key text NOT NULL, field_name text NOT NULL,"
-    " embedding BLOB, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
-    " updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key, field_name),"
-    f" FOREIGN KEY (prefix, key) REFERENCES {STORE}(prefix, key) ON DELETE CASCADE)",
+    f"CREATE TABLE {VECTORS} ({_EMBEDDINGS})",
 )
 
 
@@ -166,7 +172,7 @@ class _Making:
         value = as_json(row.pop("value"), self._report)
         values = [prefix, key, value, *(_plain(row.pop(name, None)) for name in _KNOWN[3:])]
         self._connection.execute(f"INSERT INTO {STORE} VALUES (?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 - our own
-        for name in sorted(row):
+        for name in sorted(name for name, part in row.items() if part is not None):
             self._report.lost(name, "no column of the store", example=identity)
         if isinstance(vectors, dict):
             self._put_vectors(prefix, key, vectors, values[4])

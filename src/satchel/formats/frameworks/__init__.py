@@ -1,1 +1,1 @@
-"""Stores of agent frameworks and vector databases: one module a format; its name is the registry's."""
+"""Stores of agent frameworks and vector databases: one module a format, by its name."""

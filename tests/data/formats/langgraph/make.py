@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 GOOD = HERE / "good-store.db"
 BAD = {
     "empty": ["DELETE FROM store"],
-    "value-cut": ["UPDATE store SET value = '{\"kind\": \"Mem' WHERE rowid = 2"],
+    "value-cut": ['UPDATE store SET value = \'{"kind": "Mem\' WHERE rowid = 2'],
     "value-list": ["UPDATE store SET value = '[]' WHERE rowid = 2"],
     "value-bytes": ["UPDATE store SET value = x'ff7b7d' WHERE rowid = 1"],
     "key-number": ["UPDATE store SET key = x'00' WHERE rowid = 1"],
