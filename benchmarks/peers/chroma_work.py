@@ -72,7 +72,9 @@ def read(folder: Path, out: Path) -> None:
 def take(path: Path, folder: Path) -> None:
     """Put the lists of a file into a collection."""
     said = json.loads(path.read_bytes())
-    lists = {name: said[name] for name in ("ids", "documents", "metadatas", "embeddings") if name in said}
+    lists = {
+        name: said[name] for name in ("ids", "documents", "metadatas", "embeddings") if name in said
+    }
     collection = _client(folder).create_collection("memories", embedding_function=None)
     collection.upsert(**lists)
 

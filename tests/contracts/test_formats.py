@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from amplihack_kit import graph_in, tables_in
 from chats_kit import values_in
-from frameworks_kit import rows_in
+from frameworks_kit import collections_in, rows_in
 from hypothesis import is_hypothesis_test, settings
 
 from satchel.conformance.formats import *  # noqa: F403
@@ -19,7 +19,7 @@ _PARSERS = {
     "amplihack_flat": tables_in,
     "amplihack_graph": graph_in,
     "chatgpt": values_in,
-    "chroma": rows_in,
+    "chroma": collections_in,
     "claude": values_in,
     "claude_code": values_in,
     "langgraph": rows_in,

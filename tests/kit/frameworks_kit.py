@@ -9,25 +9,49 @@ from typing import Any
 
 import msgspec
 
-_IN_JSON = ("value", "metadata", "config_json_str", "schema_str")
+_IN_JSON = ("value", "metadata")
 _ENGINES = ("v", "channel_versions", "versions_seen", "updated_channels", "pending_sends")
 _SQLITE = b"SQLite format 3\x00"
-_OF_THE_LIBRARY = ("migrations", "writes")
-_NO_VALUES = ("hash", "sql")
+_WAL = slice(18, 20)
 
 
 def rows_in(data: bytes) -> list[Any]:
     """Return the rows of a database by table, what is packed in them as data."""
-    assert data.startswith(_SQLITE)
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.deserialize(data)
+    with closing(_opened(data)) as db:
         names = [
             name
             for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            if not name.startswith(("sqlite_", "embedding_fulltext_search"))
-            and name not in _OF_THE_LIBRARY
+            if not name.startswith("sqlite_") and name != "writes"
         ]
         return [{name: _rows(db, name) for name in sorted(names)}]
+
+
+def _opened(data: bytes) -> sqlite3.Connection:
+    assert data.startswith(_SQLITE)
+    whole = bytearray(data)
+    whole[_WAL] = b"\x01\x01"  # what is in memory has no log beside it
+    db = sqlite3.connect(":memory:")
+    db.deserialize(bytes(whole))
+    return db
+
+
+def collections_in(data: bytes) -> list[Any]:
+    """Return what the records of a Chroma database say, and the vectors that are in its queue."""
+    with closing(_opened(data)) as db:
+        records = {
+            number: {"id": name, "at": when, "in": segment}
+            for number, name, when, segment in db.execute(
+                "SELECT e.id, embedding_id, created_at, name FROM embeddings e"
+                " JOIN segments s ON s.id = segment_id JOIN collections c ON c.id = s.collection"
+            )
+        }
+        for table in ("embedding_metadata", "embedding_metadata_array"):
+            for number, key, *values in db.execute(f"SELECT * FROM {table}"):  # noqa: S608 - ours
+                found = [value for value in values if value is not None]
+                records[number].setdefault(key, []).extend(found)
+        queue = "SELECT topic, id, vector FROM embeddings_queue ORDER BY seq_id"
+        vectors = {(topic, name): vector for topic, name, vector in db.execute(queue)}
+        return [[*records.values(), *(one for one in vectors.values() if one is not None)]]
 
 
 def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:

@@ -23,6 +23,9 @@ from satchel.errors import LimitError, PathRefusedError, TargetError
 READ = (".json", ".jsonl", ".md")
 """Endings of the files whose contents are looked at; of others, the names alone."""
 
+DATABASES = ("chroma.sqlite3",)
+"""Names of databases that stand for the folder they are in."""
+
 _MOST_FILES = 100_000
 _DEEPEST = 16
 _THEN = (1980, 1, 1, 0, 0, 0)
@@ -45,7 +48,10 @@ def input_to_read(
         return
     with folder_to_read(settings, path, permission) as folder:
         names = sorted(_names_in(folder))
-        if any(name.endswith(READ) for name in names):
+        database = next((name for name in DATABASES if name in names), None)
+        if database is not None:
+            path = Path(path) / database
+        elif any(name.endswith(READ) for name in names):
             with _packed(folder, names, Path(path)) as file:
                 yield file
             return

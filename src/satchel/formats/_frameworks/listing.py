@@ -126,9 +126,7 @@ class Listing:
         sink.write(b"}}\n" if inside else b"}\n")
 
 
-def _rows(
-    document: ForeignReader, reading: Reading, make: Make, prefix: str
-) -> Iterator[Model]:
+def _rows(document: ForeignReader, reading: Reading, make: Make, prefix: str) -> Iterator[Model]:
     for number, row in enumerate(document.values()):
         try:
             if type(row) is not dict:

@@ -172,7 +172,7 @@ class Thread:
         fork = SessionEvent(
             event="fork",
             parent=tip.last,
-            name=self.start.name,
+            name=f"{self._source} {point.id}",
             state=_place(tip, tip.number, tip.step)
             | ({"latest": tip.latest} if tip.latest else {})
             | {"source": tip.session},
