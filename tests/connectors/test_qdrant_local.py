@@ -18,10 +18,12 @@ from satchel.connectors.qdrant_local import Address, QdrantLocal
 from satchel.errors import UnreadableError, UsageError
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, Scope
+from satchel.ports.carried import mark_of
 from satchel.ports.report import Report
 from satchel.seal.sealing import seal
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
+_ANYWHERE: Any = {"allow_uncontained": True}
 
 
 def _opened(folder: Path, collection: str | None = None, **how: Any) -> QdrantLocal:
@@ -58,7 +60,7 @@ def test_a_collection_of_the_client_is_read_whole(shared_data: Path, tmp_path: P
     done = bring(tmp_path / "a")
     assert done.unaccepted == 0
     with Satchel.open() as here:
-        assert here.bank("b").export(f"qdrant:{tmp_path / 'b'}").lost == 0
+        assert here.bank("b").export(f"qdrant:{tmp_path / 'b'}", **_ANYWHERE).lost == 0
     assert digests(tmp_path / "a") == before
     again = {one.origin.id: one for one in _read(tmp_path / "b") if one.origin}
     assert again == found
@@ -128,6 +130,30 @@ def test_what_is_there_stays_until_it_is_told_to_go(tmp_path: Path) -> None:
     assert [one.text for one in _read(tmp_path / "a")] == ["water"]
 
 
+def test_a_collection_that_is_made_has_place_for_all_its_vectors(tmp_path: Path) -> None:
+    """Also for those that only a later point has; one of another length is counted."""
+
+    def with_vectors(name: str, numbers: Any) -> Any:
+        kept = {"vector": {"of": mark_of("tea"), "numbers": numbers}}
+        origin = Origin(provider="qdrant", id=name, as_written=kept)
+        return seal(Semantic(text="tea", origin=origin))
+
+    words = {"indices": [1], "values": [0.5]}
+    report = Report()
+    with closing(_opened(tmp_path / "a", writes=True)) as connector:
+        connector.take([with_vectors("1", {"dense": [1.0, 0.5]})], report)
+        connector.take([with_vectors("2", {"dense": [0.5, 1.0], "words": words})], report)
+        assert report.total == 0
+        connector.take([with_vectors("3", {"dense": [0.5]})], report)
+    assert [loss.name for loss in report.losses.values()] == ["vector/dense"]
+    vectors = [
+        one.origin.as_written.get("vector", {}).get("numbers")
+        for one in _read(tmp_path / "a")
+        if one.origin
+    ]
+    assert vectors == [{"dense": [1.0, 0.5]}, {"dense": [0.5, 1.0], "words": words}, None]
+
+
 def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
     """Neither a folder nor a collection."""
     with closing(_opened(tmp_path / "a", writes=True, dry_run=True)) as connector:
@@ -144,13 +170,13 @@ def _client(*arguments: str | Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_the_real_client_reads_what_we_wrote(tmp_path: Path) -> None:
-    """1,000 points out of a bank and back: ids, payloads and both kinds of vectors, as they were."""
+    """1,000 points out of a bank and back: ids, payloads and both kinds of vectors as they were."""
     _client("make", tmp_path / "a", "1000")
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
     _client("read", tmp_path / "copy", tmp_path / "a.json")
     bring(tmp_path / "a")
     with Satchel.open() as here:
-        done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes")
+        done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes", **_ANYWHERE)
     assert (done.written, done.lost) == (1000, 0)
     _client("read", tmp_path / "b", tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())

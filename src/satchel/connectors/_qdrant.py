@@ -73,7 +73,7 @@ class Folder:
             raise UnreadableError(
                 "no folder of Qdrant's local mode: there is no meta.json in it",
                 file=str(path),
-                hint="Name the folder that the client has as `path`; Mem0's vector_store.config.path.",
+                hint="Name the client's `path`; with Mem0, that is vector_store.config.path.",
             )
         self._lock = _locked(path / _LOCK, writes=writes)
         try:

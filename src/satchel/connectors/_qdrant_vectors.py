@@ -13,6 +13,7 @@ from satchel.seal.encoding.carry import carry, restore
 _SPARSE = Global(POINTS, "SparseVector")
 _PARTS = ("indices", "values")
 _ALONE = ""
+_SIZE = "size"
 
 Row = dict[str, Any]
 
@@ -60,9 +61,9 @@ def _place(name: str, config: Row) -> Any:
         return _SPARSE
     vectors = config.get("vectors") or {}
     if name == _ALONE:
-        return vectors.get("size")
+        return vectors.get(_SIZE)
     named = vectors.get(name)
-    return named.get("size") if isinstance(named, dict) else None
+    return named.get(_SIZE) if isinstance(named, dict) else None
 
 
 def _fits(vector: Any, place: Any) -> bool:
@@ -91,13 +92,30 @@ def config_for(vectors: Any, distance: str) -> Row:
         return {"vectors": {}, "sparse_vectors": None}
     found = value if _is_named(value) else {_ALONE: value}
     dense = {
-        name: {"size": _size(one), "distance": distance}
+        name: {_SIZE: _size(one), "distance": distance}
         for name, one in found.items()
         if isinstance(one, list)
     }
     words = {name: {} for name, one in found.items() if isinstance(one, dict)}
     alone = dense.get(_ALONE)
     return {"vectors": alone if alone is not None else dense, "sparse_vectors": words or None}
+
+
+def widened(config: Row | None, more: Row) -> Row:
+    """Return what to make a collection with that has place for other vectors as well.
+
+    A collection has one vector alone, or several by name; of two kinds the first stays.
+    """
+    if config is None:
+        return more
+    dense, words = config["vectors"], config["sparse_vectors"]
+    new = more["vectors"]
+    if not dense:
+        dense = new
+    elif _SIZE not in dense and _SIZE not in new:
+        dense = {**new, **dense}
+    sparse = {**(more["sparse_vectors"] or {}), **(words or {})}
+    return {"vectors": dense, "sparse_vectors": sparse or None}
 
 
 def _size(vector: list[Any]) -> int:

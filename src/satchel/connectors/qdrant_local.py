@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote
 
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
-from satchel.connectors._qdrant_vectors import config_for, shown, stored
+from satchel.connectors._qdrant_vectors import config_for, shown, stored, widened
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._frameworks.points import VECTOR, entry_of, row_of
 from satchel.memory.entries import Entry
@@ -123,6 +123,7 @@ class QdrantLocal:
         self._skip_bad = skip_bad
         self._folder: Folder | None = None
         self._points: Points | None = None
+        self._made: dict[str, Any] | None = None
         self.collection = address.collection or USUAL
         if dry_run and not (address.folder / "meta.json").exists():
             return
@@ -189,15 +190,14 @@ class QdrantLocal:
         return Taken(record.id, str(name))
 
     def _config(self, vectors: Any) -> dict[str, Any]:
-        """Return what is said of the collection, which is made for these vectors if need be."""
-        made = config_for(vectors, self.address.distance)
-        if self._folder is None:
-            return made
-        found = self._folder.collections.get(self.collection)
-        if isinstance(found, dict):
+        """Return what is said of the collection; one that is made here is made for all vectors."""
+        found = None if self._folder is None else self._folder.collections.get(self.collection)
+        if isinstance(found, dict) and self._made is None:
             return found
-        if self._points is not None:
+        made = widened(self._made, config_for(vectors, self.address.distance))
+        if made != self._made and self._folder is not None and self._points is not None:
             self._folder.make_with(self.collection, made)
+        self._made = made
         return made
 
     def close(self) -> None:

@@ -71,7 +71,10 @@ class Vectors:
         self._held.close()
 
     def _read_queue(self, database: Database, collection: str) -> None:
-        sql = "SELECT id, operation, vector, encoding FROM embeddings_queue WHERE topic LIKE ? ORDER BY seq_id"
+        sql = (
+            "SELECT id, operation, vector, encoding FROM embeddings_queue"
+            " WHERE topic LIKE ? ORDER BY seq_id"
+        )
         for identity, operation, vector, encoding in database.rows(sql, f"%/{collection}"):
             if type(identity) is not str:
                 continue

@@ -4,7 +4,7 @@ The list alone, an object with it under a name, perhaps one level down, or one r
 is around the rows is kept, and written around them again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, BinaryIO
 
 from satchel.errors import EmptyInputError, MalformedError
@@ -71,12 +71,8 @@ class Listing:
                 shape = self._name
                 yield from _rows(document, reading, make, f"{key}/")
             elif key == self._inside and document.peek() == "{":
-                for inner in document.members():
-                    if inner == self._name and document.peek() == "[":
-                        shape = f"{key}/{inner}"
-                        yield from _rows(document, reading, make, f"{shape}/")
-                    else:
-                        within.update(escape_keys([(inner, document.value())]))
+                shape = f"{key}/{self._name}"
+                within = yield from self._wrapped(document, reading, make)
             else:
                 around.update(escape_keys([(key, document.value())]))
         if shape is None:
@@ -91,6 +87,22 @@ class Listing:
             reading.container["fields"] = around
         if within:
             reading.container["within"] = within
+
+    def _wrapped(
+        self, document: ForeignReader, reading: Reading, make: Make
+    ) -> Generator[Model, None, Row]:
+        """Yield what is made of the rows in the object that is here; return what else is in it."""
+        within, listed = Row(), False
+        for key in document.members():
+            if key == self._name and document.peek() == "[":
+                listed = True
+                yield from _rows(document, reading, make, f"{self._inside}/{key}/")
+            else:
+                within.update(escape_keys([(key, document.value())]))
+        if not listed:
+            problem = f"there is no list `{self._name}` in `{self._inside}`"
+            raise MalformedError(problem, line=document.line, field=self._inside)
+        return within
 
     def write(
         self, sink: BinaryIO, rows: Iterator[Row], container: Row, report: Report, usual: str

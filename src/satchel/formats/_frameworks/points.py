@@ -22,7 +22,7 @@ NAME = "qdrant"
 """The provider that entries from Qdrant name, from a folder or from what a server hands out."""
 
 VECTOR = "vector"
-"""The member of ``origin.as_written`` with the vectors, and a mark of the text they were made of."""
+"""The member of ``origin.as_written`` with the vectors, and a mark of the text they are of."""
 
 TEXTS = ("text", "document", "page_content", "content", "data", "memory", "chunk")
 """Members that programs keep the words under, the likeliest first."""

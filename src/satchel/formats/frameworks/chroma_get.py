@@ -56,8 +56,8 @@ class ChromaGet:
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
         lost_on_writing=(
             "What part of memory something is, its kind and times, entities, provenance, salience,"
-            " validity, edges, namespaces, the name of its collection, and members that are objects,"
-            " null or lists of several kinds."
+            " validity, edges, namespaces, the name of its collection, and members that are"
+            " objects, null or lists of several kinds."
         ),
         beside=frozenset({VECTOR, URI}),
     )
