@@ -36,12 +36,13 @@ def make(folder: Path, count: int) -> None:
 def _payload(number: int) -> dict[str, Any]:
     text = f"Fact {number}. \u4eac\u90fd"
     user = ("rosa", "kenta")[number % 2]
-    return [
+    payloads: list[dict[str, Any]] = [
         {"text": text, "user_id": user, "tags": ["a"], "n": number},
         {"page_content": text, "metadata": {"page": number, "x": [1, None, 2.5]}, "big": 2**60},
         {"document": text, "user_id": user, "agent_id": "guide"},
         {"only": "members", "n": number},
-    ][number % 4]
+    ]
+    return payloads[number % 4]
 
 
 def read(folder: Path, out: Path) -> None:

@@ -68,7 +68,7 @@ def _place(name: str, config: Row) -> Any:
 
 def _fits(vector: Any, place: Any) -> bool:
     if isinstance(vector, dict):
-        return place == _SPARSE
+        return bool(place == _SPARSE)
     if not isinstance(vector, list) or type(place) is not int:
         return False
     rows = vector if vector and isinstance(vector[0], list) else [vector]
@@ -96,7 +96,7 @@ def config_for(vectors: Any, distance: str) -> Row:
         for name, one in found.items()
         if isinstance(one, list)
     }
-    words = {name: {} for name, one in found.items() if isinstance(one, dict)}
+    words: Row = {name: {} for name, one in found.items() if isinstance(one, dict)}
     alone = dense.get(_ALONE)
     return {"vectors": alone if alone is not None else dense, "sparse_vectors": words or None}
 

@@ -112,7 +112,7 @@ def _fits(name: str, value: Any) -> bool:
 def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind is int:
-        return -_MOST_INTEGER <= value < _MOST_INTEGER
+        return bool(-_MOST_INTEGER <= value < _MOST_INTEGER)
     return kind in (str, bool) or (kind is float and math.isfinite(value))
 
 
