@@ -20,8 +20,8 @@ from benchmarks import peers
 from satchel.api.satchel import Satchel
 from satchel.conformance.subject import sealed
 from satchel.errors import LimitError, MalformedError
+from satchel.formats._frameworks.checkpoints.packed import unpacked
 from satchel.formats._frameworks.namespaces import as_they_were, joined, labels_of
-from satchel.formats._frameworks.packed import unpacked
 from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.ports.format import Reading, Writing

@@ -6,7 +6,7 @@ it. Members that say whose it is become the scope.
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from satchel.disk.databases.foreign import Database
 from satchel.errors import EmptyInputError, MalformedError, UsageError
@@ -24,6 +24,8 @@ from satchel.seal.encoding.carry import carry
 from satchel.seal.records import Sealed
 
 _FILE = "chroma.sqlite3"
+_SAID = ("name", "dimension", "metadata")
+_MOST_KEPT = 1000
 _SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
 
 
@@ -46,7 +48,7 @@ class Chroma:
         source = _database(place)
         with opened(source, reading) as database:
             found = collections_in(database, place.name)
-            reading.container["collections"] = found
+            _keep(found, reading)
             count = 0
             for segment in segments_in(database, found):
                 for entry in _entries(database, segment, source, reading):
@@ -66,6 +68,16 @@ class Chroma:
 
 def _database(place: Place) -> Place:
     return Place(place.path / _FILE, place.on_progress) if place.is_folder else place
+
+
+def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
+    """Keep what is said of the collections themselves, where they are not too many."""
+    said = [{name: one[name] for name in _SAID if name in one} for one in found]
+    if len(said) <= _MOST_KEPT:
+        reading.container["collections"] = said
+    else:
+        reason = "what is said of it itself, since there are so many"
+        reading.report.lost("collection", reason, count=len(said))
 
 
 def _entries(

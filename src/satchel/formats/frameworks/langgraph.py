@@ -36,7 +36,7 @@ class LangGraph:
     info: ClassVar[Info] = Info(
         title="LangGraph store, SQLite database",
         suffixes=(".langgraph.db",),
-        spec="langgraph-checkpoint-sqlite 3.1.1 SqliteStore; values of LangMem 0.0.30",
+        spec="langgraph-checkpoint-sqlite 3.1.2 SqliteStore; values of LangMem 0.0.30",
         checked="2026-11-22",
         traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
         lost_on_writing=(

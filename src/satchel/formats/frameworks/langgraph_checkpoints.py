@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from satchel.disk.databases.foreign import Database
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
 from satchel.formats._database import columns_of, opened, other_tables, parsed
+from satchel.formats._frameworks.checkpoints.packed import unpacked
+from satchel.formats._frameworks.checkpoints.threads import Point, Thread
 from satchel.formats._frameworks.items import VECTORS
-from satchel.formats._frameworks.packed import unpacked
 from satchel.formats._frameworks.store_tables import STORE, TABLES, items_in
-from satchel.formats._frameworks.threads import Point, Thread
 from satchel.formats._tables import tables_of
 from satchel.memory.parts import Component
 from satchel.memory.records import Model

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from satchel.formats._frameworks.packed import Packed, as_data
+from satchel.formats._frameworks.checkpoints.packed import Packed, as_data
 from satchel.seal.encoding.carry import carry
 
 _USUAL = "messages"

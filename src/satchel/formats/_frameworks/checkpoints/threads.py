@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
-from satchel.formats._frameworks.messages import Said, messages_in
-from satchel.formats._frameworks.packed import as_data
+from satchel.formats._frameworks.checkpoints.messages import Said, messages_in
+from satchel.formats._frameworks.checkpoints.packed import as_data
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
