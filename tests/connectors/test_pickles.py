@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.connectors._pickling import key_of, pickled
-from satchel.connectors._unpickling import unpickled
 from satchel.connectors._values import as_json
 from satchel.errors import InputError, LimitError, MalformedError
+from satchel.formats._unpickling import unpickled
 
 _ENDLESS = 100_000
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from amplihack_kit import graph_in, tables_in
 from chats_kit import activities_in, values_in
+from frameworks_kit import collections_in, rows_in
 from graphs_kit import files_in as archived_in
 from hypothesis import is_hypothesis_test, settings
 from notes_kit import files_in, lines_in
@@ -21,6 +22,7 @@ _PARSERS = {
     "amplihack_flat": tables_in,
     "amplihack_graph": graph_in,
     "chatgpt": values_in,
+    "chroma": collections_in,
     "claude": values_in,
     "claude_code": values_in,
     "claude_text": lines_in,
@@ -29,6 +31,8 @@ _PARSERS = {
     "cognee": archived_in,
     "codex": values_in,
     "gemini": activities_in,
+    "langgraph": rows_in,
+    "langgraph_checkpoints": rows_in,
 }
 _SLOW = {"amplihack_graph": 8, "claude_text": 20, "cursor_rules": 20, "markdown_memory": 50}
 """How many examples of a property are tried where reading a file starts a process, or where another

@@ -57,6 +57,11 @@ def test_the_examples_of_a_page_work_in_the_order_they_stand(
     shutil.copy(samples / "claude_code" / "good-talk.jsonl", kept)
     monkeypatch.setenv("HOME", str(kept.parent.parent.parent))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    shutil.copy(samples / "langgraph" / "good-store.db", tmp_path / "langgraph-store.db")
+    threads = samples / "langgraph_checkpoints" / "good-threads.db"
+    shutil.copy(threads, tmp_path / "langgraph-threads.db")
+    shutil.copy(samples / "qdrant_points" / "good-points.json", tmp_path / "qdrant-points.json")
+    shutil.copytree(ROOT / "tests" / "data" / "chroma-folder", tmp_path / "chroma-folder")
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks

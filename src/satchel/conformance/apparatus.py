@@ -58,7 +58,7 @@ def comparable(value: Any) -> Any:
             return {key: comparable(part) for key, part in value.items()}
         case list():
             return [comparable(part) for part in value]
-        case bool() | None | str():
+        case bool() | None | str() | bytes():
             return value
         case _:
             return _number(value)

@@ -384,7 +384,8 @@ def test_it_comes_through_an_artifact_unchanged(subject: Subject) -> None:
 
 
 def _sorted(contents: list[dict[str, Any]]) -> list[str]:
-    return sorted(json.dumps(comparable(restore(content)), sort_keys=True) for content in contents)
+    shown = (comparable(restore(content)) for content in contents)
+    return sorted(json.dumps(one, sort_keys=True, default=repr) for one in shown)
 
 
 @contextmanager

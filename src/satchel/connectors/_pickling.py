@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from satchel.connectors._unpickling import POINTS, Global, Model
+from satchel.formats._unpickling import POINTS, Global, Model
 
 
 def pickled(value: Any) -> bytes:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.connectors._pickling import key_of, pickled, point
-from satchel.connectors._unpickling import Model, unpickled
 from satchel.connectors._values import as_json
 from satchel.disk.databases.foreign import Database
 from satchel.disk.private import make_folders
@@ -31,6 +30,7 @@ from satchel.errors import (
     TargetError,
     UnreadableError,
 )
+from satchel.formats._unpickling import Model, unpickled
 
 _META = "meta.json"
 _LOCK = ".lock"
@@ -73,7 +73,7 @@ class Folder:
             raise UnreadableError(
                 "no folder of Qdrant's local mode: there is no meta.json in it",
                 file=str(path),
-                hint="Name the folder that Mem0 has under vector_store.config.path.",
+                hint="Name the client's `path`; with Mem0, that is vector_store.config.path.",
             )
         self._lock = _locked(path / _LOCK, writes=writes)
         try:
@@ -115,7 +115,18 @@ class Folder:
         """
         vector = {"size": dimensions, "distance": "Cosine", "on_disk": False}
         words = {"bm25": {"index": None, "modifier": "idf"}}
-        config = {"vectors": vector, "sparse_vectors": words}
+        self.make_with(collection, {"vectors": vector, "sparse_vectors": words})
+
+    def make_with(self, collection: str, config: dict[str, Any]) -> None:
+        """Make a collection.
+
+        Args:
+            collection: Its name.
+            config: Its ``vectors`` and ``sparse_vectors``.
+
+        Raises:
+            TargetError: If it cannot be written.
+        """
         meta = {**self._meta, "collections": {**self.collections, collection: config}}
         self.storage(collection)  # whose folder Qdrant expects
         with writing(self.path / _META) as stream:
@@ -176,7 +187,7 @@ def _locked(path: Path, *, writes: bool) -> int | None:
         raise LockedError(
             f"{who or 'another process'} has this store open",
             file=str(path.parent),
-            hint="Close the program that uses Mem0, or read a copy of the folder.",
+            hint="Close the program that uses it, or read a copy of the folder.",
         ) from error
     return handle
 

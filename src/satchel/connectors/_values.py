@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from satchel.connectors._unpickling import UUID_CLASS, Model
 from satchel.errors import LimitError, MalformedError
+from satchel.formats._unpickling import UUID_CLASS, Model
 
 _MOST_NODES = 300_000
 _DEEPEST = 100

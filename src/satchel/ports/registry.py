@@ -96,7 +96,10 @@ class Registry(Mapping[str, Format]):
 
 
 formats = Registry(
-    tuple(f"satchel.formats.{room}" for room in ("standard", "vendor", "chats", "notes", "graphs"))
+    tuple(
+        f"satchel.formats.{room}"
+        for room in ("standard", "vendor", "chats", "notes", "graphs", "frameworks")
+    )
 )
 """The formats that are installed."""
 

@@ -4,6 +4,7 @@ What a live source lists is kept on disk while it is imported, so that both pass
 same, whatever the product does meanwhile.
 """
 
+import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,7 +27,10 @@ from satchel.ports.report import Report
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
-MEM0_LOCAL = "mem0-local"
+MEM0_LOCAL, QDRANT_LOCAL = "mem0-local", "qdrant-local"
+
+_META_BYTES = 16 * 2**20
+_OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
 
 _Line = tuple[State | None, str | None, AnyRecord]
 """A record on its way: the state it ended in at the source, if it did, and when."""
@@ -72,15 +76,32 @@ def connector_for(text: str, name: str | None) -> str | None:
         )
     if by_address is None and name in _OPENERS:
         return name
-    if by_address is None and name is None and _is_qdrants(text):
-        return MEM0_LOCAL
+    if by_address is None and name is None:
+        return _of_folder(text)
     return by_address
 
 
-def _is_qdrants(text: str) -> bool:
+def _of_folder(text: str) -> str | None:
+    """Return whose folder one with Qdrant's files is: Mem0's, or another program's."""
     with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
-        return any((Path(text) / part).is_file() for part in ("meta.json", "qdrant/meta.json"))
-    return False
+        folder = Path(text)
+        if (folder / "qdrant" / "meta.json").is_file():
+            return MEM0_LOCAL
+        if (folder / "meta.json").is_file():
+            return MEM0_LOCAL if _is_mem0s(folder) else QDRANT_LOCAL
+    return None
+
+
+def _is_mem0s(folder: Path) -> bool:
+    if any((one / "history.db").is_file() for one in (folder, folder.parent)):
+        return True
+    with (folder / "meta.json").open("rb") as stream:
+        found = msgspec.json.decode(stream.read(_META_BYTES), type=_Meta)
+    return any(map(_OF_MEM0.search, found.collections))
+
+
+class _Meta(msgspec.Struct):
+    collections: dict[str, Any]
 
 
 def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> Connector:
@@ -111,8 +132,24 @@ def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
     )
 
 
-_OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {MEM0_LOCAL: _mem0_local}
-_SCHEMES = {"mem0:": MEM0_LOCAL}
+def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.qdrant_local import Address, QdrantLocal
+
+    return QdrantLocal(
+        Address.read(text),
+        limits=settings.options.limits,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
+    )
+
+
+_OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
+    MEM0_LOCAL: _mem0_local,
+    QDRANT_LOCAL: _qdrant_local,
+}
+_SCHEMES = {"mem0:": MEM0_LOCAL, "qdrant:": QDRANT_LOCAL}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -33,6 +33,10 @@ _PACKED = ".zip"
 """An archive in the folder: its files are looked at as if they were in it."""
 
 _EXPANSION, _CHUNK = DEFAULT_LIMITS.expansion, 1 << 20
+
+DATABASES = ("chroma.sqlite3",)
+"""Names of databases that stand for the folder they are in."""
+
 _MOST_FILES = 100_000
 _DEEPEST = 16
 _THEN = (1980, 1, 1, 0, 0, 0)
@@ -55,7 +59,10 @@ def input_to_read(
         return
     with folder_to_read(settings, path, permission) as folder:
         names = names_in(folder)
-        if any(name.endswith((*READ, _PACKED)) for name in names):
+        database = next((name for name in DATABASES if name in names), None)
+        if database is not None:
+            path = Path(path) / database
+        elif any(name.endswith((*READ, _PACKED)) for name in names):
             with put_together(folder, names, Path(path)) as file:
                 yield file
             return

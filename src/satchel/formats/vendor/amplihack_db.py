@@ -21,10 +21,10 @@ from satchel.errors import EmptyInputError, TargetError
 from satchel.formats._amplihack.around import agent_of, container_of
 from satchel.formats._amplihack.gathering import Gathering, Where
 from satchel.formats._amplihack.leaving import Leaving
-from satchel.formats._amplihack.opening import MAGIC, columns_of, opened, other_tables, parsed
 from satchel.formats._amplihack.owners import MOST_AGENTS, Owners
 from satchel.formats._amplihack.rows import lean_number
 from satchel.formats._amplihack.shape import ARRAYS, EDGES, EPISODES, FACTS, Row, array_of
+from satchel.formats._database import MAGIC, columns_of, opened, other_tables, parsed
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing

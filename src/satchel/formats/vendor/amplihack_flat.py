@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
-from satchel.formats._amplihack.opening import MAGIC, columns_of, opened, other_tables, parsed
 from satchel.formats._amplihack.rows import time_of
 from satchel.formats._amplihack.shape import NAME, Row, named
+from satchel.formats._database import MAGIC, columns_of, opened, other_tables, parsed
 from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Component, Origin, Scope, TrustClass
 from satchel.memory.records import Model, SessionEvent

@@ -1,4 +1,4 @@
-"""A database of amplihack in a file, opened as a copy that nobody else can change."""
+"""A SQLite database of another product, opened as a copy that nobody else can change."""
 
 import os
 import shutil

@@ -1,0 +1,247 @@
+"""A collection of Qdrant's local mode: the folder of a ``QdrantClient(path=...)``.
+
+Each point is a memory, mapped as a point of a server is (``formats.frameworks.qdrant_points``),
+whichever program put it there. Read and written is what the client itself keeps; nothing in it is
+run. Compared with qdrant-client 1.20.0.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, unquote
+
+from satchel.connectors._qdrant import Folder, Identity, Point, Points
+from satchel.connectors._qdrant_vectors import config_for, shown, stored, widened
+from satchel.errors import MalformedError, UnreadableError, UsageError
+from satchel.formats._frameworks.points import VECTOR, entry_of, row_of
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.ports.connector import Page, Taken
+from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry, restore
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+
+SCHEME = "qdrant:"
+USUAL = "memories"
+"""The collection that is made when none is named."""
+
+_DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
+_MEMBERS = frozenset({"collection", "distance"})
+_TOGETHER = 256
+_CURSOR = re.compile("points/([0-9]{1,18})", re.ASCII)
+_OTHER_VERSION = "there is another version of it there; --force replaces it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a collection is: ``qdrant:///path/to/folder?collection=NAME``, or the path alone."""
+
+    folder: Path
+    collection: str | None = None
+    distance: str = _DISTANCES[0]
+    """How the vectors of a collection that is made are compared."""
+
+    @classmethod
+    def read(cls, text: str) -> "Address":
+        """Return the address that a person wrote.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        if not text.startswith(SCHEME):
+            return cls(folder=Path(text).expanduser())
+        # Written as a path somewhere, several slashes became one.
+        path, _, query = text.removeprefix(SCHEME).partition("?")
+        members = dict(parse_qsl(query, keep_blank_values=True))
+        unknown = sorted(members.keys() - _MEMBERS)
+        distance = members.get("distance", _DISTANCES[0])
+        if not path or unknown or distance not in _DISTANCES:
+            problem = f"no such member: {unknown[0]}" if unknown else "it names no folder"
+            if path and not unknown:
+                problem = f"a distance is one of {', '.join(_DISTANCES)}"
+            raise UsageError(
+                f"not the address of a Qdrant folder: {problem}",
+                field="qdrant",
+                hint="Write it as qdrant:///path/to/folder?collection=NAME.",
+            )
+        cleaned = re.sub("^/+", "/", unquote(path))
+        return cls(
+            folder=Path(cleaned).expanduser(),
+            collection=members.get("collection") or None,
+            distance=distance,
+        )
+
+
+class QdrantLocal:
+    """A collection, in a folder that nobody else uses while this is open.
+
+    Args:
+        address: Where it is.
+        limits: Bounds on what is read.
+        writes: Whether it is written to, and made when it is not there.
+        overwrite: Whether other versions there are replaced.
+        dry_run: Whether nothing is written after all, only weighed.
+        skip_bad: Whether damaged points are left out of what is read, counted.
+
+    Raises:
+        UnreadableError: If it is not there.
+        LockedError: If another process has it open.
+        MalformedError: If it is damaged.
+        UsageError: If it is not clear which collection is meant.
+    """
+
+    info: ClassVar[Info] = Info(
+        title="Qdrant on this machine",
+        suffixes=(),
+        spec="qdrant-client 1.20.0, local mode: QdrantClient(path=...)",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            " validity, edges and namespaces."
+        ),
+        beside=frozenset({VECTOR}),
+    )
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        writes: bool = False,
+        overwrite: bool = False,
+        dry_run: bool = False,
+        skip_bad: bool = False,
+    ) -> None:
+        self.address = address
+        self._overwrite = overwrite
+        self._skip_bad = skip_bad
+        self._folder: Folder | None = None
+        self._points: Points | None = None
+        self._made: dict[str, Any] | None = None
+        self.collection = address.collection or USUAL
+        if dry_run and not (address.folder / "meta.json").exists():
+            return
+        really = writes and not dry_run
+        self._folder = Folder(address.folder, writes=really)
+        try:
+            self.collection = _chosen(self._folder, address, writes=writes)
+            path = self._folder.storage(self.collection)
+            if really or path.exists():
+                self._points = Points(path, most_bytes=limits.line_bytes, writes=really)
+        except BaseException:
+            self.close()
+            raise
+
+    def page(self, cursor: str | None, report: Report) -> Page:
+        """List points from ``cursor``."""
+        after = None
+        if cursor is not None:
+            found = _CURSOR.fullmatch(cursor)
+            if found is None or self._points is None:
+                raise MalformedError("no page starts there", field="cursor")
+            after = int(found[1])
+        if self._points is None:
+            return Page([], None)
+        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        points, following = self._points.page(after, _TOGETHER, refuse)
+        items = list[Entry]()
+        for point in points:
+            try:
+                items.append(entry_of(_row(point), self.collection))
+            except MalformedError as error:
+                error.field = f"points/{point.place}/{error.field}"
+                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+        return Page(items, None if following is None else f"points/{following}")
+
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+        """Write points; durable when this returns."""
+        taken, points = list[Taken](), dict[Identity, tuple[Any, Any]]()
+        for record in batch:
+            taken.append(self._weighed(record, points, report))
+        if points and self._points is not None:
+            self._points.put([(name, *parts) for name, parts in points.items()])
+        return taken
+
+    def _weighed(
+        self, record: Sealed, points: dict[Identity, tuple[Any, Any]], report: Report
+    ) -> Taken:
+        """Decide about one memory, and add what is to be written."""
+        entry = record.model
+        if not isinstance(entry, Entry) or not _says_something(entry):
+            return Taken(record.id, None, "a point of Qdrant is a text or data")
+        row = row_of(record, entry, report)
+        name, payload = restore(row["id"]), restore(row.get("payload") or {})
+        there = None if self._points is None else self._points.get(name)
+        same = there is not None and _same(there.payload, payload)
+        if name in points or (there is not None and not same and not self._overwrite):
+            return Taken(record.id, None, _OTHER_VERSION)
+        vectors = stored(row.get("vector"), self._config(row.get("vector")), report, record.id)
+        if there is not None and not vectors:
+            vectors = there.vectors if same else {}
+        if there is not None and same and shown(vectors) == shown(there.vectors):
+            return Taken(record.id, str(name), known=True)
+        points[name] = (vectors, payload)
+        return Taken(record.id, str(name))
+
+    def _config(self, vectors: Any) -> dict[str, Any]:
+        """Return what is said of the collection; one that is made here is made for all vectors."""
+        found = None if self._folder is None else self._folder.collections.get(self.collection)
+        if isinstance(found, dict) and self._made is None:
+            return found
+        made = widened(self._made, config_for(vectors, self.address.distance))
+        if made != self._made and self._folder is not None and self._points is not None:
+            self._folder.make_with(self.collection, made)
+        self._made = made
+        return made
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for one in (self._points, self._folder):
+            if one is not None:
+                one.close()
+
+
+def _chosen(folder: Folder, address: Address, *, writes: bool) -> str:
+    """Return the name of the collection that is meant."""
+    names, wanted = sorted(folder.collections), address.collection
+    if writes:
+        return wanted or (names[0] if len(names) == 1 else USUAL)
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted is None and len(names) > 1:
+        raise UsageError(
+            f"there are several collections: {', '.join(names)}",
+            file=str(folder.path),
+            hint=f"Say which: qdrant:///folder?collection={names[0]}",
+        )
+    if wanted not in folder.collections:
+        raise UnreadableError(
+            "there is no collection" if wanted is None else f"there is no collection {wanted!r}",
+            file=str(folder.path),
+            hint=f"There are: {', '.join(names)}." if names else None,
+        )
+    return wanted
+
+
+def _row(point: Point) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": carry(point.id), "payload": carry(point.payload)}
+    vectors = shown(point.vectors)
+    return row if vectors is None else {**row, "vector": vectors}
+
+
+def _says_something(entry: Entry) -> bool:
+    own = entry.origin is not None and entry.origin.provider == "qdrant"
+    return own or entry.text is not None or entry.data is not None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two payloads say the same, in a way in which nothing differs from itself."""
+    return json.dumps(one, sort_keys=True, default=repr) == json.dumps(
+        other, sort_keys=True, default=repr
+    )

@@ -1,0 +1,1 @@
+"""How the stores of agent frameworks and vector databases say what they keep."""

@@ -1,0 +1,159 @@
+"""What one point of a Qdrant collection says, as an entry, and back.
+
+A point is an id (a number or a UUID), a payload that is any JSON object, and vectors, one or
+several by name. The words are in the payload, under the name that the program which wrote it uses:
+LangChain's ``page_content``, Mem0's ``data``, ``text``, ``document``. Compared with qdrant-client
+1.20.0.
+"""
+
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from satchel.errors import MalformedError
+from satchel.formats._frameworks.payloads import covered_by, losses_of, payload_of, said_in
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Origin, TrustClass
+from satchel.ports.carried import mark_of
+from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry, restore
+from satchel.seal.records import Sealed
+
+NAME = "qdrant"
+"""The provider that entries from Qdrant name, from a folder or from what a server hands out."""
+
+VECTOR = "vector"
+"""The member of ``origin.as_written`` with the vectors, and a mark of the text they are of."""
+
+TEXTS = ("text", "document", "page_content", "content", "data", "memory", "chunk")
+"""Members that programs keep the words under, the likeliest first."""
+
+_NAMED = "text member"
+_ROW = ("id", "payload", "vector")
+_USUAL = "text"
+_SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
+_MOST_NUMBER = 2**64
+_HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
+
+Row = dict[str, Any]
+"""A point: ``id``, ``payload``, ``vector``, and what else is said of it."""
+
+
+def entry_of(row: Row, collection: str | None) -> Semantic:
+    """Return a point as an entry.
+
+    Args:
+        row: The point, in the reversible form for foreign values.
+        collection: The collection that it is in, where that is known.
+
+    Raises:
+        MalformedError: If it has no id, or a payload that is none.
+    """
+    identity, payload = _id_of(row), row.get("payload")
+    if payload is not None and type(payload) is not dict:
+        raise MalformedError("`payload` is not an object", field="payload")
+    rest: Row = dict(payload or {})
+    named = next((name for name in TEXTS if type(rest.get(name)) is str), None)
+    text = None if named is None else rest.pop(named)
+    kept = {name: part for name, part in row.items() if name not in _ROW}
+    if named not in (None, _USUAL):
+        kept[_NAMED] = named
+    if row.get("vector") is not None:
+        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row["vector"]}
+    elif "vector" in row:
+        kept[VECTOR] = None
+    if payload is None:
+        kept["payload"] = None if "payload" in row else False
+    return Semantic(
+        text=text,
+        origin=Origin(
+            provider=NAME,
+            source=collection,
+            id=identity,
+            as_written=kept,
+            trust=TrustClass.IMPORTED,
+        ),
+        **said_in(rest),
+    )
+
+
+def _id_of(row: Row) -> str:
+    found = restore(row.get("id"))
+    if type(found) is str and found:
+        return found
+    if type(found) is not int or not 0 <= found < _MOST_NUMBER:
+        raise MalformedError("a point without an id", field="id")
+    return str(found)
+
+
+def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
+    """Return an entry as a point; what has no place in one is counted."""
+    origin = entry.origin
+    own = origin is not None and origin.provider == NAME
+    kept = origin.as_written if own and origin is not None else {}
+    _count(record, entry, report, own=own)
+    payload = payload_of(entry)
+    if entry.text is not None:
+        named = kept.get(_NAMED)
+        payload[named if named in TEXTS else _USUAL] = entry.text
+    elif entry.data is not None and not own:
+        payload |= entry.data if isinstance(entry.data, dict) else {"data": entry.data}
+    row: Row = {"id": carry(identity_of(record, entry, report))}
+    if kept.get("payload", True) is not False:
+        row["payload"] = payload if payload or "payload" not in kept else None
+    if VECTOR in kept:
+        row["vector"] = vector_in(kept[VECTOR], entry.text, report, record.id)
+    known = (_NAMED, VECTOR, "payload", "id")
+    return row | {name: part for name, part in kept.items() if name not in known}
+
+
+def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
+    """Return the id of a point: that which it had, or one that is always the same."""
+    origin = entry.origin
+    if origin is None or origin.id is None:
+        return str(UUID(record.id.partition(":")[2][:32]))
+    if origin.provider == NAME:
+        if origin.id.isascii() and origin.id.isdecimal() and int(origin.id[:21]) < _MOST_NUMBER:
+            return int(origin.id)
+        if _is_uuid(origin.id):
+            return origin.id
+        report.lost("origin/id", "ids of Qdrant are numbers or UUIDs", example=record.id)
+    return str(uuid5(_SPACE, repr((origin.provider, origin.source, origin.id, _owner(entry)))))
+
+
+def _owner(entry: Entry) -> str:
+    return "" if entry.scope is None else repr(entry.scope)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
+    """Return the vectors that came with a point, as long as it says what it said then."""
+    if kept is None:
+        return None
+    if isinstance(kept, dict) and kept.get("of") == mark_of(text or ""):
+        return kept.get("numbers")
+    report.lost(VECTOR, "it was made of another text", example=example)
+    return None
+
+
+def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
+    lost = losses_of(record.value, _HELD)
+    lost |= {f"metadata/{name}": "another member has its name" for name in covered_by(entry)}
+    origin = record.value.get("origin", {})
+    named = entry.origin.as_written.get(_NAMED) if own and entry.origin is not None else None
+    if entry.text is not None and (named or _USUAL) in payload_of(entry):
+        lost[f"metadata/{named or _USUAL}"] = "the text has its name"
+    if entry.text is not None and any(
+        type(payload_of(entry).get(name)) is str
+        for name in TEXTS[: TEXTS.index(named if named in TEXTS else _USUAL)]
+    ):
+        lost["text"] = "another member would be taken for it"
+    if origin and (not own or "revision" in origin):
+        lost["origin"] = "a point does not say where it came from"
+    for name, reason in lost.items():
+        report.lost(name, reason, example=record.id)

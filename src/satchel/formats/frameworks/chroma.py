@@ -1,0 +1,102 @@
+"""Chroma's own database: the folder of a ``PersistentClient``, or ``chroma.sqlite3`` in it.
+
+A record becomes a fact with its members; its vector, from the index or the queue, is kept beside
+it. Members that say whose it is become the scope.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, ClassVar
+
+from satchel.disk.databases.foreign import Database
+from satchel.errors import EmptyInputError, MalformedError, UsageError
+from satchel.formats._database import opened
+from satchel.formats._frameworks.chroma_tables import collections_in, records_in
+from satchel.formats._frameworks.chroma_vectors import Segment, Vectors, segments_in
+from satchel.formats._frameworks.collections import URI, VECTOR, entry_of
+from satchel.formats._tables import tables_of
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.seal.encoding.carry import carry
+from satchel.seal.records import Sealed
+
+_FILE = "chroma.sqlite3"
+_SAID = ("name", "dimension", "metadata")
+_MOST_KEPT = 1000
+_SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
+
+
+class Chroma:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Chroma database",
+        suffixes=(),
+        spec="chromadb 1.5.9 PersistentClient: chroma.sqlite3 and the indexes beside it",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
+        beside=frozenset({VECTOR, URI}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        return tables_of(_database(place)) >= _SIGNS
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        source = _database(place)
+        with opened(source, reading) as database:
+            found = collections_in(database, place.name)
+            _keep(found, reading)
+            count = 0
+            for segment in segments_in(database, found):
+                for entry in _entries(database, segment, source, reading):
+                    count += 1
+                    yield entry
+            if count == 0 and not reading.report.left_out:
+                raise EmptyInputError("there is no memory in it", file=place.name)
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        del records, target, writing
+        raise UsageError(
+            "Chroma's own database is only read",
+            field="format",
+            hint="What a collection takes can be written: --format chroma_get.",
+        )
+
+
+def _database(place: Place) -> Place:
+    return Place(place.path / _FILE, place.on_progress) if place.is_folder else place
+
+
+def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
+    """Keep what is said of the collections themselves, where they are not too many."""
+    said = [{name: one[name] for name in _SAID if name in one} for one in found]
+    if len(said) <= _MOST_KEPT:
+        reading.container["collections"] = said
+    else:
+        reason = "what is said of it itself, since there are so many"
+        reading.report.lost("collection", reason, count=len(said))
+
+
+def _entries(
+    database: Database, segment: Segment, source: Place, reading: Reading
+) -> Iterator[Model]:
+    with closing(Vectors(database, segment, source.path.parent)) as vectors:
+        for number, row in enumerate(records_in(database, segment, source.name)):
+            identity = row["id"]
+            vector = vectors.of(identity) if type(identity) is str else None
+            try:
+                yield entry_of({**row, VECTOR: carry(vector)}, segment.name)
+            except MalformedError as error:
+                error.field = f"{segment.name}/{number}/{error.field}"
+                reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]
+                continue
+            if vector is None:
+                reason = "it is neither in the index beside the database nor in the queue"
+                reading.report.lost(VECTOR, reason, example=identity)
+
+
+FORMAT = Chroma()
+"""What the registry finds."""

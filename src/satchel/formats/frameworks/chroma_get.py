@@ -1,0 +1,210 @@
+"""What ``collection.get()`` of Chroma returns, saved as JSON: lists that belong together by place.
+
+It is also what ``collection.upsert(**...)`` takes, so it is the way into a Chroma wherever that
+runs. Vectors are kept where the file has them (``include=["embeddings", ...]``).
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, ClassVar
+
+import msgspec
+
+from satchel.disk.databases.keyed import Keyed
+from satchel.errors import EmptyInputError, MalformedError
+from satchel.formats._frameworks.collections import URI, VECTOR, entry_of, row_of
+from satchel.formats._frameworks.json_text import as_json, container_of, count_others
+from satchel.formats._order import in_order
+from satchel.formats._sniffing import members
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import HEAD_BYTES, Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.encoding.carry import carry, escape_keys, restore
+from satchel.seal.encoding.foreign_json import ForeignReader
+from satchel.seal.records import Sealed
+
+_NAME = "chroma_get"
+_LISTS = {
+    "ids": "id",
+    "embeddings": VECTOR,
+    "documents": "document",
+    "metadatas": "metadata",
+    "uris": URI,
+}
+_PLACES = {name: place for place, name in enumerate(_LISTS)}
+_ALWAYS = ("ids", "documents", "metadatas")
+_KEY = struct.Struct(">BQ")
+_BESIDE_IDS = ((b"documents",), (b"metadatas",), (b"embeddings",))
+_pack, _unpack = msgspec.json.encode, msgspec.json.decode
+
+Row = dict[str, Any]
+
+
+class ChromaGet:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Chroma collection, as get() returns it",
+        suffixes=(".chroma.json",),
+        spec="chromadb 1.5.9 Collection.get() as JSON; Collection.upsert() takes its lists",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True),
+        lost_on_writing=(
+            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            " validity, edges, namespaces, the name of its collection, and members that are"
+            " objects, null or lists of several kinds."
+        ),
+        beside=frozenset({VECTOR, URI}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = dict(members(place.head))
+        if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
+            return False
+        # The ids of many records fill all that is looked at.
+        return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        with closing(_Lists()) as lists:
+            with place.open() as stream:
+                around = lists.read(stream, place, reading)
+            if not lists.counts.get("ids"):
+                raise EmptyInputError("there is no memory in this file", file=place.name)
+            for name, count in lists.counts.items():
+                if count != lists.counts["ids"]:
+                    problem = f"there are {count} `{name}` for {lists.counts['ids']} `ids`"
+                    raise MalformedError(problem, file=place.name, field=name)
+            reading.container["lists"] = [name for name in _LISTS if name in lists.counts]
+            if around:
+                reading.container["fields"] = around
+            for number in range(lists.counts["ids"]):
+                try:
+                    yield entry_of(lists.row(number), None)
+                except MalformedError as error:
+                    error.field = f"{error.field}/{number}"
+                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        report = writing.report
+        count_others(records, report, "Chroma")
+        container = container_of(records, _NAME)
+        with closing(_Lists()) as lists:
+            _fill(lists, records, report)
+            wanted = {*container.get("lists", _ALWAYS)}
+            with target.open() as sink:
+                lists.write(sink, wanted, container.get("fields", {}), report)
+
+
+class _Lists:
+    """The lists of a file, on disk where they are long."""
+
+    def __init__(self) -> None:
+        self._held = Keyed()
+        self.counts = dict[str, int]()
+        """How many values each list has."""
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._held.close()
+
+    def read(self, stream: BinaryIO, place: Place, reading: Reading) -> Row:
+        """Take the lists of a document; return what is around them."""
+        document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+        around: Row = {}
+        if document.peek() != "{":
+            raise MalformedError("no collection: no object", file=place.name, line=document.line)
+        for key in document.members():
+            if key in _LISTS and document.peek() == "[":
+                self.counts[key] = 0
+                for value in document.values():
+                    self.add(key, value)
+            else:
+                around.update(escape_keys([(key, document.value())]))
+        document.end()
+        return around
+
+    def add(self, name: str, value: Any) -> None:
+        """Add a value to a list."""
+        number = self.counts.get(name, 0)
+        if value is not None:
+            self._held.put(_KEY.pack(_PLACES[name], number), _pack(value))
+        self.counts[name] = number + 1
+
+    def row(self, number: int) -> Row:
+        """Return what all lists have at a place."""
+        return {member: self._at(name, number) for name, member in _LISTS.items()}
+
+    def _at(self, name: str, number: int) -> Any:
+        found = self._held.get(_KEY.pack(_PLACES[name], number))
+        return None if found is None else _unpack(found)
+
+    def write(self, sink: BinaryIO, wanted: set[str], around: Row, report: Report) -> None:
+        """Write the lists that are wanted, or that have something in them."""
+        sink.write(b"{")
+        count = self.counts.get("ids", 0)
+        joint = b"\n"
+        for name, place in _PLACES.items():
+            if name not in wanted and not self._has(place, count):
+                continue
+            sink.writelines((joint, as_json(name, report), b": ["))
+            for number in range(count):
+                value = as_json(self._at(name, number), report)
+                sink.writelines((b",\n" if number else b"\n", value))
+            sink.write(b"\n]")
+            joint = b",\n"
+        for name, part in around.items():
+            if name not in _LISTS or part is None:
+                sink.writelines((joint, as_json({name: part}, report)[1:-1]))
+        sink.write(b"\n}\n")
+
+    def _has(self, place: int, count: int) -> bool:
+        return any(_KEY.pack(place, number) in self._held for number in range(count))
+
+
+def _fill(lists: _Lists, records: RecordSet, report: Report) -> None:
+    """Put every memory into the lists."""
+    with closing(Keyed()) as there:
+        for record in in_order(records, {}):
+            entry = record.model
+            if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
+                report.lost(record.type, "Chroma keeps texts", example=record.id)
+                continue
+            row = row_of(record, entry, report)
+            if not there.add(row["id"].encode()):
+                row["id"] = record.id.partition(":")[2]
+                report.lost("origin/id", "another record has its id", example=record.id)
+                there.add(row["id"].encode())
+            _count(record, entry, report)
+            for name, member in _LISTS.items():
+                value = row[member]
+                lists.add(name, _numbers(value) if member == VECTOR else value)
+
+
+def _was_one(entry: Entry) -> bool:
+    return entry.origin is not None and entry.origin.provider in ("chroma", _NAME)
+
+
+def _count(record: Sealed, entry: Entry, report: Report) -> None:
+    """Count what the database has a place for, and what is returned has not."""
+    if entry.created_at is not None:
+        report.lost("created_at", "what is returned has no times", example=record.id)
+    if _was_one(entry) and entry.origin is not None and entry.origin.source is not None:
+        reason = "what is returned does not name its collection"
+        report.lost("origin/source", reason, example=record.id)
+
+
+def _numbers(carried: Any) -> Any:
+    """Return a vector as the numbers it is of."""
+    value = restore(carried)
+    if isinstance(value, bytes):
+        return carry(list(struct.unpack(f"<{len(value) // 4}f", value)))
+    return carried
+
+
+FORMAT = ChromaGet()
+"""What the registry finds."""

@@ -1,0 +1,88 @@
+"""Points of Qdrant as JSON: what a server's ``points/scroll`` returns, or a list of points.
+
+What is written can be given to ``PUT /collections/NAME/points``. A server's ids, payloads and
+vectors are kept as they are. A collection on this machine is read and written where it is
+(``connectors.qdrant_local``).
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, ClassVar
+
+from satchel.disk.databases.keyed import Keyed
+from satchel.formats._frameworks.json_text import container_of, count_others
+from satchel.formats._frameworks.listing import Listing
+from satchel.formats._frameworks.points import NAME, VECTOR, entry_of, row_of
+from satchel.formats._order import in_order
+from satchel.formats._sniffing import members
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.memory.records import Model
+from satchel.ports.format import Info, Reading, Traits, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.records import RecordSet
+from satchel.ports.report import Report
+from satchel.seal.records import Sealed
+
+_NAME = "qdrant_points"
+_LISTING = Listing("points", sign="payload", inside="result")
+_STARTS = ((), (0,), (b"points", 0), (b"result", b"points", 0))
+
+
+class QdrantPoints:
+    """The format."""
+
+    info: ClassVar[Info] = Info(
+        title="Qdrant points as JSON",
+        suffixes=(".qdrant.json",),
+        spec="Qdrant 1.20: POST points/scroll, PUT points; qdrant-client 1.20.0 records",
+        checked="2026-11-22",
+        traits=Traits(components=frozenset({Component.SEMANTIC}), exact=True, streams=True),
+        lost_on_writing=(
+            "What part of memory something is, its kind and times, entities, provenance, salience,"
+            " validity, edges and namespaces."
+        ),
+        beside=frozenset({VECTOR}),
+    )
+
+    def recognises(self, place: Place) -> bool:
+        found = dict(members(place.head))
+        return any(
+            found.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in found
+            for start in _STARTS
+        )
+
+    def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
+
+    def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
+        count_others(records, writing.report, "Qdrant")
+        container = container_of(records, _NAME)
+        with target.open() as sink, closing(Keyed()) as there:
+            rows = _rows(records, there, writing.report)
+            _LISTING.write(sink, rows, container, writing.report, "points")
+
+
+def _rows(records: RecordSet, there: Keyed, report: Report) -> Iterator[dict[str, Any]]:
+    for record in in_order(records, {}):
+        entry = record.model
+        if not isinstance(entry, Entry) or not _says_something(entry):
+            report.lost(record.type, "a point is a text or data", example=record.id)
+            continue
+        row = row_of(record, entry, report)
+        if not there.add(repr(row["id"]).encode()):
+            report.lost(record.type, "another point has its id", example=record.id)
+            continue
+        if entry.origin is not None and entry.origin.provider == NAME and entry.origin.source:
+            reason = "a list of points does not name its collection"
+            report.lost("origin/source", reason, example=record.id)
+        yield row
+
+
+def _says_something(entry: Entry) -> bool:
+    own = entry.origin is not None and entry.origin.provider == NAME
+    return own or entry.text is not None or entry.data is not None
+
+
+FORMAT = QdrantPoints()
+"""What the registry finds."""

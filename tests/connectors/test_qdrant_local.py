@@ -1,0 +1,184 @@
+"""A collection of Qdrant's local mode, read and written: what its client says of it arrives."""
+
+import json
+import shutil
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring, texts
+from mem0_kit import digests, with_points
+
+from benchmarks import peers
+from satchel.actions.moving.connecting import MEM0_LOCAL, QDRANT_LOCAL, connector_for
+from satchel.api.satchel import Satchel
+from satchel.connectors.qdrant_local import Address, QdrantLocal
+from satchel.errors import UnreadableError, UsageError
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.ports.carried import mark_of
+from satchel.ports.report import Report
+from satchel.seal.sealing import seal
+
+_PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
+_ANYWHERE: Any = {"allow_uncontained": True}
+
+
+def _opened(folder: Path, collection: str | None = None, **how: Any) -> QdrantLocal:
+    return QdrantLocal(Address(folder=folder, collection=collection), **how)
+
+
+def _read(folder: Path, collection: str | None = None) -> list[Entry]:
+    with closing(_opened(folder, collection)) as connector:
+        page = connector.page(None, Report())
+    assert page.cursor is None
+    return [one for one in page.items if isinstance(one, Entry)]
+
+
+@pytest.mark.shared
+def test_a_collection_of_the_client_is_read_whole(shared_data: Path, tmp_path: Path) -> None:
+    """Two points, an id that is a number, a dense and a sparse vector; and written again."""
+    shutil.copytree(shared_data / "qdrant" / "db", tmp_path / "a")
+    before = digests(tmp_path / "a")
+    found = {one.origin.id: one for one in _read(tmp_path / "a") if one.origin}
+
+    assert connector_for(str(tmp_path / "a"), None) == QDRANT_LOCAL
+    assert {name: one.text for name, one in found.items()} == {
+        "7": "int id",
+        "5c56c793-69f3-4fbf-87e6-c4bf54c28c26": "Ada prefers metric",
+    }
+    second = found["5c56c793-69f3-4fbf-87e6-c4bf54c28c26"]
+    assert second.scope == Scope(user="ada")
+    assert second.metadata == {"nested": {"a": [1, None]}}
+    assert second.origin is not None
+    assert second.origin.as_written["vector"]["numbers"] == {
+        "dense": [0.1, 0.2, 0.3, 0.4],
+        "bm25": {"indices": [1, 5], "values": [0.5, 0.2]},
+    }
+    done = bring(tmp_path / "a")
+    assert done.unaccepted == 0
+    with Satchel.open() as here:
+        assert here.bank("b").export(f"qdrant:{tmp_path / 'b'}", **_ANYWHERE).lost == 0
+    assert digests(tmp_path / "a") == before
+    again = {one.origin.id: one for one in _read(tmp_path / "b") if one.origin}
+    assert again == found
+
+
+@pytest.mark.shared
+def test_points_that_a_server_hands_out_are_the_same(shared_data: Path) -> None:
+    """But for vectors, which a server gives out as ones of length 1."""
+    bring(shared_data / "qdrant" / "scroll.json")
+    assert sorted(map(str, texts())) == ["Ada prefers metric", "int id"]
+
+
+def test_a_folder_is_mem0s_where_it_says_so(tmp_path: Path) -> None:
+    """By the name of a collection or a history beside it; else it is any program's."""
+    with_points(tmp_path / "a", {"data": "tea"})
+    with_points(tmp_path / "b", {"text": "tea"}, collection="notes")
+    assert connector_for(str(tmp_path / "a"), None) == MEM0_LOCAL
+    assert connector_for(str(tmp_path / "a" / "qdrant"), None) == MEM0_LOCAL
+    assert connector_for(str(tmp_path / "b" / "qdrant"), None) == QDRANT_LOCAL
+    (tmp_path / "b" / "history.db").touch()
+    assert connector_for(str(tmp_path / "b" / "qdrant"), None) == MEM0_LOCAL
+    (tmp_path / "meta.json").write_bytes(b"{")
+    assert connector_for(str(tmp_path), None) is None
+
+
+def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
+    """And one that is not there is said to be none."""
+    folder = with_points(tmp_path, {"text": "tea"}, collection="one") / "qdrant"
+    with_points(tmp_path, {"text": "water"}, collection="two")
+    with pytest.raises(UsageError, match="several collections: one, two"):
+        _opened(folder)
+    with pytest.raises(UnreadableError, match="no collection 'three'"):
+        _opened(folder, "three")
+    assert [one.text for one in _read(folder, "two")] == ["water"]
+
+
+@pytest.mark.parametrize(
+    "text", ["qdrant:", "qdrant:/x?history=y", "qdrant:/x?distance=Far"], ids=["a", "b", "c"]
+)
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    """With how it is written."""
+    with pytest.raises(UsageError, match="not the address"):
+        Address.read(text)
+    assert Address.read("qdrant:///a%20b?collection=c") == Address(
+        folder=Path("/a b"), collection="c"
+    )
+
+
+def _point(text: str, **more: Any) -> Semantic:
+    origin = Origin(provider="qdrant", source="notes", id="7", **more)
+    return Semantic(text=text, origin=origin)
+
+
+def test_what_is_there_stays_until_it_is_told_to_go(tmp_path: Path) -> None:
+    """The same again is known; another version needs --force; a stale vector does not go along."""
+    with closing(_opened(tmp_path / "a", writes=True)) as connector:
+        (first,) = connector.take([seal(_point("tea"))], Report())
+        (again,) = connector.take([seal(_point("tea"))], Report())
+        (other,) = connector.take([seal(_point("water"))], Report())
+    assert (first.there, again.known, other.there) == ("7", True, None)
+    report = Report()
+    with closing(_opened(tmp_path / "a", writes=True, overwrite=True)) as connector:
+        stale = {"vector": {"of": "0" * 32, "numbers": [1.0]}}
+        (forced,) = connector.take([seal(_point("water", as_written=stale))], report)
+    assert forced.there == "7"
+    assert [loss.name for loss in report.losses.values()] == ["vector"]
+    assert [one.text for one in _read(tmp_path / "a")] == ["water"]
+
+
+def test_a_collection_that_is_made_has_place_for_all_its_vectors(tmp_path: Path) -> None:
+    """Also for those that only a later point has; one of another length is counted."""
+
+    def with_vectors(name: str, numbers: Any) -> Any:
+        kept = {"vector": {"of": mark_of("tea"), "numbers": numbers}}
+        origin = Origin(provider="qdrant", id=name, as_written=kept)
+        return seal(Semantic(text="tea", origin=origin))
+
+    words = {"indices": [1], "values": [0.5]}
+    report = Report()
+    with closing(_opened(tmp_path / "a", writes=True)) as connector:
+        connector.take([with_vectors("1", {"dense": [1.0, 0.5]})], report)
+        connector.take([with_vectors("2", {"dense": [0.5, 1.0], "words": words})], report)
+        assert report.total == 0
+        connector.take([with_vectors("3", {"dense": [0.5]})], report)
+    assert [loss.name for loss in report.losses.values()] == ["vector/dense"]
+    vectors = [
+        one.origin.as_written.get("vector", {}).get("numbers")
+        for one in _read(tmp_path / "a")
+        if one.origin
+    ]
+    assert vectors == [{"dense": [1.0, 0.5]}, {"dense": [0.5, 1.0], "words": words}, None]
+
+
+def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
+    """Neither a folder nor a collection."""
+    with closing(_opened(tmp_path / "a", writes=True, dry_run=True)) as connector:
+        (taken,) = connector.take([seal(_point("tea"))], Report())
+    assert taken.there == "7"
+    assert not (tmp_path / "a").exists()
+
+
+def _client(*arguments: str | Path) -> None:
+    python = peers.environment("qdrant-client") / "python"
+    subprocess.run([python, _PEER, *arguments], check=True, timeout=200)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_the_real_client_reads_what_we_wrote(tmp_path: Path) -> None:
+    """1,000 points out of a bank and back: ids, payloads and both kinds of vectors as they were."""
+    _client("make", tmp_path / "a", "1000")
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    _client("read", tmp_path / "copy", tmp_path / "a.json")
+    bring(tmp_path / "a")
+    with Satchel.open() as here:
+        done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes", **_ANYWHERE)
+    assert (done.written, done.lost) == (1000, 0)
+    _client("read", tmp_path / "b", tmp_path / "b.json")
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    assert len(said["notes"]) == 1000
+    assert json.loads((tmp_path / "b.json").read_bytes()) == said

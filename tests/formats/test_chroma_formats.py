@@ -1,0 +1,243 @@
+"""Chroma's databases and collections: what the shared suite cannot know."""
+
+import base64
+import json
+import pickle
+import shutil
+import sqlite3
+import struct
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring, texts
+
+import satchel
+from benchmarks import peers
+from satchel.api.satchel import Satchel
+from satchel.conformance.subject import sealed
+from satchel.errors import InputError, MalformedError
+from satchel.formats._frameworks.payloads import payload_of
+from satchel.memory.entries import Entry, Episodic, Semantic
+from satchel.memory.parts import Scope
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+
+_FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
+_PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "chroma_work.py"
+_ANYWHERE: Any = {"allow_uncontained": True}
+_NEAR = 1e-6
+
+
+def _read(name: str, path: Path, **how: Any) -> tuple[list[Semantic], Report]:
+    reading = Reading(**how)
+    found = formats[name].read(Place(path), reading)
+    return [one for one in found if isinstance(one, Semantic)], reading.report
+
+
+def _vector(entry: Entry) -> list[float]:
+    assert entry.origin is not None
+    numbers = entry.origin.as_written["embedding"]["numbers"]
+    if isinstance(numbers, list):
+        return numbers
+    data = base64.b64decode(numbers["$bytes"])
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
+
+
+def _copy(path: Path, *statements: str) -> Path:
+    shutil.copytree(_FOLDER, path)
+    with closing(sqlite3.connect(path / "chroma.sqlite3")) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    return path
+
+
+def _same_as_said(found: list[Semantic], said: dict[str, Any]) -> None:
+    """Compare records with what ``get()`` of the library returned of each collection."""
+    by_name = {(one.origin.source, one.origin.id): one for one in found if one.origin}
+    count = 0
+    for name, lists in said.items():
+        parts = zip(*(lists[one] for one in _LISTS), strict=True)
+        for identity, document, members, vector in parts:
+            one = by_name[name, identity]
+            assert one.text == document
+            assert payload_of(one) == (members or {})
+            # Vectors of a collection that compares angles are kept as ones of length 1.
+            assert _vector(one) == pytest.approx(vector, abs=_NEAR)
+            count += 1
+    assert count == len(found)
+
+
+_LISTS = ("ids", "documents", "metadatas", "embeddings")
+
+
+def test_vectors_come_from_the_index_and_from_the_queue() -> None:
+    """Two collections of the real library, some of whose vectors are only in one of the two."""
+    found, report = _read("chroma", _FOLDER)
+    _same_as_said(found, json.loads((_FOLDER / "said.json").read_bytes()))
+    assert report.total == 0
+
+
+@pytest.mark.shared
+def test_the_folder_of_the_library_and_what_it_returns_say_the_same(shared_data: Path) -> None:
+    """Two records with vectors; nothing is lost."""
+    folder, path = shared_data / "chroma" / "db", shared_data / "chroma" / "collection_get.json"
+    found, report = _read("chroma", folder)
+    shown, told = _read("chroma_get", path)
+
+    assert formats.recognise(Place(folder)) == "chroma"
+    assert formats.recognise(Place(path)) == "chroma_get"
+    assert (report.total, told.total) == (0, 0)
+    assert [one.text for one in found] == ["Ada prefers metric units", "No Friday deploys"]
+    assert [one.scope for one in found] == [Scope(user="ada"), Scope(user="bo")]
+    assert found[1].tags == ("a", "b")
+    for one, other in zip(found, shown, strict=True):
+        assert (one.text, one.scope, one.tags) == (other.text, other.scope, other.tags)
+        assert one.metadata == other.metadata
+        assert _vector(one) == _vector(other)
+
+
+@pytest.mark.shared
+def test_what_the_library_returned_is_written_again(shared_data: Path, tmp_path: Path) -> None:
+    """Vectors, lists that are null, and what it says of itself."""
+    path = shared_data / "chroma" / "collection_get.json"
+    satchel.convert(path, tmp_path / "x.chroma.json")
+    assert json.loads((tmp_path / "x.chroma.json").read_bytes()) == json.loads(path.read_bytes())
+
+
+def test_a_folder_is_named_like_its_database() -> None:
+    """``satchel import FOLDER`` is what a person tries first."""
+    bring(_FOLDER, "one")
+    bring(_FOLDER / "chroma.sqlite3", "two")
+    assert len(texts("one")) == 10
+    assert texts("one") == texts("two")
+
+
+def test_what_is_queued_and_not_yet_in_its_place_counts(tmp_path: Path) -> None:
+    """The library was stopped between the two: added, changed and deleted records."""
+    topic = "(SELECT topic FROM embeddings_queue LIMIT 1)"
+    queue = "INSERT INTO embeddings_queue (operation, topic, id, vector, encoding, metadata)"
+    folder = _copy(
+        tmp_path / "a",
+        f"{queue} VALUES (0, {topic}, 'new', x'0000803f', 'FLOAT32',"
+        ' \'{"n": 1, "chroma:document": "Newer."}\')',
+        f"{queue} VALUES (1, {topic}, 'm0', NULL, NULL, '{{\"changed\": true}}')",
+        f"{queue} VALUES (3, {topic}, 'm1', NULL, NULL, NULL)",
+    )
+    found, report = _read("chroma", folder)
+    name = next(one.origin.source for one in found if one.origin and one.origin.id == "new")
+    own = {one.origin.id: one for one in found if one.origin and one.origin.source == name}
+    assert own["new"].text == "Newer."
+    assert _vector(own["new"]) == [1.0]
+    assert own["m0"].metadata["changed"] is True
+    assert own["m0"].metadata["n"] == 0
+    assert "m1" not in own
+    assert report.total == 0
+
+
+def test_a_vector_that_is_nowhere_is_counted(tmp_path: Path) -> None:
+    """The database alone has those of its queue."""
+    shutil.copyfile(_FOLDER / "chroma.sqlite3", tmp_path / "chroma.sqlite3")
+    found, report = _read("chroma", tmp_path / "chroma.sqlite3")
+    assert len(found) == 10
+    assert [loss.name for loss in report.losses.values()] == ["embedding"]
+
+
+class _Trap:
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("was-run"),)
+
+
+def test_an_index_with_a_program_in_it_is_refused_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of an index are a pickle; it is read as data."""
+    monkeypatch.chdir(tmp_path)
+    folder = _copy(tmp_path / "a")
+    (index, *_) = folder.glob("*/index_metadata.pickle")
+    index.write_bytes(pickle.dumps({"id_to_label": _Trap()}))
+    with pytest.raises(MalformedError, match="not data"):
+        _read("chroma", folder)
+    assert not Path("was-run").exists()
+
+
+@pytest.mark.parametrize("name", ["header.bin", "index_metadata.pickle", "data_level0.bin"])
+def test_an_index_that_is_a_link_or_damaged_is_refused(name: str, tmp_path: Path) -> None:
+    """It would be read from wherever the link leads to; nothing is made of what is not there."""
+    folder = _copy(tmp_path / "a")
+    for path in folder.glob(f"*/{name}"):
+        path.rename(tmp_path / f"{path.parent.name}-{name}")
+        path.symlink_to(tmp_path / f"{path.parent.name}-{name}")
+    with pytest.raises(InputError):
+        _read("chroma", folder)
+    for path in folder.glob(f"*/{name}"):
+        path.unlink()
+        path.write_bytes(b"\x80\x04" + b"\xff" * 60)
+    if name != "data_level0.bin":  # of which there are fewer records, then
+        with pytest.raises(InputError):
+            _read("chroma", folder)
+
+
+def test_a_segment_with_the_name_of_a_path_is_no_folder(tmp_path: Path) -> None:
+    """Nothing is read from where it would lead to."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "index_metadata.pickle").write_bytes(b"x")
+    folder = _copy(
+        tmp_path / "a", "UPDATE segments SET id = '../elsewhere' || rowid WHERE scope = 'VECTOR'"
+    )
+    assert len(_read("chroma", folder)[0]) == 10
+
+
+def test_what_a_collection_cannot_hold_is_named(tmp_path: Path) -> None:
+    """Objects, null, lists of two kinds, names of its own; what part of memory it is."""
+    members = {"a": {"b": 1}, "n": None, "l": [1, "x"], "chroma:document": "y", "ok": [1, 2]}
+    writing = Writing()
+    with sealed([Episodic(text="Asked.", metadata=members, kind="k")]) as records:
+        formats["chroma_get"].write(records, Target(tmp_path / "x.json"), writing)
+    said = json.loads((tmp_path / "x.json").read_bytes())
+    assert said["metadatas"] == [{"ok": [1, 2]}]
+    assert said["documents"] == ["Asked."]
+    names = {loss.name for loss in writing.report.losses.values()}
+    assert names == {
+        *("metadata/a", "metadata/n", "metadata/l", "metadata/chroma:document"),
+        *("type", "kind"),
+    }
+
+
+# -- the library itself --------------------------------------------------------------------
+
+
+def _library(*arguments: str | Path) -> None:
+    python = peers.environment("chromadb") / "python"
+    subprocess.run([python, _PEER, *arguments], check=True, timeout=300)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_the_real_library_has_what_we_wrote(tmp_path: Path) -> None:
+    """Two collections of 1,199 records, out of its folder and back through ``upsert()``."""
+    _library("make", tmp_path / "a", "1200", "1000")
+    _library("read", tmp_path / "a", tmp_path / "a.json")
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    found, report = _read("chroma", tmp_path / "a")
+    _same_as_said(found, said)
+    assert report.total == 0
+
+    bring(tmp_path / "a")
+    with Satchel.open() as here:
+        here.bank("b").export(tmp_path / "b.chroma.json", accept_loss=("all",), **_ANYWHERE)
+    both = json.loads((tmp_path / "b.chroma.json").read_bytes())
+    _library("take", tmp_path / "b.chroma.json", tmp_path / "b")
+    _library("read", tmp_path / "b", tmp_path / "b.json")
+    (back,) = json.loads((tmp_path / "b.json").read_bytes()).values()
+    by_id = {name: place for place, name in enumerate(back["ids"])}
+    assert len(by_id) == len(both["ids"]) == 2 * 1199
+    for place, name in enumerate(both["ids"]):
+        there = by_id[name]
+        assert back["documents"][there] == both["documents"][place]
+        assert back["metadatas"][there] == both["metadatas"][place]
+        assert back["embeddings"][there] == pytest.approx(both["embeddings"][place], abs=_NEAR)

@@ -1,0 +1,332 @@
+"""LangGraph's stores and checkpoints: what the shared suite cannot know."""
+
+import json
+import pickle
+import sqlite3
+import subprocess
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from import_kit import bring, texts
+
+import satchel
+from benchmarks import peers
+from satchel.api.satchel import Satchel
+from satchel.conformance.subject import sealed
+from satchel.errors import LimitError, MalformedError
+from satchel.formats._frameworks.checkpoints.packed import unpacked
+from satchel.formats._frameworks.namespaces import as_they_were, joined, labels_of
+from satchel.memory.entries import Entry, Episodic, Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.report import Report
+from satchel.ports.taking import taken
+from satchel.seal.records import Sealed
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+_STORE = _SAMPLES / "langgraph" / "good-store.db"
+_THREADS = _SAMPLES / "langgraph_checkpoints" / "good-threads.db"
+_PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
+_ANYWHERE: Any = {"allow_uncontained": True}
+
+
+def _read(name: str, path: Path, **how: Any) -> tuple[list[dict[str, Any]], Report]:
+    reading = Reading(**how)
+    return [one.value for one in taken(formats[name], Place(path), reading)], reading.report
+
+
+def _losses(report: Report) -> dict[str, int]:
+    return {loss.name: loss.count for loss in report.losses.values()}
+
+
+def _written(path: Path, *entries: Entry | Sealed) -> tuple[list[Any], Report]:
+    writing = Writing()
+    with sealed(entries) as records:
+        formats["langgraph"].write(records, Target(path), writing)
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT prefix, key, value, created_at FROM store").fetchall()
+    return rows, writing.report
+
+
+# -- items ---------------------------------------------------------------------------------
+
+
+@pytest.mark.shared
+def test_the_store_of_the_library_is_read_whole(shared_data: Path, tmp_path: Path) -> None:
+    """Four items, one of LangMem with a time to live, a profile, a text; nothing is lost."""
+    path = shared_data / "langgraph" / "store.db"
+    found, report = _read("langgraph", path)
+
+    assert formats.recognise(Place(path)) == "langgraph"
+    assert report.total == 0
+    assert [one.get("text") for one in found] == [
+        "Ada prefers metric units \u2713",
+        "No Friday deploys",
+        None,
+        "not indexed",
+    ]
+    assert [one["scope"]["namespace"] for one in found] == [
+        ["memories", "ada"],
+        ["memories", "ada", "work"],
+        ["memories", "bo"],
+        ["memories", "ada"],
+    ]
+    assert found[1]["expires_at"] == "2026-11-22T21:02:43.770935Z"
+    assert found[2]["data"]["content"] == {"name": "Bo", "age": 3, "tags": ["x"], "n": None}
+    satchel.convert(path, tmp_path / "x.langgraph.db")
+    for table in ("store", "store_migrations"):
+        assert _table(tmp_path / "x.langgraph.db", table) == _table(path, table)
+
+
+def _table(path: Path, name: str) -> list[Any]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        rows = database.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - our own
+    return [[json.loads(v) if isinstance(v, bytes) else v for v in row] for row in rows]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("name", "count"), [("search_all.json", 4), ("get_item.json", 1)])
+def test_what_the_library_shows_is_read_and_written_again(
+    name: str, count: int, shared_data: Path, tmp_path: Path
+) -> None:
+    """A list of items with their scores, and one item."""
+    path = shared_data / "langgraph" / name
+    found, report = _read("langgraph_items", path)
+
+    assert formats.recognise(Place(path)) == "langgraph_items"
+    assert (len(found), report.total) == (count, 0)
+    satchel.convert(path, tmp_path / "x.langgraph.json")
+    assert json.loads((tmp_path / "x.langgraph.json").read_bytes()) == json.loads(path.read_bytes())
+
+
+def test_memories_of_other_products_get_a_namespace_and_langmems_shape(tmp_path: Path) -> None:
+    """Text, kind and members are kept; what has no place is counted; nobody's time is the first."""
+    rows, report = _written(
+        tmp_path / "x.db",
+        Semantic(text="Drinks tea.", scope=Scope(user="ro.sa"), metadata={"n": 1, "kind": "x"}),
+        Episodic(text="Asked for tea.", kind="event", tags=("tea",)),
+        Semantic(subject="a", predicate="b", object="c"),
+    )
+    assert [row[:1] for row in rows] == [("memories",), ("memories.ro%2Esa",)]
+    values = [json.loads(row[2]) for row in rows]
+    assert values == [
+        {"kind": "event", "content": {"content": "Asked for tea."}},
+        {"n": 1, "kind": "Memory", "content": {"content": "Drinks tea."}},
+    ]
+    assert {row[3] for row in rows} == {"1970-01-01 00:00:00"}
+    assert _losses(report) == {"type": 1, "tags": 1, "scope": 1, "metadata": 1, "semantic": 1}
+    found, _ = _read("langgraph", tmp_path / "x.db")
+    assert all("created_at" not in one for one in found)
+
+
+def test_two_memories_with_one_key_are_two_items(tmp_path: Path) -> None:
+    """Of two products that count alike, say."""
+    one = Semantic(text="a", origin=Origin(provider="mem0", id="1"))
+    other = Semantic(text="b", origin=Origin(provider="letta", id="1"))
+    rows, report = _written(tmp_path / "x.db", one, other)
+    assert len({row[1] for row in rows}) == 2
+    assert _losses(report)["origin/id"] == 1
+
+
+_NAMES = st.sampled_from(["a", "b", "a.b", "", "user=a", "agent=a", "%", "a%2Eb", "langgraph", "="])
+_SCOPES = st.builds(
+    Scope,
+    user=st.none() | _NAMES,
+    agent=st.none() | _NAMES,
+    run=st.none() | _NAMES,
+)
+
+
+@given(one=_SCOPES, other=_SCOPES)
+def test_no_two_owners_ever_share_a_namespace(one: Scope, other: Scope) -> None:
+    """However they are called; and the library takes each of them."""
+    first, second = labels_of(one), labels_of(other)
+    assert (joined(first) == joined(second)) is (one == other)
+    assert as_they_were(first)
+
+
+# -- checkpoints ---------------------------------------------------------------------------
+
+
+@pytest.mark.shared
+def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: Path) -> None:
+    """Two threads, one of them with a way that was not gone on with; two items of its store."""
+    path = shared_data / "langgraph" / "checkpoints.sqlite"
+    found, report = _read("langgraph_checkpoints", path)
+    events = Counter(one.get("event") for one in found)
+
+    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
+    # Changes of the state beside the messages are sessions with a parent.
+    assert events == {None: 2, "session": 10, "message": 20, "checkpoint": 22, "fork": 1}
+    assert sum(one.get("event") == "session" and "parent" not in one for one in found) == 2
+    assert _losses(report) == {
+        "channel_versions": 22,
+        "versions_seen": 22,
+        "updated_channels": 21,
+        "writes": 34,
+    }
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        counts = [
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
+            for table in ("checkpoints", "writes")
+        ]
+    assert counts == [22, 34]
+
+
+def test_a_fork_has_what_was_said_before_it_and_the_state_of_then() -> None:
+    """Imported, shown and gone on with as any other conversation."""
+    assert bring(_THREADS, accept_loss=_ENGINES).unaccepted == 0
+    assert texts() == ["Drinks tea."]
+    with Satchel.open() as here:
+        sessions = here.bank("b").sessions
+        by_name = {one.name: one for one in sessions.list()}
+        (fork,) = (one for one in by_name.values() if one.origin is not None)
+        said = [one.content for one in sessions.messages(fork.id)]
+        assert said == [
+            "I want a trip in May",
+            "Noted: I want a trip in May",
+            "In June, rather",
+            "Noted: In June, rather",
+        ]
+        assert next(iter(sessions.messages("tea"))).content == "How long does green tea need?"
+        assert len(list(sessions.messages("trip"))) == 8
+
+
+_ENGINES = ("channel_versions", "versions_seen", "updated_channels", "writes")
+
+
+def _changed(path: Path, *statements: tuple[str, tuple[Any, ...]]) -> Path:
+    path.write_bytes(_THREADS.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement, values in statements:
+            database.execute(statement, values)
+    return path
+
+
+class _Trap:
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("was-run"),)
+
+
+def test_a_pickle_in_a_checkpoint_is_refused_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library itself loads it where it was told to; the other checkpoints are still read."""
+    monkeypatch.chdir(tmp_path)
+    change = "UPDATE checkpoints SET type = 'pickle', checkpoint = ? WHERE rowid = 5"
+    path = _changed(tmp_path / "x.db", (change, (pickle.dumps(_Trap()),)))
+    with pytest.raises(MalformedError, match="pickle"):
+        _read("langgraph_checkpoints", path)
+    found, report = _read("langgraph_checkpoints", path, skip_bad=True)
+    assert len(report.refused) == 1
+    assert sum(one.get("event") == "checkpoint" for one in found) == 14
+    assert not Path("was-run").exists()
+
+
+def _packed(code: int, value: Any) -> bytes:
+    return msgspec.msgpack.encode(msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value)))
+
+
+@pytest.mark.parametrize("code", range(6))
+def test_a_class_that_a_checkpoint_names_is_never_called(code: int, tmp_path: Path) -> None:
+    """``os.system`` with arguments is a name and arguments."""
+    made = _packed(code, ["os", "system", f"touch {tmp_path}/was-run", "__call__"])
+    found = unpacked("msgpack", made)
+    assert found.cls == "os.system"
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_extensions_in_extensions_end_in_an_error() -> None:
+    """However deep, in the packing or in what is packed."""
+    inner = b"\xc0"
+    for _ in range(40):
+        inner = msgspec.msgpack.encode(msgspec.msgpack.Ext(7, inner))
+    with pytest.raises(LimitError):
+        unpacked("msgpack", inner)
+    with pytest.raises(LimitError):
+        unpacked("json", "[" * 60 + "]" * 60)
+    with pytest.raises(LimitError):
+        unpacked("json", "[" * 100_000 + "]" * 100_000)
+
+
+def test_messages_that_were_taken_back_begin_a_fork(tmp_path: Path) -> None:
+    """A checkpoint whose earlier messages are others goes on from where the two part."""
+
+    def state(number: int, *said: str) -> tuple[Any, ...]:
+        messages = [{"role": "user", "content": text} for text in said]
+        values = {
+            "channel_values": {"messages": messages, "mood": "calm"},
+            "ts": f"2026-01-0{number}",
+        }
+        parent = str(number - 1) if number > 1 else None
+        return ("t", "", str(number), parent, "json", json.dumps(values), "{}")
+
+    path = _changed(tmp_path / "x.db", ("DELETE FROM checkpoints", ()), ("DELETE FROM store", ()))
+    with closing(sqlite3.connect(path)) as database, database:
+        rows = [state(1, "a"), state(2, "a", "b"), state(3, "a", "c"), state(4, "a", "c", "d")]
+        database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    found, _ = _read("langgraph_checkpoints", path)
+    assert [one["event"] for one in found] == [
+        *("session", "message", "session", "checkpoint", "message", "checkpoint"),
+        *("fork", "message", "session", "checkpoint", "message", "checkpoint"),
+    ]
+    assert [one["text"] for one in found if one["event"] == "message"] == ["a", "b", "c", "d"]
+
+
+# -- the library itself --------------------------------------------------------------------
+
+
+def _library(*arguments: str | Path) -> None:
+    python = peers.environment("langgraph") / "python"
+    subprocess.run([python, _PEER, *arguments], check=True, timeout=200)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(tmp_path: Path) -> None:
+    """500 items out of a bank and back: every item as the library shows it, times included."""
+    _library("make", tmp_path / "a", "500")
+    _library("read", tmp_path / "a" / "store.db", tmp_path / "a.json")
+    bring(tmp_path / "a" / "store.db")
+    with Satchel.open() as here:
+        done = here.bank("b").export(tmp_path / "b.langgraph.db", **_ANYWHERE)
+    assert done.lost == 0
+    _library("read", tmp_path / "b.langgraph.db", tmp_path / "b.json")
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    assert len(said) > 450
+    assert json.loads((tmp_path / "b.json").read_bytes()) == said
+
+    _library("add", tmp_path / "b.langgraph.db")
+    assert len(_read("langgraph", tmp_path / "b.langgraph.db")[0]) == len(said) + 1
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_every_state_of_the_real_library_is_a_point_with_its_messages(tmp_path: Path) -> None:
+    """Each checkpoint of each thread: its parent's messages, its own, and the summary of then."""
+    _library("make", tmp_path / "a", "3")
+    _library("threads", tmp_path / "a" / "checkpoints.sqlite", tmp_path / "said.json")
+    said = json.loads((tmp_path / "said.json").read_bytes())
+    found, _ = _read("langgraph_checkpoints", tmp_path / "a" / "checkpoints.sqlite")
+    by_id = {one["id"]: one for one in found}
+
+    def before(one: dict[str, Any]) -> list[str]:
+        messages: list[str] = []
+        while (parent := by_id.get(one.get("parent", ""))) is not None:
+            messages += [parent.get("text", "")] if parent["event"] == "message" else []
+            one = parent
+        return messages[::-1]
+
+    points = {one["name"]: one for one in found if one.get("event") == "checkpoint"}
+    assert points.keys() == said.keys()
+    assert {name: before(one) for name, one in points.items()} == {
+        name: state["messages"] for name, state in said.items()
+    }
