@@ -13,8 +13,10 @@ import msgspec
 from satchel.disk.spool import Spool
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._aletheia import older
+from satchel.formats._aletheia.branches import FORKED, Branches
+from satchel.formats._aletheia.branches import Place as At
 from satchel.formats._aletheia.conversations import Conversation
-from satchel.formats._aletheia.links import EVENTS, NODES, VECTORS, Links
+from satchel.formats._aletheia.links import NODES, VECTORS, Links
 from satchel.formats._aletheia.rows import (
     binary_files,
     entry_of,
@@ -65,7 +67,8 @@ class Document:
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
-        self._links = Links(reading, place.name)
+        self._branches = Branches()
+        self._links = Links(reading, place.name, self._branches)
         self._order = Order()
         self._count = 0
         self._whose: str | None = None
@@ -75,6 +78,7 @@ class Document:
 
     def __exit__(self, *_: object) -> None:
         self._links.close()
+        self._branches.close()
 
     def records(self) -> Iterator[Model]:
         """Yield what is in the file, what is named before what names it.
@@ -94,6 +98,7 @@ class Document:
                 yield from self._member(document, key)
             document.end()
             self._settle(document.line)
+            yield from self._late()
         reading.line = lambda: None
         yield from self._links.waiting(self._agent())
         self._order.keep(reading)
@@ -320,15 +325,38 @@ class Document:
                     row.update(escape_keys([(key, document.value())]))
             with self._refusing(document, where):
                 row = older.session_of(row) if flat else row
-                found = Conversation(row, self._agent())
-                self._links.note(EVENTS, row["id"], found.start)
                 if where == "sessions/primary" or (flat and self._is_main(row)):
-                    self._container["primary"] = row["id"]
-                self._count += 1
-                yield found.start
-                yield from found.moments()
-                yield from self._messages(found, spool, where, flat=flat)
-                yield from found.rest()
+                    self._container["primary"] = text_in(row, "id")
+                if not flat and self._branches.has_to_wait(row):
+                    self._branches.wait(row, spool.lines(), where)
+                else:
+                    yield from self._talk(row, spool.lines, where, flat=flat)
+
+    def _late(self) -> Iterator[Model]:
+        """Read the forks that came before what they are from."""
+        for one in self._branches.late():
+            try:
+                yield from self._talk(one.row, one.messages.lines, one.where, flat=False)
+            except InputError as error:
+                error.field = f"{one.where}/{error.field}" if error.field else one.where
+                self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+
+    def _talk(
+        self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
+    ) -> Iterator[Model]:
+        beginning = None if flat else self._branches.beginning(row, lines)
+        if beginning is None and not flat and FORKED in row:
+            self._reading.report.lost("session", "what it was forked from is not in the file")
+        found = Conversation(row, self._agent(), self._note, beginning)
+        self._count += 1
+        yield found.start
+        yield from found.moments()
+        yield from self._messages(found, lines(), where, flat=flat)
+        yield from found.rest()
+
+    def _note(self, name: str, place: At) -> None:
+        if not self._branches.note(name, place):
+            self._links.note_twice(name)
 
     def _is_main(self, row: Row) -> bool:
         is_first = "primary" not in self._container
@@ -338,9 +366,9 @@ class Document:
         return is_first
 
     def _messages(
-        self, found: Conversation, spool: Spool, where: str, *, flat: bool
+        self, found: Conversation, lines: Iterator[bytes], where: str, *, flat: bool
     ) -> Iterator[Model]:
-        for place, line in enumerate(spool.lines()):
+        for place, line in enumerate(lines):
             try:
                 row = a_row(msgspec.json.decode(line))
                 event = found.message(older.message_of(row) if flat else row)
@@ -351,10 +379,9 @@ class Document:
                 error.field = f"{where}/{error.field}"
                 self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
                 continue
-            if event.origin is not None and event.origin.id:
-                self._links.note(EVENTS, event.origin.id, event)
-            self._count += 1
-            yield event
+            if event is not None:
+                self._count += 1
+                yield event
             yield from found.moments()
 
     @contextmanager

@@ -49,7 +49,7 @@ _WRAP = (1 << 256) - 1
 _IN_ALL = frozenset({"id", "nonce"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 _ENDS = frozenset({"source", "target", "session", "parent"})
-_PLACE = frozenset({"number", "step", "state", "latest", "source", "log"})
+_PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint", "log", "as_of"})
 """Where an event stands in its conversation and in the log; another log counts anew."""
 
 _INSIDE = frozenset({"scope", "origin"})
