@@ -18,6 +18,7 @@ from satchel.actions.paths.permission import file_to_write
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UsageError
 from satchel.formats._aletheia.rows import binary_files, text_files
+from satchel.formats._aletheia.shape import source_of
 from satchel.ledger.view import View
 from satchel.memory.records import FileVersion, Model, Source
 from satchel.memory.times import now
@@ -132,12 +133,14 @@ class _Exporting:
     def take(self, view: View, outgoing: Outgoing) -> Taken:
         """Take everything out of the bank and the workspace."""
         files = self._workspace is None
-        main = _container_before(view).get("primary")
+        before = _container_before(view)
+        main = before.get("primary")
+        whose = source_of(before.get("nous")) or self._agent.id
         history = self._history = history_of(view, main, full=self._asked.full, files=files)
         found = take_out(view, history, outgoing, self._asked.export.progress)
         if self._workspace is not None:
             for file in self._workspace.files():
-                for version in _versions(file, self._agent.id):
+                for version in _versions(file, whose):
                     outgoing.builder.add(seal(outgoing.screening(version)))
                 found.others += 1
         around = self._around(view, history)
@@ -176,8 +179,8 @@ class _Exporting:
             config = old.get("config")
         nous = {**old, "id": agent.id, "name": agent.name, "model": agent.model, "config": config}
         nous["model"] = agent.model or old.get("model")
-        came = old.get("cameFrom") or old.get("id")
-        if came is not None and came != agent.id:
+        came = source_of(old)
+        if came and came != agent.id:
             nous["cameFrom"] = came
         distillation = dict(before.get("distillation") or {})
         distillation["receipts"] = [*(distillation.get("receipts") or []), *history.receipts]

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from satchel.continuity.chains import forward, tip_of
-from satchel.continuity.elements import count_in, event_of, key_of
-from satchel.continuity.finding import checkpoints, sessions
+from satchel.continuity.elements import count_in, event_of, key_of, members
+from satchel.continuity.finding import checkpoints, pointers, sessions
 from satchel.continuity.shown import CheckpointShown, SessionShown
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
@@ -59,8 +59,8 @@ class History:
         """Tell whether a record goes along."""
         if logged.row.type == "file_version" and not self.files:
             return False
-        if logged.row.type == "session_event" and not self.full:
-            return logged.seq in self.kept
+        if logged.row.type == "session_event":
+            return not _is_of_the_log(logged) if self.full else logged.seq in self.kept
         return WHOLE.wants(logged)
 
 
@@ -163,9 +163,19 @@ def _take_main(view: View, main: SessionShown, found: History) -> None:
         elif one.distillation is not None and not found.full:
             found.receipts.append(_receipt(one))
     del found.receipts[:-MOST_RECEIPTS]
+    for logged in pointers(view, key_of(start)):  # its later names
+        if event_of(logged.model) == "about" and not _is_of_the_log(logged):
+            found.kept.add(logged.seq)
     # A conversation that was forked has messages of the one before it, whose record names it.
     there = view.get([name for name in starts if name.startswith("blake3:")])
     found.kept.update(logged.seq for logged in there.values())
+
+
+def _is_of_the_log(logged: Logged) -> bool:
+    """Tell whether an event says nothing but where the end of a conversation is in the log."""
+    if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
+        return False
+    return set(members(logged.model)) <= {"tip"}
 
 
 def _receipt(one: CheckpointShown) -> dict[str, Any]:

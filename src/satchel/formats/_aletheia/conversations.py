@@ -43,6 +43,9 @@ TIMELINE = "timeline"
 
 Where it is there, what was last said of the state is a part of it."""
 
+ABOUT = "about"
+"""In ``record``: names that a conversation was given later, and when it was put away."""
+
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
 _BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
 _MESSAGE = ("id", "role", "name", "content", "createdAt", "metadata", RECORD)
@@ -87,9 +90,7 @@ class Conversation:
         self._moments = _moments_in(row, 0 if beginning is not None else _lacking(row), known=known)
         self.start = self._started()
         self._session = self._last = _standing(self.start)
-        if beginning is not None:
-            self._last = place.element
-        note(self._id, self._place(self._session if beginning is None else self._last))
+        note(self._id, self._place(self._session))
 
     def message(self, row: Row) -> SessionEvent | None:
         """Return the next message; None for one that was read with what it was forked from.
@@ -160,13 +161,24 @@ class Conversation:
         if TIMELINE not in row:
             yield from self._state_of(row)
         yield from self.moments(last=True)
-        if row.get("archived") is True:
+        yield from self._about(row)
+
+    def _about(self, row: Row) -> Iterator[SessionEvent]:
+        """Yield the names that it was given later, and that it was put away."""
+        said = an_object(row.get(RECORD), RECORD)
+        plain = [{"id": "archived", "archived": True}] if row.get("archived") is True else []
+        found = a_list(said[ABOUT], ABOUT) if ABOUT in said else plain
+        for place, one in enumerate(found):
+            about = an_object(one, f"{RECORD}/{ABOUT}/{place}")
+            name, when, archived = about.get("name"), about.get("at"), about.get("archived")
             yield SessionEvent(
                 event="session",
                 session=self._session,
                 parent=_standing(self.start),
-                state={"archived": True},
-                origin=self._origin(f"{self._id}/archived"),
+                name=name if type(name) is str else None,
+                state={"archived": archived} if type(archived) is bool else None,
+                created_at=read_time(when) if type(when) is str else None,
+                origin=self._origin(f"{self._id}/{about.get('id') or f'{ABOUT} {place}'}"),
             )
 
     def _state_of(self, row: Row) -> Iterator[SessionEvent]:
@@ -193,7 +205,7 @@ class Conversation:
         if fork is None and FORKED in row:
             kept[WAS_FORKED] = row[FORKED]
         said = an_object(row.get(RECORD), RECORD)
-        name = row.get("name")
+        name = said["name"] if "name" in said else row.get("name")
         return SessionEvent(
             event="session" if fork is None else "fork",
             parent=None if fork is None else fork.place.element,

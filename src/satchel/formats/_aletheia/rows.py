@@ -176,9 +176,9 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
     kind, said = text_in(row, "type"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
     # Two links between the same two things are two; one that comes again is the same.
-    identity = blake3(encode_sorted(row)).hexdigest(length=16)
-    source = f"{agent}/edges"
-    origin = origin_of(identity, source, said.pop("origin", None), _unknown(row, _EDGE))
+    before = an_object(said.pop("origin", None), f"{RECORD}/origin")
+    identity = before.get("id") or _identity_of(row)
+    origin = origin_of(identity, f"{agent}/edges", before, _unknown(row, _EDGE))
     value = {k: v for k, v in said.items() if k not in ("id", "nonce", "type")}
     value |= {"type": "edge", "kind": kind, "properties": properties}
     value |= {"source": ends[0], "target": ends[1]}
@@ -194,7 +194,16 @@ def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
     value |= {"origin": origin} if origin else {}
     row: Row = {"source": ends[0], "target": ends[1], "type": edge.kind}
     row |= {"properties": edge.properties, **kept}
-    return {**row, RECORD: value} if value else row
+    made = {**row, RECORD: value} if value else row
+    first = edge.origin.id if edge.origin is not None and edge.origin.provider == NAME else None
+    if first is None or first == _identity_of(made):
+        return made
+    return {**row, RECORD: {**value, "origin": {**origin, "id": first}}}
+
+
+def _identity_of(row: Row) -> str:
+    """Return what an edge is known by that nobody gave an id."""
+    return blake3(encode_sorted(row)).hexdigest(length=16)
 
 
 # -- files ---------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from satchel.formats._aletheia.branches import (
     SESSION,
     WAS_FORKED,
 )
-from satchel.formats._aletheia.conversations import TIMELINE
+from satchel.formats._aletheia.conversations import ABOUT, TIMELINE
 from satchel.formats._aletheia.message_rows import last_of, name_of, row_of_message, row_of_start
 from satchel.formats._aletheia.rows import identity_of
-from satchel.formats._aletheia.shape import KINDS, NOTE, Row
+from satchel.formats._aletheia.shape import KINDS, NOTE, RECORD, Row
 from satchel.memory.records import SessionEvent
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
@@ -86,6 +86,7 @@ class Talk:
         self.event = event
         self._name = event.name
         self._archived = False
+        self._about: list[Row] = []
         said = members(event)
         self.beside: Row = {
             member: said[name]
@@ -93,16 +94,27 @@ class Talk:
             if name in said
         }
 
-    def rename(self, event: SessionEvent) -> None:
-        """Take what was said of it later."""
-        self._name = event.name if event.name is not None else self._name
+    def take(self, event: SessionEvent, record_id: str) -> None:
+        """Take what was said of it later: another name, or that it was put away."""
         archived = members(event).get("archived")
-        self._archived = archived if type(archived) is bool else self._archived
+        said: Row = {"id": name_of(event, record_id, self.identity)}
+        said |= {"at": event.created_at} if event.created_at else {}
+        said |= {"name": event.name} if event.name is not None else {}
+        said |= {"archived": archived} if type(archived) is bool else {}
+        self._name = said.get("name", self._name)
+        self._archived = said.get("archived", self._archived)
+        self._about.append(said)
 
     def row(self, agent: str) -> Row:
         """What is written of it before its messages."""
         made = row_of_start(self.event, self.identity, self._name, agent)
-        return {**made, "archived": True} if self._archived else made
+        made |= {"archived": True} if self._archived else {}
+        if not self._about:
+            return made
+        if [{**one, "id": ""} for one in self._about] == [{"id": "", "archived": True}]:
+            return made
+        first = {"name": self.event.name} if self.event.name != self._name else {}
+        return {**made, RECORD: {**made.get(RECORD, {}), **first, ABOUT: self._about}}
 
 
 class Talks:
@@ -234,7 +246,7 @@ class Talks:
                 reason = "its conversation is not in the file"
                 self._report.lost("session_event", reason, example=record.id)
             elif kind == "about":
-                talk.rename(event)
+                talk.take(event, record.id)
             else:
                 self._add(talk, record, event, kind)
 

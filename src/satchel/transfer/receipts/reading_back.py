@@ -331,6 +331,8 @@ class _Beside:
         self._number += 1
         value, body = record.value, record.body
         key = (value.get("origin") or {}).get("id") or (record.id if side == 0 else None)
+        last = str(key).rpartition("/")[2]
+        key = last if is_id(last) else key  # what is part of something is named after both
         said = [value.get(name) for name in ("text", "subject", "predicate", "object", "name")]
         words = canonical_checked([record.type, *said]) if any(said) else None
         return (
