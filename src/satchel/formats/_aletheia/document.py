@@ -12,11 +12,10 @@ import msgspec
 
 from satchel.disk.spool import Spool
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
-from satchel.formats._aletheia import older
-from satchel.formats._aletheia.branches import FORKED, Branches
-from satchel.formats._aletheia.branches import Place as At
+from satchel.formats._aletheia import branches, older
 from satchel.formats._aletheia.conversations import Conversation
 from satchel.formats._aletheia.links import NODES, VECTORS, Links
+from satchel.formats._aletheia.own_vectors import maker_in, without_vector
 from satchel.formats._aletheia.rows import (
     binary_files,
     entry_of,
@@ -27,6 +26,7 @@ from satchel.formats._aletheia.rows import (
 from satchel.formats._aletheia.shape import (
     HEAD,
     KNOWN,
+    MAKER,
     NEWEST,
     Row,
     a_list,
@@ -36,6 +36,7 @@ from satchel.formats._aletheia.shape import (
     text_in,
 )
 from satchel.formats._order import Order
+from satchel.formats._own_vectors import Incoming
 from satchel.formats._unpacked_json import reader_of
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
@@ -46,13 +47,6 @@ from satchel.seal.encoding.foreign_json import ForeignReader
 
 _SHOWN = 80
 _MOST_NAMES = 100_000
-
-_KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
-    "facts": ("vectors", older.vector_of_fact),
-    "entities": ("nodes", older.node_of_entity),
-    "relationships": ("edges", older.edge_of_relationship),
-    "factEntityEdges": ("edges", older.edge_of_mention),
-}
 
 
 class Document:
@@ -68,7 +62,8 @@ class Document:
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
-        self._branches = Branches()
+        self._branches = branches.Branches()
+        self._own = Incoming(reading, None)
         self._links = Links(reading, place.name, self._branches)
         self._order = Order()
         self._count = 0
@@ -104,6 +99,7 @@ class Document:
         yield from self._links.waiting(self._agent())
         self._order.keep(reading)
         yield from self._links.joined(self._agent())
+        self._own.tell(reading)
         if not self._count:
             raise EmptyInputError("there is no memory in this file", file=name)
 
@@ -115,7 +111,7 @@ class Document:
             yield from self._memory(document)
         elif key == "knowledge" and start == "{":
             for part in document.members():
-                table, prepare = _KNOWLEDGE.get(part, ("", a_row))
+                table, prepare = older.KNOWLEDGE.get(part, ("", a_row))
                 if not table:
                     self._keep("knowledge", part, document)
                     continue
@@ -245,7 +241,12 @@ class Document:
     def _memory(self, document: ForeignReader) -> Iterator[Model]:
         for part in document.members():
             start = document.peek()
-            if part == "vectors" and start == "[":
+            if part == MAKER and start == "{":
+                maker = maker_in(value := document.value())
+                if maker is None:
+                    self._container.setdefault("memory", {}).update(escape_keys([(part, value)]))
+                self._own = Incoming(self._reading, maker)
+            elif part == "vectors" and start == "[":
                 yield from self._rows(document, "memory/vectors", "vectors", a_row)
             elif part == "graph" and start == "{":
                 for table in document.members():
@@ -269,10 +270,13 @@ class Document:
                 yield from take(prepare(value))
 
     def _vector(self, row: Row) -> Iterator[Model]:
+        row, vector = without_vector(row)
         entry, parents = entry_of(row, self._agent())
         self._links.note(VECTORS, row["id"], entry)
         self._count += 1
         self._order.add(entry)
+        if vector is not None:
+            self._own.take(vector, entry)
         found = self._links.derived(row, entry, parents)
         if found is not None:
             yield found
@@ -346,7 +350,7 @@ class Document:
         self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
     ) -> Iterator[Model]:
         beginning = None if flat else self._branches.beginning(row, lines)
-        if beginning is None and not flat and FORKED in row:
+        if beginning is None and not flat and branches.FORKED in row:
             self._reading.report.lost("session", "what it was forked from is not in the file")
         found = Conversation(row, self._agent(), self._note, beginning)
         self._count += 1
@@ -355,7 +359,7 @@ class Document:
         yield from self._messages(found, lines(), where, flat=flat)
         yield from found.rest()
 
-    def _note(self, name: str, place: At) -> None:
+    def _note(self, name: str, place: branches.Place) -> None:
         if not self._branches.note(name, place):
             self._links.note_twice(name)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from satchel.disk.databases.keyed import Keyed
+from satchel.formats._aletheia.own_vectors import with_vector
 from satchel.formats._aletheia.rows import (
     identity_of,
     row_of_edge,
@@ -16,6 +17,7 @@ from satchel.formats._aletheia.rows import (
 from satchel.formats._aletheia.shape import BINARY, PARTS, Row
 from satchel.formats._aletheia.talks import Talks
 from satchel.formats._order import in_order
+from satchel.formats._own_vectors import Outgoing
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Edge, FileVersion
@@ -56,16 +58,22 @@ class Leaving:
         for one in (self._names, self._used, self.talks):
             one.close()
 
-    def vectors(self, container: Row) -> Iterator[Row]:
-        """Yield the memories, in the order that they came in as far as it is known."""
-        for record in in_order(self._records, container):
+    def vectors(self, container: Row, own: Outgoing) -> Iterator[Row]:
+        """Yield the memories, in the order that they came in as far as it is known.
+
+        Args:
+            container: What was around them.
+            own: The bank's own vectors, which go along beside them.
+        """
+        for record, vector in own.beside(in_order(self._records, container)):
             entry = cast("Entry", record.model)
             found = [self._named(parent) for parent in entry.parent_ids]
             parents = [one for one in found if one is not None]
             if len(parents) < len(found):
                 reason = "a parent is not in the file"
                 self._report.lost("parent_ids", reason, example=record.id)
-            yield row_of_entry(record, self._named(record.id) or record.id, parents, self._agent)
+            row = row_of_entry(record, self._named(record.id) or record.id, parents, self._agent)
+            yield row if vector is None else with_vector(row, vector)
 
     def nodes(self) -> Iterator[Row]:
         """Yield the nodes of the graph."""

@@ -34,6 +34,12 @@ KNOWN = (
 """The members of a file; of these, ``generator``, ``knowledge`` and ``exportMetadata`` are not the
 specification's own."""
 
+MAKER = "embeddings"
+"""Before the memories: what made the bank's own vectors that stand beside them."""
+
+EMBEDDING, VECTOR_OF, MINUS_ZEROS = "embedding", "vector_of", "minus_zeros"
+"""A vector; in ``record`` the mark of the text that it was made of, and which zeros have a sign."""
+
 WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
 KINDS = (WORKING, SUMMARY, NOTE)
 """What is kept beside the messages of a conversation, as the log has it."""

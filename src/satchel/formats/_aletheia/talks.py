@@ -5,16 +5,15 @@ one has those from before as well, since a reader of version 1 reads nothing els
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
 from satchel.disk.databases.keyed import Keyed
-from satchel.disk.spool import Strand, Strands
+from satchel.disk.spool import Strands
 from satchel.formats._aletheia.branches import (
     AFTER,
     AT,
-    BEFORE,
     CHECKPOINT,
     FORKED,
     INCLUDED,
@@ -22,10 +21,10 @@ from satchel.formats._aletheia.branches import (
     SESSION,
     WAS_FORKED,
 )
-from satchel.formats._aletheia.conversations import ABOUT, TIMELINE
-from satchel.formats._aletheia.message_rows import last_of, name_of, row_of_message, row_of_start
+from satchel.formats._aletheia.message_rows import name_of, row_of_message
 from satchel.formats._aletheia.rows import identity_of
-from satchel.formats._aletheia.shape import KINDS, NOTE, RECORD, Row
+from satchel.formats._aletheia.shape import Row
+from satchel.formats._aletheia.talk import At, Beside, Talk, members
 from satchel.memory.records import SessionEvent
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
@@ -37,84 +36,6 @@ MOST_RECEIPTS = 10
 _NOT_SAID = {"id": "", "sessionId": ""}
 Name = Callable[[Sealed, str], str]
 """Gives a record the id that it has in the file."""
-
-
-class _At(NamedTuple):
-    """An element of a conversation, as the file counts."""
-
-    session: str
-    """Key of the conversation that it was appended to."""
-
-    name: str
-    """The element's id in the file."""
-
-    number: int = 0
-    """Messages up to it."""
-
-    place: int = 0
-    """Messages and changes of state up to it."""
-
-
-class Talk:
-    """A conversation that is being written.
-
-    Args:
-        key: What its events name it by.
-        names: Its record's id, and its id in the file.
-        strand: Where its events are laid out.
-        event: Its record.
-    """
-
-    def __init__(
-        self, key: str, names: tuple[str, str], strand: Strand, event: SessionEvent
-    ) -> None:
-        self.key = key
-        self.start, self.identity = names
-        self.strand = strand
-        self.source: str | None = None
-        """Key of the conversation that it was forked from."""
-
-        self.parent: _At | None = None
-        """What it goes on from, of a fork."""
-
-        self.until: str | None = None
-        """Id of that."""
-
-        self.number = self.place = 0
-        """Messages, and elements, up to its last one."""
-
-        self.event = event
-        self._name = event.name
-        self._archived = False
-        self._about: list[Row] = []
-        said = members(event)
-        self.beside: Row = {
-            member: said[name]
-            for member, name in (("workingState", KINDS[0]), ("threadSummary", KINDS[1]))
-            if name in said
-        }
-
-    def take(self, event: SessionEvent, record_id: str) -> None:
-        """Take what was said of it later: another name, or that it was put away."""
-        archived = members(event).get("archived")
-        said: Row = {"id": name_of(event, record_id, self.identity)}
-        said |= {"at": event.created_at} if event.created_at else {}
-        said |= {"name": event.name} if event.name is not None else {}
-        said |= {"archived": archived} if type(archived) is bool else {}
-        self._name = said.get("name", self._name)
-        self._archived = said.get("archived", self._archived)
-        self._about.append(said)
-
-    def row(self, agent: str) -> Row:
-        """What is written of it before its messages."""
-        made = row_of_start(self.event, self.identity, self._name, agent)
-        made |= {"archived": True} if self._archived else {}
-        if not self._about:
-            return made
-        if [{**one, "id": ""} for one in self._about] == [{"id": "", "archived": True}]:
-            return made
-        first = {"name": self.event.name} if self.event.name != self._name else {}
-        return {**made, RECORD: {**made.get(RECORD, {}), **first, ABOUT: self._about}}
 
 
 class Talks:
@@ -190,7 +111,7 @@ class Talks:
 
     def beside(self, talk: Talk, *, whole: bool) -> Row:
         """Return what is kept beside the messages of one."""
-        found = _Beside(talk, whole=whole)
+        found = Beside(talk, whole=whole)
         for owner, value in self._elements(talk, whole=whole):
             found.take(owner, value)
             if value["event"] == "checkpoint" and owner is talk:
@@ -257,7 +178,7 @@ class Talks:
         if event.event == "fork":
             self._fork(made)
         self._talks.setdefault(key, made)
-        self._put(record.id, _At(key, identity, made.number, made.place))
+        self._put(record.id, At(key, identity, made.number, made.place))
 
     def _fork(self, talk: Talk) -> None:
         """Find what a fork goes on from; the last one before it, where that was erased."""
@@ -273,7 +194,7 @@ class Talks:
             talk.until, talk.parent = self._before(there, said.get("step"))
         talk.number, talk.place = talk.parent.number, talk.parent.place
 
-    def _before(self, talk: Talk, step: Any) -> tuple[str, _At]:
+    def _before(self, talk: Talk, step: Any) -> tuple[str, At]:
         most = step if type(step) is int else 0
         found = ""
         for line in talk.strand.lines():
@@ -287,7 +208,7 @@ class Talks:
             return found, there
         if talk.parent is not None:
             return talk.until or "", talk.parent
-        return talk.start, _At(talk.key, talk.identity)
+        return talk.start, At(talk.key, talk.identity)
 
     def _add(self, talk: Talk, record: Sealed, event: SessionEvent, kind: str) -> None:
         name = name_of(event, record.id, talk.identity)
@@ -296,95 +217,17 @@ class Talks:
             talk.number += kind == "message"
         full = f"{talk.identity}/{name}"
         self._called(record.id, full)
-        self._put(record.id, _At(talk.key, full, talk.number, talk.place))
+        self._put(record.id, At(talk.key, full, talk.number, talk.place))
         said = {**msgspec.to_builtins(event), "type": "session_event"}
         line = {"event": kind, "id": record.id, "name": name, "said": said}
         talk.strand.write(msgspec.json.encode(line) + b"\n")
 
-    def _put(self, record_id: str, at: _At) -> None:
+    def _put(self, record_id: str, at: At) -> None:
         self._places.put(record_id.encode(), msgspec.json.encode(at))
 
-    def _at(self, record_id: str) -> _At | None:
+    def _at(self, record_id: str) -> At | None:
         found = self._places.get(record_id.encode())
-        return None if found is None else msgspec.json.decode(found, type=_At)
-
-
-class _Beside:
-    """What is kept beside the messages of one conversation, and when it changed.
-
-    Args:
-        talk: The conversation.
-        whole: Whether what is from before its fork comes as well.
-    """
-
-    def __init__(self, talk: Talk, *, whole: bool) -> None:
-        self._talk = talk
-        parent = None if whole else talk.parent
-        self._count = 0 if parent is None else parent.number
-        self._place = 0 if parent is None else parent.place
-        self._changes: list[Row] = []
-        self._changed: list[int] = []
-        """Places of the changes."""
-
-        self._moments: list[tuple[int, int, Row]] = []
-        self._shifts: dict[str, int] = {}
-        """By conversation: how much further its own counts are than the file's."""
-
-        self._is_plain = True
-
-    def take(self, owner: Talk, value: Row) -> None:
-        """Take the next event."""
-        said, kind = value["said"], value["event"]
-        state = said.get("state") or {}
-        step = state.get("step")
-        if kind != "checkpoint":
-            self._place += 1
-            if type(step) is int:
-                self._shifts.setdefault(owner.key, step - self._place)
-        if kind == "message":
-            self._count += 1
-            self._is_plain = self._is_plain and not self._moments
-            return
-        when: Row = {"id": value["name"]}
-        when |= {"at": said["created_at"]} if "created_at" in said else {}
-        when |= {} if owner is self._talk else {BEFORE: True}
-        if kind == "state":
-            change = {kind: state[kind] for kind in KINDS if kind in state}
-            self._changes.append({**change, "created_at": said.get("created_at")})
-            self._changed.append(self._place)
-            self._moment(self._place, {**when, "change": change})
-            self._is_plain = self._is_plain and _is_plain(self._changes)
-            return
-        point = {k: state[k] for k in ("why", "distillation") if k in state}
-        point |= {"name": said["name"]} if "name" in said else {}
-        place = self._place
-        if type(step) is int and owner.key in self._shifts:
-            place = max(0, min(place, step - self._shifts[owner.key]))
-        self._moment(place, {**when, "checkpoint": point})
-        self._is_plain = False
-
-    def members(self, *, is_fork: bool) -> Row:
-        """Return the members of the conversation's row."""
-        found, notes = last_of(self._changes)
-        found |= self._talk.beside
-        found |= {"notes": notes} if notes else {}
-        if self._is_plain and not is_fork:
-            return found
-        self._moments.sort(key=lambda one: one[:2])
-        return {**found, TIMELINE: [one for _, _, one in self._moments]}
-
-    def _moment(self, place: int, said: Row) -> None:
-        """Put a moment where it belongs: a point may be made long after what it points to."""
-        later = sum(1 for one in reversed(self._changed) if one > place)
-        first = self._place - len(self._changed) - self._count  # elements before all of these
-        after = place - first - (len(self._changed) - later)
-        is_point = int("checkpoint" in said)
-        self._moments.append((place, is_point, {"after": after, **said}))
-
-
-def members(event: SessionEvent) -> Row:
-    """Return what an event says of its place."""
-    return event.state if isinstance(event.state, dict) else {}
+        return None if found is None else msgspec.json.decode(found, type=At)
 
 
 def _kind_of(event: SessionEvent) -> str:
@@ -392,14 +235,3 @@ def _kind_of(event: SessionEvent) -> str:
     if event.event != "session" or event.parent is None:
         return event.event
     return "state" if "step" in members(event) else "about"
-
-
-def _is_plain(changes: list[Row]) -> bool:
-    """Tell whether the last change is one that a file without a timeline gives back as it was.
-
-    That has one change of the state, whose time it does not say, and then the notes.
-    """
-    last = changes[-1]
-    if NOTE in last:
-        return set(last) <= {NOTE, "created_at"}
-    return len(changes) == 1 and last.get("created_at") is None

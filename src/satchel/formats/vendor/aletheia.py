@@ -13,10 +13,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, ClassVar, cast
 
+import msgspec
+
 from satchel.formats._aletheia.document import Document
 from satchel.formats._aletheia.leaving import Leaving
-from satchel.formats._aletheia.shape import HEAD, NAME, VERSION, Row, source_of
-from satchel.formats._aletheia.talks import Talk, Talks
+from satchel.formats._aletheia.shape import HEAD, MAKER, NAME, VERSION, Row, source_of
+from satchel.formats._aletheia.talk import Talk
+from satchel.formats._aletheia.talks import Talks
+from satchel.formats._own_vectors import Outgoing
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.agent_names import is_agent_name
 from satchel.memory.parts import Component
@@ -68,9 +72,9 @@ class Aletheia:
         ):
             if writing.compress:
                 with compressing(sink) as packed:
-                    _File(packed, writing.report).write(leaving, container, head)
+                    _File(packed, writing).write(leaving, container, head)
             else:
-                _File(sink, writing.report).write(leaving, container, head)
+                _File(sink, writing).write(leaving, container, head)
 
 
 FORMAT = Aletheia()
@@ -105,9 +109,10 @@ def _head(container: Row, writing: Writing) -> Row:
 class _File:
     """An agent file that is being written."""
 
-    def __init__(self, sink: BinaryIO, report: Report) -> None:
+    def __init__(self, sink: BinaryIO, writing: Writing) -> None:
         self._sink = sink
-        self._report = report
+        self._writing = writing
+        self._report = writing.report
 
     def write(self, leaving: Leaving, container: Row, head: Row) -> None:
         self._sink.write(b"{\n")
@@ -148,8 +153,14 @@ class _File:
         self._sink.write(b"},\n")
 
     def _memory(self, leaving: Leaving, container: Row) -> None:
-        self._sink.write(b'"memory": {"vectors": ')
-        self._array(leaving.vectors(container))
+        own = Outgoing(self._writing)
+        self._sink.write(b'"memory": {')
+        if own.maker is not None:
+            self._member(MAKER, msgspec.to_builtins(own.maker))
+            self._sink.write(b",\n")
+        self._sink.write(b'"vectors": ')
+        self._array(leaving.vectors(container, own))
+        own.tell(self._writing)
         self._sink.write(b',\n"graph": {"nodes": ')
         self._array(leaving.nodes())
         self._sink.write(b',\n"edges": ')
