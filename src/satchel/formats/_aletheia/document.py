@@ -27,11 +27,13 @@ from satchel.formats._aletheia.shape import (
     HEAD,
     KNOWN,
     MAKER,
-    NEWEST,
+    MOST_NAMED,
+    NAMED,
     Row,
     a_list,
     a_row,
     an_object,
+    require_version,
     source_of,
     text_in,
 )
@@ -123,18 +125,9 @@ class Document:
         else:
             line, value = document.line, document.value()
             if key == "version":
-                self._require_version(value, line)
+                require_version(value, line, any_version=self._reading.any_version)
             self._around.update(escape_keys([(key, value)]))
             self._require_bound(line)
-
-    def _require_version(self, value: Any, line: int) -> None:
-        if type(value) is int and (1 <= value <= NEWEST or self._reading.any_version):
-            return
-        raise MalformedError(
-            f"version {str(value)[:40]!r} is not known; known are 1 to {NEWEST}",
-            line=line,
-            field="version",
-        )
 
     def _agent(self) -> str:
         """Return whose file it is, also where that stands behind the rest."""
@@ -207,25 +200,27 @@ class Document:
                         path = require_path(text_in(row, "path"), "path")
                         if part == "binaryFiles":
                             named.append(row)
-                            self._require_few(named, document.line)
+                            if len(named) > _MOST_NAMES:
+                                raise LimitError(f"more than {_MOST_NAMES:,} binary files")
                         else:
                             self._links.is_new(path)
                             yield from self._binary(row, path)
             else:
                 self._keep("workspace", part, document)
-        for row in named:  # where the contents are not in the file, the name is
+        yield from self._names(named)
+
+    def _names(self, named: list[Row]) -> Iterator[Model]:
+        """Yield the files of which the names are in the file, and not the contents."""
+        for row in named:
             if self._links.is_new(row["path"]):
+                bare = self._container.setdefault(NAMED, [])
+                bare.extend([row["path"]] if len(bare) < MOST_NAMED else [])
                 yield from self._binary(row, row["path"])
 
     def _binary(self, row: Row, path: str) -> Iterator[Model]:
         found = binary_files(row, path, self._agent())
         self._count += len(found)
         yield from found
-
-    def _require_few(self, named: list[Row], line: int) -> None:
-        if len(named) > _MOST_NAMES:
-            problem = f"more than {_MOST_NAMES:,} binary files"
-            raise LimitError(problem, line=line, field="workspace/binaryFiles")
 
     def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
         where = f"workspace/files/{path[:_SHOWN]}"
