@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 
-import msgspec
-
 from satchel.errors import InputError
 from satchel.memory.records import Model
 from satchel.ports.format import Format, Reading
-from satchel.ports.linking.placeholders import Links, names_others, stands_for
+from satchel.ports.linking.placeholders import Links, names_others
 from satchel.ports.place import Place
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
@@ -64,16 +62,9 @@ def drawn(
     with closing(Links()) as links:
         for items, lines in _together(adapter.read(place, reading), reading):
             drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
-            names = [stands_for(draft) for draft in drafts]
-            if any(names):
-                drafts = [
-                    draft if name is None else msgspec.structs.replace(draft, id=None)
-                    for draft, name in zip(drafts, names, strict=True)
-                ]
             if through is not None:
                 drafts = through(drafts)
-            linking = (links, names) if reading.linked else None
-            made = _Made(drafts, nonces, reading.limits, linking)
+            made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
             for item, line in zip(items, lines, strict=True):
                 try:
                     found = (item, item.model) if isinstance(item, Sealed) else made.next()
@@ -92,15 +83,10 @@ class _Made:
     """Drafts that are sealed together; behind one that is refused, each by itself."""
 
     def __init__(
-        self,
-        drafts: Sequence[Model],
-        nonces: Nonces,
-        limits: Limits,
-        linking: tuple[Links, list[str | None]] | None,
+        self, drafts: Sequence[Model], nonces: Nonces, limits: Limits, links: Links | None
     ) -> None:
         self._nonces = nonces
         self._limits = limits
-        links, self._names = linking or (None, [])
         self._links = links
         self._drafts: list[Model | InputError] = (
             list(drafts) if links is None else [_resolved(one, links) for one in drafts]
@@ -112,13 +98,13 @@ class _Made:
 
     def next(self) -> tuple[Sealed, Model]:
         """Return the next record and its draft, or raise; then the one behind it."""
-        place, draft = self._place, self._drafts[self._place]
+        draft = self._drafts[self._place]
         self._place += 1
         if isinstance(draft, InputError):
             raise draft
         found = self._sealed(draft)
         if self._links is not None:
-            self._links.learn(draft, found.id, self._names[place])
+            self._links.learn(draft, found.id)
         return found, draft
 
     def _sealed(self, draft: Model) -> Sealed:

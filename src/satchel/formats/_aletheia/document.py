@@ -42,7 +42,6 @@ from satchel.formats._own_vectors import Incoming
 from satchel.formats._unpacked_json import reader_of
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
-from satchel.ports.linking.placeholders import standing
 from satchel.ports.place import Place
 from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
@@ -279,9 +278,9 @@ class Document:
     def _node(self, row: Row) -> Iterator[Model]:
         row = older.node_of(row)
         node = node_of(row, self._agent())
-        stands = self._links.note(NODES, row["id"], node)
+        self._links.note(NODES, row["id"], node)
         self._count += 1
-        yield node if stands is None else standing(node, stands)
+        yield node
 
     def _edge(self, row: Row) -> Iterator[Model]:
         row = older.edge_of(row)

@@ -5,7 +5,7 @@ yet there, and all edges.
 """
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -14,12 +14,11 @@ from satchel.disk.spool import Spool
 from satchel.errors import InputError, MalformedError
 from satchel.formats._aletheia.branches import Branches
 from satchel.formats._aletheia.rows import edge_of, entry_of
-from satchel.formats._aletheia.shape import NAME, Row
+from satchel.formats._aletheia.shape import Row
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Origin
 from satchel.memory.records import Edge, Model
 from satchel.ports.format import Reading
-from satchel.ports.linking.placeholders import placeholder, standing
+from satchel.ports.linking.placeholders import placeholder
 
 VECTORS, NODES, FILES = "v", "n", "f"
 """What an id can be that of; one may stand for several."""
@@ -57,22 +56,14 @@ class Links:
         """Note the path of a file, and tell whether it was not there before."""
         return self._names.add(_key(FILES, path))
 
-    def note(self, table: str, name: str, draft: Model) -> str | None:
-        """Remember what stands for the id of what a file calls so.
-
-        Returns:
-            It, where the draft has to be yielded under it since its origin names no one thing.
-        """
+    def note(self, table: str, name: str, draft: Model) -> None:
+        """Remember what stands for the id of what a file calls so."""
         origin, scope = getattr(draft, "origin", None), getattr(draft, "scope", None)
         assert origin is not None  # noqa: S101 - each record that is read has one
-        unnamed = origin.id is None
-        if unnamed:
-            origin = Origin(provider=NAME, source=table, id=name)
-        stands = placeholder(str(draft.__struct_config__.tag), scope, origin)
-        raw = bytes.fromhex(stands.removeprefix(_PREFIX))
+        tag = str(draft.__struct_config__.tag)
+        raw = bytes.fromhex(placeholder(tag, scope, origin).removeprefix(_PREFIX))
         if not self._names.add(_key(table, name), raw):
             self.note_twice(name)
-        return stands if unnamed else None
 
     def note_twice(self, name: str) -> None:
         """Tell of an id that several things have."""
@@ -81,7 +72,7 @@ class Links:
     def derived(self, row: Row, entry: Entry, parents: list[Any]) -> Entry | None:
         """Return a memory with its parents; None where it has to wait for one."""
         if all(self._is_out(one) for one in parents):
-            return self._under(row, entry, self._parents(parents))
+            return msgspec.structs.replace(entry, parent_ids=self._parents(parents))
         self._derived.write(msgspec.json.encode(row) + b"\n")
         self._waits.add(_key(VECTORS, row["id"]), _HERE)
         return None
@@ -101,14 +92,14 @@ class Links:
                     continue
                 moved = True
                 self._waits.put(_key(VECTORS, row["id"]), b"")
-                yield self._under(row, entry, self._parents(names))
+                yield msgspec.structs.replace(entry, parent_ids=self._parents(names))
             self._derived.close()
             self._derived = later
             if not later.size or not moved:
                 break
         for row in _rows(self._derived):  # a ring, which no bank has
             self._report.lost("parent_ids", "its own ancestor", example=str(row["id"])[:_SHOWN])
-            yield self._under(row, entry_of(row, agent)[0], ())
+            yield entry_of(row, agent)[0]
 
     def joined(self, agent: str) -> Iterator[Edge]:
         """Yield the edges; one whose end is not in the file is left out, and counted."""
@@ -126,13 +117,6 @@ class Links:
                 field = "memory/graph/edges"
                 error.field = f"{field}/{error.field}" if error.field else field
                 self._reading.refuse(error.located(file=self._name))  # type: ignore[arg-type]
-
-    def _under(self, row: Row, entry: Entry, parents: tuple[str, ...]) -> Entry:
-        """Return a memory with its parents, under what stands for its id."""
-        made = msgspec.structs.replace(entry, parent_ids=parents)
-        if entry.origin is not None and entry.origin.id is not None:
-            return made
-        return cast("Entry", standing(made, self._standing(row["id"], VECTORS) or ""))
 
     def _end(self, name: Any) -> str | None:
         """Return what stands for what is at an end of an edge."""

@@ -11,15 +11,16 @@ from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
 
 
-def row_of_message(event: SessionEvent, name: str, agent: str) -> Row:
+def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> Row:
     """Return a message as a row.
 
     Args:
         event: The message.
         name: Its id in the file.
+        session: What that calls its conversation.
         agent: Whose file it is.
     """
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", f"{session}/{name}")
     row: Row = {"id": name, "role": event.role or ""}
     if event.name is not None:
         row["name"] = event.name
@@ -44,7 +45,7 @@ def name_of(event: SessionEvent, record_id: str, session: str) -> str:
 
 def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
     """Return a conversation as a row, without what comes after its start."""
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
+    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", identity)
     row: Row = {"id": identity}
     row |= {"name": name} if name is not None else {}
     row |= {"createdAt": event.created_at} if event.created_at else {}

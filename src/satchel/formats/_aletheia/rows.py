@@ -19,7 +19,7 @@ from satchel.formats._aletheia.shape import (
     text_in,
 )
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Component, Origin, TrustClass
+from satchel.memory.parts import Component, Origin, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.records import Sealed, as_model
@@ -49,7 +49,8 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
     """
     found = an_object(said, f"{RECORD}/origin")
     if "provider" in found:
-        return _converted(found)
+        # What had no id where it came from has the file's, so that others can name it.
+        return _converted(found if "id" in found else {"source": source, **found, "id": identity})
     more = {"trust": TrustClass.IMPORTED, "source": source, **found}
     return _converted({**more, "provider": NAME, "id": identity, "as_written": kept})
 
@@ -61,17 +62,22 @@ def _converted(value: Row) -> Origin:
         raise MalformedError(f"not an origin: {error}", field=f"{RECORD}/origin") from None
 
 
-def said_of_origin(origin: Origin | None, source: str) -> tuple[Row, Row]:
+def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[Row, Row]:
     """Return what a row's ``record`` says of an origin, and the members that nobody knows.
 
     Args:
         origin: The origin.
         source: As ``origin_of`` takes it, for a row of the file that is written.
+        identity: Likewise.
     """
     if origin is None:
         return {}, {}
     value = msgspec.to_builtins(origin)
     if origin.provider != NAME:
+        if origin.provider and origin.source is not None and origin.id == identity:
+            del value["id"]
+            if origin.source == source:
+                del value["source"]
         return value, {}
     kept = value.pop("as_written", {})
     for name in ("provider", "id"):
@@ -88,8 +94,9 @@ def said_of_origin(origin: Origin | None, source: str) -> tuple[Row, Row]:
 def identity_of(record: Sealed, model: Model) -> str:
     """Return what a record is called in a file: by its id in the one it came in, or its own."""
     origin = getattr(model, "origin", None)
-    if origin is not None and origin.provider == NAME and origin.id:
-        return str(origin.id)
+    found = None if origin is None else origin.id
+    if found and origin is not None and (origin.provider == NAME or is_id(found)):
+        return str(found)
     return record.id
 
 
@@ -124,7 +131,7 @@ def row_of_entry(record: Sealed, identity: str, parents: list[str], agent: str) 
         agent: Whose file it is.
     """
     entry = cast("Entry", record.model)
-    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent)
+    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent, identity)
     value |= {"parent_ids": parents} if parents else {}
     value |= {"origin": origin} if origin else {}
     row: Row = {"id": identity, "text": entry.text, "metadata": entry.metadata, **kept}
@@ -152,7 +159,10 @@ def node_of(row: Row, agent: str) -> GraphNode:
 def row_of_node(record: Sealed, identity: str, agent: str) -> Row:
     """Return a node as a row."""
     node = cast("GraphNode", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(node.origin, f"{agent}/nodes")
+    value, (origin, kept) = (
+        _value_of(record),
+        said_of_origin(node.origin, f"{agent}/nodes", identity),
+    )
     for name in ("id", "nonce", "type", "labels", "properties", "origin"):
         value.pop(name, None)
     if "name" in value and value["name"] == node.properties.get("name"):
@@ -188,7 +198,7 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
 def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
     """Return an edge as a row."""
     edge = cast("Edge", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges")
+    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges", "")
     for name in ("id", "nonce", "type", "kind", "source", "target", "properties", "origin"):
         value.pop(name, None)
     value |= {"origin": origin} if origin else {}

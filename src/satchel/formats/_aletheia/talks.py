@@ -107,7 +107,7 @@ class Talks:
             if value["event"] == "message":
                 event = msgspec.convert(value["said"], SessionEvent)
                 name = name_of(event, value["id"], owner.identity)
-                yield row_of_message(event, name, self._agent)
+                yield row_of_message(event, name, owner.identity, self._agent)
 
     def beside(self, talk: Talk, *, whole: bool) -> Row:
         """Return what is kept beside the messages of one."""

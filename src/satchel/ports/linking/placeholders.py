@@ -2,17 +2,14 @@
 
 A draft has no id, so a reader that knows links (``Reading.linked``) writes, where an id belongs, a
 *placeholder*: a hash of the other record's type, owner and original id. It yields what is linked to
-before what links. When that is sealed, its id takes the placeholder's place. What has no id at its
-origin is yielded under a placeholder that the reader chooses (``standing``).
+before what links. When that is sealed, its id takes the placeholder's place.
 """
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, cast
 
 import msgspec
 from blake3 import blake3
-from msgspec.structs import force_setattr
 
 from satchel.disk.databases.keyed import Keyed
 from satchel.errors import MalformedError
@@ -22,7 +19,6 @@ from satchel.memory.records import Edge, Model, SessionEvent
 from satchel.seal.encoding.jcs import encode_sorted
 
 _PREFIX = "blake3:"
-_STANDS = "stands:"
 
 
 def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
@@ -38,41 +34,14 @@ def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
     return _PREFIX + blake3(encode_sorted(parts)).hexdigest()
 
 
-def standing(draft: Model, name: str) -> Model:
-    """Return a draft that a placeholder stands for which is not that of its origin.
-
-    Args:
-        draft: A record that others name.
-        name: A placeholder; ``placeholder`` of any origin that is its alone.
-    """
-    made = copy(draft)
-    force_setattr(made, "id", _STANDS + name)  # on a copy; it is no id, and nobody takes it for one
-    return made
-
-
-def stands_for(draft: Model) -> str | None:
-    """Return the placeholder under which a draft was yielded, if it was; see ``standing``."""
-    found = draft.id
-    return found[len(_STANDS) :] if found is not None and found.startswith(_STANDS) else None
-
-
 class Links:
     """The ids that placeholders stand for, of one input."""
 
     def __init__(self) -> None:
         self._ids = Keyed()
 
-    def learn(self, draft: Model, identity: str, name: str | None = None) -> None:
-        """Remember the id of a record; of two with one original id, the first is meant.
-
-        Args:
-            draft: The record.
-            identity: Its id.
-            name: The placeholder under which it was yielded; None for that of its origin.
-        """
-        if name is not None:
-            self._ids.add(_raw(name), _raw(identity))
-            return
+    def learn(self, draft: Model, identity: str) -> None:
+        """Remember the id of a record; of two with one original id, the first is meant."""
         origin = getattr(draft, "origin", None)
         if isinstance(draft, Edge) or origin is None or origin.id is None:
             return
