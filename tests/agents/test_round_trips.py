@@ -84,7 +84,8 @@ def step(bank: OpenBank, names: list[str], what: str, which: int, text: str) -> 
 
 
 @pytest.mark.prove
-@hypothesis.settings(max_examples=25)
+@pytest.mark.timeout(900)
+@hypothesis.settings(max_examples=15)
 @given(
     texts=st.lists(st.text(max_size=20).filter(str.strip), min_size=1, max_size=3, unique=True),
     metadata=json_objects(),
