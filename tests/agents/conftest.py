@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from postgres_kit import in_schema, run_sql
 
+_SLOWER = [pytest.param(name, marks=pytest.mark.prove) for name in ("ladybug", "postgresql")]
 
-@pytest.fixture(params=["sqlite", "ladybug", "postgresql"])
+
+@pytest.fixture(params=["sqlite", *_SLOWER])
 def any_store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
