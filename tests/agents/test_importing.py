@@ -4,11 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
-from bank_kit import filled, keep, owner, texts
-from hypothesis import given
-from hypothesis import strategies as st
+from bank_kit import owner, texts
 from whole_agents_kit import (
     CONFIG,
     SAMPLES,
@@ -32,7 +29,6 @@ from satchel.actions.configured.toml_files import with_table
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.opened import opened_bank
-from satchel.conformance.strategies import json_objects
 from satchel.continuity.chains import tip_of
 from satchel.continuity.finding import checkpoints, find, messages, sessions, state
 from satchel.errors import (
@@ -135,52 +131,6 @@ def test_a_sample_comes_out_as_it_went_in(tmp_path: Path, sample: str) -> None:
         one["workspace"]["binaryFiles"] = []
         one["sessions"].pop("background")
     assert after == before
-
-
-@pytest.mark.prove
-@hypothesis.settings(max_examples=25)
-@given(
-    texts=st.lists(st.text(max_size=20).filter(str.strip), min_size=1, max_size=3, unique=True),
-    metadata=json_objects(),
-    said=st.lists(st.text(max_size=20), min_size=1, max_size=4),
-)
-def test_export_import_export_is_equal(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: list[str],
-    metadata: dict[str, Any],
-    said: list[str],
-) -> None:
-    """Whatever it remembers: every field but ids and times of the transfer."""
-    folder = tmp_path_factory.mktemp("agents")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("SATCHEL_HOME", "SATCHEL_WITNESS", "XDG_CONFIG_HOME"):
-            patch.setenv(name, str(folder / name))
-        syn(folder, talk(*said, distilled_after=1))
-        with filled("syn") as bank:
-            for text in texts:
-                keep(bank, text, metadata=metadata)
-        done = leave("syn", folder / "a.agent.json", full=True)
-        assert done.export.losses == []
-        arrive(folder / "a.agent.json", name="copy")
-        leave("copy", folder / "b.agent.json", full=True)
-        arrive(folder / "b.agent.json", name="third")
-        leave("third", folder / "c.agent.json", full=True)
-        found = [without_ids(written(folder / f"{name}.agent.json")) for name in "abc"]
-    assert found[1] == found[0]
-    assert found[2] == found[1]
-
-
-def test_a_copy_of_a_copy_says_the_same(tmp_path: Path) -> None:
-    """Exported, imported, exported and once more: equal but for ids and times of the transfer."""
-    syn(tmp_path, talk(*"abcd", distilled_after=2), talk("tick", name="cron"))
-    for agent, copy in (("syn", "copy"), ("copy", "third"), ("third", None)):
-        leave(agent, tmp_path / f"{agent}.agent.json", full=True)
-        if copy is not None:
-            arrive(tmp_path / f"{agent}.agent.json", name=copy)
-    files = (tmp_path / f"{agent}.agent.json" for agent in ("syn", "copy", "third"))
-    first, second, third = (without_ids(written(path)) for path in files)
-    assert second == first
-    assert third == first
 
 
 def test_the_same_file_a_second_time_is_recognised(tmp_path: Path) -> None:

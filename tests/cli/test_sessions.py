@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.cells import cell_len
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
     assert satchel("sessions", "diff", "trip", "trip").status == 0
     tree = satchel("sessions", "list").out.splitlines()
     assert "└ " in tree[2]
-    assert "at checkpoint, message 1" in tree[2]
+    assert "1 (checkpoint)" in tree[2]
     listed = satchel("sessions", "list", "--json").json
     assert [(one["name"], one.get("depth", 0)) for one in listed] == [("trip", 0), ("by plane", 1)]
     assert listed[1]["origin"]["session"] == listed[0]["id"]
@@ -63,6 +64,31 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
     shown = satchel("sessions", "show", again["id"], "--json").json
     assert shown["state"]["working_state"] == {"task": "book"}
     assert [note["category"] for note in shown["state"]["notes"]] == ["preference"]
+
+
+def test_the_branch_tree_fits_into_80_columns(
+    satchel: Run, talk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal and without colour; names are cut, ids and where forks begin are not."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    long = "a name that goes on and on, 咖啡 and all, further than any line is wide, and on"
+    source = talk
+    for number in range(9):
+        done = satchel("fork", source, "--at", "1", "--name", f"{long} {number}", "--json").json
+        source = done["id"]
+    assert satchel("checkpoint", "create", source, "--name", "here").status == 0
+    as_of = ["--at", "here", "--memories", "as-of", "--name", long]
+    assert satchel("fork", source, *as_of).status == 0
+    tree = satchel("sessions", "list").out
+    assert "\x1b" not in tree
+    lines = tree.splitlines()
+    assert len(lines) == 12
+    assert max(cell_len(line) for line in lines) <= 80
+    assert all("a name t" in line for line in lines[2:])
+    assert source.removeprefix("blake3:")[:12] in tree
+    assert lines[11].split()[-3:] == ["1", "(checkpoint)", "as-of"]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert long in satchel("sessions", "list").out
 
 
 def test_what_a_message_holds_besides_comes_back(satchel: Run, talk: str) -> None:

@@ -123,7 +123,7 @@ def test_a_dry_run_writes_nothing(bank: OpenBank) -> None:
 def test_a_distiller_that_makes_things_up_is_refused(bank: OpenBank, answer: Told) -> None:
     """A model may say anything; what it names has to be messages that it was given."""
     session = begun(bank, 2)
-    summary, findings = answer.answer
+    summary, findings, _ = answer.answer
     real = [
         one._replace(turns=tuple(turn.format(first=session.element) for turn in one.turns))
         for one in findings
@@ -162,7 +162,7 @@ def test_the_distiller_that_comes_along_is_bounded_whatever_is_said() -> None:
         Turn("3", 3, "user", " ".join(f"I live in town{n}." for n in range(2_000))),
         Turn("4", 4, "user", "```\nI prefer code.\n```\nI prefer words to code."),
     ]
-    summary, findings = ExtractiveDistiller().distill(said, "x. " * 10_000)
+    summary, findings, _ = ExtractiveDistiller().distill(said, "x. " * 10_000)
     assert len(summary) <= MOST_SUMMARY
     kinds = [str(finding.kind) for finding in findings]
     assert all(kinds.count(kind) <= most for kind, most in MOST_FINDINGS.items())

@@ -76,6 +76,33 @@ def test_the_main_session_is_the_active_primary_one() -> None:
     assert [one["id"] for one in sessions["others"]] == ["ses_a0"]
 
 
+def test_forks_that_come_before_what_they_are_from_are_read_in_bounded_time() -> None:
+    """Attack: thousands of them, each from the one behind it; or in a ring, or from themselves."""
+    count = 2_000
+    begins = [
+        {"session": f"s{number + 1}", "at": f"s{number + 1}/m", "after": count - 1 - number}
+        for number in range(count - 1)
+    ]
+    message = {"id": "m", "role": "user", "content": "x", "metadata": {}}
+    others = [
+        {"id": f"s{number}", "messages": [message], **({"forkedFrom": one} if one else {})}
+        for number, one in enumerate([*begins, None])
+    ]
+    ring = [
+        {"id": "a", "messages": [message], "forkedFrom": {"session": "b", "at": "b/m", "after": 1}},
+        {"id": "b", "messages": [message], "forkedFrom": {"session": "a", "at": "a/m", "after": 1}},
+        {"id": "c", "messages": [message], "forkedFrom": {"session": "c", "at": "c/m", "after": 1}},
+    ]
+    value = json.loads((SAMPLES / "good-small.agent.json").read_bytes())
+    value["sessions"] = {"primary": None, "background": [], "others": [*others, *ring]}
+    found = SUBJECT.take_bytes(json.dumps(value).encode(), like=Path("a.agent.json"))
+    events = [one.model for one in found.records if isinstance(one.model, SessionEvent)]
+    starts = [one.event for one in events if one.event != "message"]
+    assert len(events) == 2 * (count + 3)
+    assert starts.count("fork") == count  # all but the first, and one of the ring
+    assert sum(loss.count for loss in found.report.losses.values()) == 2
+
+
 def test_each_event_names_the_one_before_it() -> None:
     """What is read is a chain, from the last event back to the start of its conversation."""
     found = SUBJECT.take(SAMPLES / "good-whole.agent.json")

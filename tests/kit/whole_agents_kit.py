@@ -109,6 +109,11 @@ def without_ids(value: Any) -> Any:
             return {key: renamed(one) for key, one in part.items()}
         return part
 
+    value = json.loads(json.dumps(value))
+    for edge in value["memory"]["graph"]["edges"]:
+        edge.get("record", {}).get("origin", {}).pop("id", None)
+        if edge.get("record") == {"origin": {}}:
+            del edge["record"]
     sessions = [value["sessions"]["primary"], *value["sessions"].get("others", [])]
     rows = [*value["memory"]["vectors"], *value["memory"]["graph"]["nodes"]]
     for place, row in enumerate([*rows, *(one for one in sessions if one)]):

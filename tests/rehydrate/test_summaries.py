@@ -1,14 +1,12 @@
 """Shortening: by choosing sentences, or by a model that is believed no more than the memory."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from model_kit import Model, answering
 
 from satchel.errors import ConfigError, InferenceError
 from satchel.inference.chat import Chat
@@ -38,41 +36,11 @@ def test_any_text_becomes_one_that_is_hardly_longer_than_asked(
     assert len(found) <= 24 * words + 4
 
 
-class Model:
-    """A server on this machine that answers what it is told to."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.said = '["short"]'
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append({"path": self.path, **body})
-                sent = json.dumps({"choices": [{"message": {"content": outer.said}}]}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *_args: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-
-
 @pytest.fixture
 def model() -> Iterator[Model]:
     """A model, for as long as a test runs."""
-    found = Model()
-    thread = threading.Thread(target=found.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
+    with answering() as found:
+        yield found
 
 
 def test_a_model_is_handed_texts_as_data(model: Model) -> None:

@@ -1,13 +1,16 @@
 """Writing all of an agent to one file: an agent file, or a sealed artifact with the same in it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from satchel.actions.agents.agents import Agent, agent_called
-from satchel.actions.agents.history import TAIL, History, history_of
+from satchel.actions.agents.history import History, history_of
+from satchel.actions.agents.telling import Telling, container_before, names_in
 from satchel.actions.agents.workspace import File, LeftOut, Workspace, WorkspaceRules
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import without_nulls
@@ -16,8 +19,10 @@ from satchel.actions.moving.exporting import Part, export_part
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.paths.permission import file_to_write
 from satchel.actions.permitted.owning import require_owner
+from satchel.disk.contained import parts_of
 from satchel.errors import UsageError
 from satchel.formats._aletheia.rows import binary_files, text_files
+from satchel.formats._aletheia.shape import NAMED, source_of
 from satchel.ledger.view import View
 from satchel.memory.records import FileVersion, Model, Source
 from satchel.memory.times import now
@@ -30,10 +35,6 @@ from satchel.transfer.exporting import Outgoing, Taken, take_out
 FORMAT = "aletheia"
 SEALED = ("pam", "pam_jsonl", "pam_cbor")
 """Formats that hold an agent: its own, and artifacts, which hold everything."""
-
-_MOST_NAMED = 1000
-_BEGINNING = 4
-"""Places of the log in which is said whose it is; an import that comes then made the bank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,21 +127,26 @@ class _Exporting:
         self._workspace = None if folder is None else Workspace(folder, asked.rules)
         self._history: History | None = None
         self._report: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._names: list[str] = []
+        """Of files whose contents did not come here."""
+
         self._secrets = 0
         """In the settings of the program that runs the agent; they are replaced."""
 
     def take(self, view: View, outgoing: Outgoing) -> Taken:
         """Take everything out of the bank and the workspace."""
         files = self._workspace is None
-        main = _container_before(view).get("primary")
-        history = self._history = history_of(view, main, full=self._asked.full, files=files)
+        before = self._before = container_before(view)
+        whose = source_of(before.get("nous")) or self._agent.id
+        history = self._history = history_of(view, before, full=self._asked.full, files=files)
         found = take_out(view, history, outgoing, self._asked.export.progress)
         if self._workspace is not None:
-            for file in self._workspace.files():
-                for version in _versions(file, self._agent.id):
+            for file in chain(self._workspace.files(), self._named()):
+                for version in _versions(file, whose):
                     outgoing.builder.add(seal(outgoing.screening(version)))
                 found.others += 1
-        around = self._around(view, history)
+        around = self._around(history)
         if not self._asked.rules.secrets:
             around, secrets = scrubbed(around)
             self._secrets = len(secrets)
@@ -166,9 +172,18 @@ class _Exporting:
             report=self._report,
         )
 
-    def _around(self, view: View, history: History) -> Model:
+    def _named(self) -> Iterator[File]:
+        """Yield the binary files of which only the names came, and that are not there now."""
+        folder = self._agent.folder
+        assert folder is not None  # noqa: S101 - asked where there is a workspace
+        for name in names_in(self._before):
+            if not folder.joinpath(*parts_of(name)).exists():
+                self._names.append(name)
+                yield File(path=name, binary={})
+
+    def _around(self, history: History) -> Model:
         """Return the record of what is around the memory in the file."""
-        before, agent = _container_before(view), self._agent
+        before, agent = self._before, self._agent
         old = before.get("nous")
         old = old if isinstance(old, dict) else {}
         config: Any = carry(agent.config)
@@ -176,8 +191,8 @@ class _Exporting:
             config = old.get("config")
         nous = {**old, "id": agent.id, "name": agent.name, "model": agent.model, "config": config}
         nous["model"] = agent.model or old.get("model")
-        came = old.get("cameFrom") or old.get("id")
-        if came is not None and came != agent.id:
+        came = source_of(old)
+        if came and came != agent.id:
             nous["cameFrom"] = came
         distillation = dict(before.get("distillation") or {})
         distillation["receipts"] = [*(distillation.get("receipts") or []), *history.receipts]
@@ -185,6 +200,9 @@ class _Exporting:
         if self._workspace is not None:
             links = msgspec.to_builtins(self._workspace.links)
             workspace |= {"symlinks": links} if links else {}
+        named = [*self._names]
+        if self._workspace is not None and not self._asked.rules.binary:
+            named = [*self._workspace.named, *named]
         container: dict[str, Any] = {
             **{
                 name: before[name]
@@ -196,6 +214,7 @@ class _Exporting:
             "distillation": distillation,
             "sessions": {**(before.get("sessions") or {}), "background": history.background},
             "others": history.full,
+            **({NAMED: named} if named else {}),
             "whole": True,
             **({"primary": history.primary} if history.primary else {}),
         }
@@ -203,42 +222,11 @@ class _Exporting:
 
     def _told_inside(self) -> dict[str, Any]:
         """Return the report inside the file: what is not in it, and why."""
-        history = cast("History", self._history)
-        omitted = [
-            {"section": "sessions", "reason": reason, "count": count}
-            for reason, count in history.left.items()
-        ]
-        workspace = self._workspace
-        if workspace is None:
-            omitted.append(
-                {"section": "workspace", "reason": "the agent has no folder", "count": 0}
-            )
-        for reason, count in workspace.counts.items() if workspace else ():
-            paths = (
-                [one.path for one in workspace.left if one.reason == reason] if workspace else []
-            )
-            item = {"section": "workspace", "reason": reason, "count": count}
-            omitted.append(item | ({"items": paths[:_MOST_NAMED]} if paths else {}))
-        if self._secrets:
-            reason = "secrets in its settings, replaced"
-            omitted.append({"section": "nous.config", "reason": reason, "count": self._secrets})
-        cut = []
-        if history.taken < history.messages:
-            cut.append(
-                {
-                    "section": "sessions.primary.messages",
-                    "itemId": history.primary,
-                    "limit": TAIL,
-                    "original": history.messages,
-                }
-            )
-        lossless = not cut and not any(one["count"] for one in omitted)
-        return {
-            "lossless": lossless,
-            "omittedSections": omitted,
-            "truncations": cut,
-            "workspaceSymlinkPolicy": "record",
-        }
+        telling = Telling(self._before)
+        telling.sessions(cast("History", self._history))
+        telling.workspace(self._workspace, len(self._names))
+        telling.settings(self._secrets)
+        return telling.report()
 
 
 def _versions(file: File, agent: str) -> list[FileVersion]:
@@ -246,19 +234,3 @@ def _versions(file: File, agent: str) -> list[FileVersion]:
     if file.text is not None:
         return text_files(file.path, file.text, agent)
     return binary_files(file.binary or {}, file.path, agent)
-
-
-def _container_before(view: View) -> dict[str, Any]:
-    """Return what was around the memory in the agent file that the bank began with, if it did."""
-    imports = view.imports()
-    first = imports[0] if imports else None
-    if first is None or first.undone or first.place > _BEGINNING:
-        return {}
-    there = view.get([first.source])[first.source].model
-    if isinstance(there, Source) and "nous" in there.container:
-        return there.container
-    for logged in view.imported(first.source):  # of an artifact
-        model = logged.model
-        if isinstance(model, Source) and "nous" in model.container:
-            return model.container
-    return {}

@@ -5,17 +5,19 @@ all that was kept beside them. Of others that were active in the last seven days
 some. All of everything where that is asked for.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from satchel.continuity.chains import forward, tip_of
-from satchel.continuity.elements import count_in, event_of, key_of
-from satchel.continuity.finding import checkpoints, sessions
+from satchel.continuity.elements import count_in, event_of, key_of, members
+from satchel.continuity.finding import checkpoints, pointers, sessions
 from satchel.continuity.shown import CheckpointShown, SessionShown
+from satchel.formats._aletheia.rows import identity_of
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
-from satchel.memory.times import format_time, now, to_datetime
+from satchel.memory.times import format_time, now, read_time, to_datetime
 from satchel.transfer.selecting import WHOLE
 
 TAIL = 500
@@ -25,6 +27,7 @@ DAYS = 7
 """How long ago a conversation was active that is told of."""
 
 MOST_RECEIPTS = 10
+_ACTIVE = f"active in the last {DAYS} days"
 _MAIN = ("main", "primary")
 
 
@@ -35,6 +38,9 @@ class History:
     full: bool
     primary: str | None = None
     """Id of the main conversation's record."""
+
+    identity: str | None = None
+    """What a file calls it."""
 
     kept: set[int] = field(default_factory=set)
     """Places of the events that go along, where not all do."""
@@ -59,23 +65,24 @@ class History:
         """Tell whether a record goes along."""
         if logged.row.type == "file_version" and not self.files:
             return False
-        if logged.row.type == "session_event" and not self.full:
-            return logged.seq in self.kept
+        if logged.row.type == "session_event":
+            return not _is_of_the_log(logged) if self.full else logged.seq in self.kept
         return WHOLE.wants(logged)
 
 
-def history_of(view: View, came: str | None, *, full: bool, files: bool) -> History:
+def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -> History:
     """Return how much goes along of a bank.
 
     Args:
         view: Of it.
-        came: What the file that the agent came in calls its main conversation.
+        before: What was around the memory in the file that the agent came in; empty for none.
         full: All of everything.
         files: Whether versions of files in the log go along.
     """
     found = History(full=full, files=files)
     known = sessions(view)
-    main = main_of(known, _came_as(view, known, came))
+    came = before.get("primary")
+    main = main_of(known, _came_as(view, known, came if isinstance(came, str) else None))
     found.primary = None if main is None else main.id
     since = format_time(to_datetime(now()) - timedelta(days=DAYS))
     for one in known:
@@ -90,12 +97,27 @@ def history_of(view: View, came: str | None, *, full: bool, files: bool) -> Hist
                 }
             )
             if not full:
-                _leave(found, "only told of: active in the last 7 days")
+                _leave(found, f"only told of: {_ACTIVE}")
         elif not full:
             _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
+    for told in _told_before(before, {one.name or one.id for one in known}, since):
+        found.background.append(told)
+        _leave(found, "only told of: " + ("where it came from" if full else _ACTIVE))
     if main is not None:
         _take_main(view, main, found)
     return found
+
+
+def _told_before(before: dict[str, Any], known: set[str], since: str) -> Iterator[dict[str, Any]]:
+    """Yield the active conversations that the agent's file only told of, and that are not here."""
+    said = before.get("sessions")
+    background = said.get("background") if isinstance(said, dict) else None
+    for one in background if isinstance(background, list) else ():
+        if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+            continue
+        last = read_time(str(one.get("lastActivity")))
+        if one["key"] not in known and last is not None and last >= since:
+            yield one
 
 
 def _came_as(view: View, known: list[SessionShown], name: str | None) -> str | None:
@@ -135,6 +157,7 @@ def _leave(found: History, reason: str) -> None:
 
 def _take_main(view: View, main: SessionShown, found: History) -> None:
     start = view.get([main.id])[main.id]
+    found.identity = identity_of(start.record, start.model)
     element = tip_of(view, start).element
     last = view.get([element]).get(element, start)
     points = checkpoints(view, start)
@@ -163,9 +186,19 @@ def _take_main(view: View, main: SessionShown, found: History) -> None:
         elif one.distillation is not None and not found.full:
             found.receipts.append(_receipt(one))
     del found.receipts[:-MOST_RECEIPTS]
+    for logged in pointers(view, key_of(start)):  # its later names
+        if event_of(logged.model) == "about" and not _is_of_the_log(logged):
+            found.kept.add(logged.seq)
     # A conversation that was forked has messages of the one before it, whose record names it.
     there = view.get([name for name in starts if name.startswith("blake3:")])
     found.kept.update(logged.seq for logged in there.values())
+
+
+def _is_of_the_log(logged: Logged) -> bool:
+    """Tell whether an event says nothing but where the end of a conversation is in the log."""
+    if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
+        return False
+    return set(members(logged.model)) <= {"tip"}
 
 
 def _receipt(one: CheckpointShown) -> dict[str, Any]:

@@ -92,6 +92,9 @@ class Workspace:
     counts: dict[str, int] = field(default_factory=dict)
     """How many stay behind for each reason."""
 
+    named: list[str] = field(default_factory=list)
+    """Binary files of which only the names go along; the first thousand."""
+
     texts: int = 0
     binaries: int = 0
     _bytes: int = 0
@@ -175,6 +178,8 @@ class Workspace:
             return File(path=path, text=text)
         self.binaries += 1
         if not self.rules.binary:
+            if len(self.named) < _MOST_TOLD:
+                self.named.append(path)
             self._count("the contents of a binary file; --include-binary takes them along")
             return File(path=path, binary={})
         said = {

@@ -44,6 +44,10 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     chat_model: str = ""
     """The name of a model there that answers, for summaries and evaluations."""
 
+    distiller: str = "extractive"
+    """What draws memories from conversations: ``extractive``, which needs no model, or ``openai``,
+    the model that ``chat_model`` names."""
+
     key_variable: str = ""
     """For ``openai``: the environment variable that has the key; empty for none."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
+from satchel.ports.inference.distiller import Distiller
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.inference.extractor import Extractor
 from satchel.ports.inference.summariser import Summariser
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.chat import Chat
 
 STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
+EXTRACTIVE = "extractive"
 
 _PATIENCE = 60.0
 """Seconds that a model which writes has for a step at least."""
@@ -99,12 +101,13 @@ def _weighted(_settings: InferenceSettings) -> Embedder:
     return WeightedTable()
 
 
-def chat_of(settings: Settings, model: str | None = None) -> "Chat":
+def chat_of(settings: Settings, model: str | None = None, endpoint: str | None = None) -> "Chat":
     """Return the model behind the configured server that answers.
 
     Args:
         settings: Say how the server is reached.
         model: Its name there; ``inference.chat_model`` when None.
+        endpoint: Another server, which is sent no key; ``inference.base_url`` when None.
 
     Raises:
         ConfigError: If the server or the model is not configured.
@@ -112,11 +115,12 @@ def chat_of(settings: Settings, model: str | None = None) -> "Chat":
     from satchel.inference.chat import Chat
 
     found = settings.options.inference
-    name = model or found.chat_model
-    for field, value in (("base_url", found.base_url), ("chat_model", name)):
+    name, address = model or found.chat_model, endpoint or found.base_url
+    for field, value in (("base_url", address), ("chat_model", name)):
         if not value:
             raise ConfigError("the server is not configured", field=f"inference.{field}")
-    return Chat(found.base_url, name, key=_key(found), timeout=max(found.timeout, _PATIENCE))
+    key = _key(found) if address == found.base_url else ""
+    return Chat(address, name, key=key, timeout=max(found.timeout, _PATIENCE))
 
 
 def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
@@ -142,6 +146,45 @@ def summariser_of(settings: Settings, name: str | None = None) -> Summariser | N
     if name is None:
         raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
     raise UsageError(problem, field="summariser", hint=hint)
+
+
+def distiller_of(
+    settings: Settings,
+    name: str | None = None,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+) -> Distiller:
+    """Return what draws a summary and memories from a conversation.
+
+    Args:
+        settings: Say which one is meant when none is named, and how a server is reached.
+        name: ``extractive``, or ``openai`` for a model behind a server.
+        model: The model's name there, which means a server; else ``inference.chat_model``.
+        endpoint: Where the server is, likewise; else ``inference.base_url``. Only the server that
+            is configured is sent the key.
+
+    Raises:
+        ConfigError: If it is a server, and not configured.
+        UsageError: If there is none of that name, or it needs neither model nor server.
+    """
+    asks = model is not None or endpoint is not None
+    found = name or (SERVER if asks else settings.options.inference.distiller)
+    if found == EXTRACTIVE and not asks:
+        from satchel.inference.distilling.extractive import ExtractiveDistiller
+
+        return ExtractiveDistiller()
+    if found == SERVER:
+        from satchel.inference.distilling.chat import ChatDistiller
+
+        return ChatDistiller(chat_of(settings, model, endpoint))
+    hint = f"Known: {EXTRACTIVE}, and {SERVER}, which takes a model and an endpoint."
+    problem = (
+        f"{found} asks no model" if found == EXTRACTIVE else f"there is no distiller {found!r}"
+    )
+    if name is None:
+        raise ConfigError(problem, field="inference.distiller", hint=hint)
+    raise UsageError(problem, field="distiller", hint=hint)
 
 
 def _server(settings: InferenceSettings) -> Embedder:

@@ -8,7 +8,7 @@ from satchel.ledger.epochs import BankStanding
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Json, JsonObject, Origin, Scope
+from satchel.memory.parts import Json, JsonObject, Origin, Scope, is_id
 from satchel.memory.times import now
 from satchel.ports.rows import PENDING, RETIRING
 
@@ -104,7 +104,9 @@ _SAME = (
 def key_of(entry: Entry) -> str | None:
     """Return the name that a caller gave a memory."""
     origin = entry.origin
-    return origin.id if origin is not None and origin.provider == PROVIDER else None
+    if origin is None or origin.provider != PROVIDER or origin.id is None:
+        return None
+    return None if is_id(origin.id) else origin.id  # that is the one it had in another bank
 
 
 def state_of(view: View, logged: Logged, *, moment: str, as_of: int | None = None) -> str:

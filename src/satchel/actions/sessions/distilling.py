@@ -2,6 +2,7 @@
 
 import msgspec
 
+from satchel.actions.inferring.models import distiller_of
 from satchel.actions.memories.remembering import contents
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
@@ -64,6 +65,10 @@ class Distilled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the point that can be returned to; None in a dry run."""
 
     receipt: str | None = None
+    left_out: int = 0
+    """What a model said besides that can be no memory: of no known kind, too long, too many, or of
+    messages that it was not given."""
+
     secrets: dict[str, int] = {}
     secrets_kept: int = 0
     dry_run: bool = False
@@ -85,7 +90,8 @@ def distill(
     Args:
         bank: The bank.
         session: Its id, the start of that, or its name.
-        distiller: What does it; the one that needs no model when None.
+        distiller: What does it; the one that is configured when None, which needs no model unless
+            somebody said otherwise.
         name: What to call the checkpoint.
         dry_run: Whether to leave everything as it is.
 
@@ -93,12 +99,10 @@ def distill(
         UnknownSessionError: If there is no such session.
         EmptyInputError: If it has no messages that were not distilled.
         ValueRefusedError: If the distiller gave what cannot be kept.
+        InferenceError: If a model does not answer.
     """
     require_owner(bank.settings, "sessions")
-    if distiller is None:
-        from satchel.inference.distilling.extractive import ExtractiveDistiller
-
-        distiller = ExtractiveDistiller()
+    distiller = distiller or distiller_of(bank.settings)
     for turn in range(_MOST_TRIES):
         try:
             return _Distillation(bank, distiller, name).run(session, dry_run=dry_run)
@@ -140,6 +144,7 @@ class _Distillation:
                 model=self._distiller.model,
                 summary=distillate.summary,
                 memories=[_drawn(one) for one in distillate.findings],
+                left_out=distillate.left_out,
                 dry_run=dry_run,
             )
             if dry_run:
@@ -217,7 +222,7 @@ def _judged(distillate: Distillate, turns: Turns) -> Distillate:
     Raises:
         ValueRefusedError: If it is not so.
     """
-    summary, findings = distillate
+    summary, findings = distillate.summary, distillate.findings
     if not summary.strip() or len(summary) > MOST_SUMMARY:
         problem = f"a summary has 1 to {MOST_SUMMARY:,} characters"
         raise ValueRefusedError(problem, field="summary")
@@ -229,4 +234,4 @@ def _judged(distillate: Distillate, turns: Turns) -> Distillate:
         if not finding.turns or missing.intersection(finding.turns):
             problem = "a finding names messages that it was drawn from"
             raise ValueRefusedError(problem, field="findings")
-    return Distillate(summary, findings)
+    return distillate

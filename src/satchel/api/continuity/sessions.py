@@ -212,7 +212,7 @@ class Sessions:
 
         Args:
             session: Which.
-            distiller: What does it, such as one that asks a model; the one that needs none when
+            distiller: What does it, such as one that asks a model; the one that is configured when
                 None.
             name: What to call the checkpoint that is made.
             dry_run: Whether to leave everything as it is.

@@ -1,15 +1,26 @@
-"""Conversations of an agent file as events, and back.
+"""Conversations of an agent file as events.
 
 An event names the conversation and the event before it (decision 0045), so what a reader yields
-has placeholders there, and comes one after the other. A conversation that was forked has all its
-messages in a file, those before the fork as well; it can be read alone.
+has placeholders there, and comes one after the other.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from satchel.errors import MalformedError
-from satchel.formats._aletheia.rows import origin_of, said_of_origin
+from satchel.formats._aletheia.branches import (
+    AFTER,
+    BEFORE,
+    FORKED,
+    INCLUDED,
+    WAS_FORKED,
+    Beginning,
+    Place,
+    said_after,
+)
+from satchel.formats._aletheia.rows import origin_of
 from satchel.formats._aletheia.shape import (
     KINDS,
     NOTE,
@@ -21,7 +32,7 @@ from satchel.formats._aletheia.shape import (
     an_object,
     text_in,
 )
-from satchel.memory.parts import Origin
+from satchel.memory.parts import Evidence, Origin, Scope
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
 from satchel.ports.linking.placeholders import placeholder
@@ -31,6 +42,9 @@ TIMELINE = "timeline"
 """What changed beside the messages, and the points to return to, each after how many messages.
 
 Where it is there, what was last said of the state is a part of it."""
+
+ABOUT = "about"
+"""In ``record``: names that a conversation was given later, and when it was put away."""
 
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
 _BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
@@ -47,30 +61,49 @@ class Conversation:
     Args:
         row: All of it but its messages.
         agent: Whose file it is.
+        note: Is told of what has a name in the file, and what stands for it.
+        beginning: Where it begins, of a fork of one that was read.
 
     Raises:
         MalformedError: If it is none, naming the member.
     """
 
-    def __init__(self, row: Row, agent: str) -> None:
+    def __init__(
+        self,
+        row: Row,
+        agent: str,
+        note: Callable[[str, Place], object],
+        beginning: Beginning | None = None,
+    ) -> None:
         self._row = row
         self._source = f"{agent}/sessions"
         self._id = text_in(row, "id")
-        self._number = self._step = 0
-        self._state: str | None = None
-        self._latest: dict[str, str] = {}
-        self._moments = _moments_in(row)
+        self._note = note
+        self._fork = beginning
+        place = Place("") if beginning is None else beginning.place
+        self._number, self._step = place.number, place.step
+        self._state, self._latest, self._said = place.state, dict(place.latest), place.said
+        self._there = place.number if beginning is not None and beginning.included else 0
+        """Messages that are in the row and were read with what it was forked from."""
+
+        known = self._there > 0
+        self._moments = _moments_in(row, 0 if beginning is not None else _lacking(row), known=known)
         self.start = self._started()
         self._session = self._last = _standing(self.start)
+        note(self._id, self._place(self._session))
 
-    def message(self, row: Row) -> SessionEvent:
-        """Return the next message.
+    def message(self, row: Row) -> SessionEvent | None:
+        """Return the next message; None for one that was read with what it was forked from.
 
         Raises:
             MalformedError: If it is none, naming the member.
         """
+        if self._there:
+            self._there -= 1
+            return None
         role = text_in(row, "role")
         self._number += 1
+        self._said = said_after(self._said, row)
         created, kept = _time_in(row, {k: v for k, v in row.items() if k not in _MESSAGE})
         content, said = row.get("content"), an_object(row.get(RECORD), RECORD)
         if content is None and "content" in row:
@@ -94,12 +127,17 @@ class Conversation:
                 state=place,
                 created_at=created,
                 metadata=an_object(row.get("metadata"), "metadata"),
+                scope=_converted(said, "scope", Scope | None),
+                sources=_converted(said, "sources", tuple[Evidence, ...]) or (),
                 origin=self._origin(f"{self._id}/{name}", said.get("origin"), kept),
-            )
+            ),
+            name,
         )
 
     def moments(self, *, last: bool = False) -> Iterator[SessionEvent]:
         """Yield what happened beside the messages before the next one; or all, after the last."""
+        if self._there:
+            return
         while self._moments and (last or self._moments[-1][0] <= self._number):
             _, place, said = self._moments.pop()
             when, name = said.get("at"), said.get("id")
@@ -123,12 +161,24 @@ class Conversation:
         if TIMELINE not in row:
             yield from self._state_of(row)
         yield from self.moments(last=True)
-        if row.get("archived") is True:
+        yield from self._about(row)
+
+    def _about(self, row: Row) -> Iterator[SessionEvent]:
+        """Yield the names that it was given later, and that it was put away."""
+        said = an_object(row.get(RECORD), RECORD)
+        plain = [{"id": "archived", "archived": True}] if row.get("archived") is True else []
+        found = a_list(said[ABOUT], ABOUT) if ABOUT in said else plain
+        for place, one in enumerate(found):
+            about = an_object(one, f"{RECORD}/{ABOUT}/{place}")
+            name, when, archived = about.get("name"), about.get("at"), about.get("archived")
             yield SessionEvent(
                 event="session",
                 session=self._session,
-                state={"archived": True},
-                origin=self._origin(f"{self._id}/archived"),
+                parent=_standing(self.start),
+                name=name if type(name) is str else None,
+                state={"archived": archived} if type(archived) is bool else None,
+                created_at=read_time(when) if type(when) is str else None,
+                origin=self._origin(f"{self._id}/{about.get('id') or f'{ABOUT} {place}'}"),
             )
 
     def _state_of(self, row: Row) -> Iterator[SessionEvent]:
@@ -149,15 +199,21 @@ class Conversation:
             yield self._change({NOTE: {**said, **kept}}, f"note {place}", created)
 
     def _started(self) -> SessionEvent:
-        row = self._row
-        known = (*_HEAD, *_BESIDE)
+        row, fork = self._row, self._fork
+        known = (*_HEAD, *_BESIDE, FORKED)
         created, kept = _time_in(row, {k: v for k, v in row.items() if k not in known})
+        if fork is None and FORKED in row:
+            kept[WAS_FORKED] = row[FORKED]
         said = an_object(row.get(RECORD), RECORD)
-        name = row.get("name")
+        name = said["name"] if "name" in said else row.get("name")
         return SessionEvent(
-            event="session",
+            event="session" if fork is None else "fork",
+            parent=None if fork is None else fork.place.element,
             name=name if type(name) is str else None,
+            state=None if fork is None else _pointer(fork),
             created_at=created,
+            scope=_converted(said, "scope", Scope | None),
+            sources=_converted(said, "sources", tuple[Evidence, ...]) or (),
             metadata=an_object(row.get("metadata"), "metadata"),
             origin=self._origin(self._id, said.get("origin"), kept),
         )
@@ -166,7 +222,7 @@ class Conversation:
         place: Row = {"number": self._number, "step": self._step + 1, **said}
         if self._latest:
             place["latest"] = dict(self._latest)
-        made = self._next(
+        return self._next(
             SessionEvent(
                 event="session",
                 session=self._session,
@@ -174,11 +230,10 @@ class Conversation:
                 state=place,
                 created_at=created,
                 origin=self._origin(f"{self._id}/{name}"),
-            )
+            ),
+            name,
+            said,
         )
-        self._state = self._last
-        self._latest |= dict.fromkeys(said, self._last)
-        return made
 
     def _checkpoint(self, said: Row, name: str, created: str | None) -> SessionEvent:
         place: Row = {"number": self._number, "step": self._step}
@@ -186,7 +241,7 @@ class Conversation:
             place["state"] = self._state
         place |= {k: said[k] for k in ("why", "distillation") if said.get(k) is not None}
         called = said.get("name")
-        return SessionEvent(
+        made = SessionEvent(
             event="checkpoint",
             session=self._session,
             parent=self._last,
@@ -195,26 +250,65 @@ class Conversation:
             created_at=created,
             origin=self._origin(f"{self._id}/{name}"),
         )
+        self._note(f"{self._id}/{name}", self._place(_standing(made)))
+        return made
 
     def _origin(self, name: str, said: Any = None, kept: Row | None = None) -> Origin:
         return origin_of(name, self._source, said, kept or {})
 
-    def _next(self, made: SessionEvent) -> SessionEvent:
+    def _next(self, made: SessionEvent, name: str, said: Row | None = None) -> SessionEvent:
         self._last = _standing(made)
         self._step += 1
+        if said is not None:
+            self._state = self._last
+            self._latest |= dict.fromkeys(said, self._last)
+        self._note(f"{self._id}/{name}", self._place(self._last))
         return made
 
+    def _place(self, element: str) -> Place:
+        return Place(element, self._number, self._step, self._state, self._latest, self._said)
 
-def _moments_in(row: Row) -> list[tuple[int, int, Row]]:
-    """Return what happened beside the messages: after how many, its place, and it; last first."""
+
+def _pointer(fork: Beginning) -> Row:
+    """Return where a fork's record says that it begins."""
+    place = fork.place
+    said: Row = {"number": place.number, "step": place.step, "source": fork.source}
+    more = {"state": place.state, "checkpoint": fork.checkpoint, "memories": fork.memories}
+    return {**said, **{name: part for name, part in more.items() if part is not None}}
+
+
+def _lacking(row: Row) -> int:
+    """Return how many messages a fork counts that are not in it, nor anywhere in the file."""
+    said = row.get(FORKED)
+    after = said.get(AFTER) if type(said) is dict and said.get(INCLUDED) is not True else 0
+    return after if type(after) is int else 0
+
+
+def _moments_in(row: Row, lacking: int, *, known: bool) -> list[tuple[int, int, Row]]:
+    """Return what happened beside the messages: after how many, its place, and it; last first.
+
+    Args:
+        row: The conversation.
+        lacking: Messages that its counts begin after.
+        known: Whether those from before its fork were read already.
+    """
     found = []
     for place, said in enumerate(a_list(row.get(TIMELINE), TIMELINE)):
         after = said.get("after", 0) if type(said) is dict else None
         if type(after) is not int or after < 0:
             raise MalformedError("`after` is not a number of messages", field=f"{TIMELINE}/{place}")
-        found.append((after, place, said))
+        if not (known and said.get(BEFORE) is True):
+            found.append((max(0, after - lacking), place, said))
     found.sort(key=lambda one: one[:2], reverse=True)
     return found
+
+
+def _converted(said: Row, name: str, shape: Any) -> Any:
+    """Return a part of what a row's ``record`` says."""
+    try:
+        return msgspec.convert(said[name], shape) if name in said else None
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"not a {name}: {error}", field=f"{RECORD}/{name}") from None
 
 
 def _standing(event: SessionEvent) -> str:
@@ -231,79 +325,3 @@ def _time_in(row: Row, kept: Row) -> tuple[str | None, Row]:
     if "createdAt" in row and found != text:
         kept = {**kept, "createdAt": text}
     return found, kept
-
-
-# -- writing -------------------------------------------------------------------------------
-
-
-def row_of_message(event: SessionEvent, record_id: str, session: str, agent: str) -> Row:
-    """Return a message as a row.
-
-    Args:
-        event: The message.
-        record_id: Its record's id.
-        session: What the file calls its conversation.
-        agent: Whose file it is.
-    """
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
-    row: Row = {"id": _name_in(event, record_id, session), "role": event.role or ""}
-    if event.name is not None:
-        row["name"] = event.name
-    row["content"] = event.content if event.text is None else event.text
-    row["metadata"] = event.metadata
-    row |= {"createdAt": event.created_at} if event.created_at else {}
-    return _with_kept(row, kept, origin, event.created_at)
-
-
-def _name_in(event: SessionEvent, record_id: str, session: str) -> str:
-    found = event.origin.id if event.origin and event.origin.provider is not None else None
-    start = f"{session}/"
-    return found[len(start) :] if found and found.startswith(start) else record_id
-
-
-def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
-    """Return a conversation as a row, without what comes after its start."""
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions")
-    row: Row = {"id": identity}
-    row |= {"name": name} if name is not None else {}
-    row |= {"createdAt": event.created_at} if event.created_at else {}
-    row |= {"metadata": event.metadata} if event.metadata else {}
-    return _with_kept(row, kept, origin, event.created_at)
-
-
-def row_of_note(said: Any, created: str | None) -> Row:
-    """Return a note as a row."""
-    note = dict(said) if isinstance(said, dict) else {"content": str(said)}
-    kept = note.pop("createdAt", None)
-    note.pop("created_at", None)
-    when = kept if kept is not None and read_time(str(kept)) == created else created
-    return {**note, **({"createdAt": when} if when else {})}
-
-
-def _with_kept(row: Row, kept: Row, origin: Row, created: str | None) -> Row:
-    kept = dict(kept)
-    text = kept.pop("createdAt", None)
-    if text is not None and (type(text) is not str or read_time(text) == created):
-        row["createdAt"] = text
-    if kept.get("id", "") is None:  # it had none
-        del kept["id"], row["id"]
-    if kept.get("content", "") is None:
-        del kept["content"]
-    row |= {name: part for name, part in kept.items() if name not in row}
-    return {**row, RECORD: {"origin": origin}} if origin else row
-
-
-def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
-    """Return the working state and the summary that count, and all notes.
-
-    Args:
-        changes: Each with what a change said, and ``created_at``.
-    """
-    found, notes = dict[str, Any](), list[Row]()
-    for change in changes:
-        for member, name in (("workingState", WORKING), ("threadSummary", SUMMARY)):
-            if name in change:
-                found[member] = change[name]
-        if NOTE in change:
-            notes.append(row_of_note(change[NOTE], change.get("created_at")))
-    return found, notes

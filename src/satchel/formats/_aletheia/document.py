@@ -12,9 +12,10 @@ import msgspec
 
 from satchel.disk.spool import Spool
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
-from satchel.formats._aletheia import older
+from satchel.formats._aletheia import branches, older
 from satchel.formats._aletheia.conversations import Conversation
-from satchel.formats._aletheia.links import EVENTS, NODES, VECTORS, Links
+from satchel.formats._aletheia.links import NODES, VECTORS, Links
+from satchel.formats._aletheia.own_vectors import maker_in, without_vector
 from satchel.formats._aletheia.rows import (
     binary_files,
     entry_of,
@@ -25,15 +26,19 @@ from satchel.formats._aletheia.rows import (
 from satchel.formats._aletheia.shape import (
     HEAD,
     KNOWN,
-    NEWEST,
+    MAKER,
+    MOST_NAMED,
+    NAMED,
     Row,
     a_list,
     a_row,
     an_object,
+    require_version,
     source_of,
     text_in,
 )
 from satchel.formats._order import Order
+from satchel.formats._own_vectors import Incoming
 from satchel.formats._unpacked_json import reader_of
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
@@ -43,13 +48,6 @@ from satchel.seal.encoding.foreign_json import ForeignReader
 
 _SHOWN = 80
 _MOST_NAMES = 100_000
-
-_KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
-    "facts": ("vectors", older.vector_of_fact),
-    "entities": ("nodes", older.node_of_entity),
-    "relationships": ("edges", older.edge_of_relationship),
-    "factEntityEdges": ("edges", older.edge_of_mention),
-}
 
 
 class Document:
@@ -65,7 +63,9 @@ class Document:
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
-        self._links = Links(reading, place.name)
+        self._branches = branches.Branches()
+        self._own = Incoming(reading, None)
+        self._links = Links(reading, place.name, self._branches)
         self._order = Order()
         self._count = 0
         self._whose: str | None = None
@@ -75,6 +75,7 @@ class Document:
 
     def __exit__(self, *_: object) -> None:
         self._links.close()
+        self._branches.close()
 
     def records(self) -> Iterator[Model]:
         """Yield what is in the file, what is named before what names it.
@@ -94,10 +95,12 @@ class Document:
                 yield from self._member(document, key)
             document.end()
             self._settle(document.line)
+            yield from self._late()
         reading.line = lambda: None
         yield from self._links.waiting(self._agent())
         self._order.keep(reading)
         yield from self._links.joined(self._agent())
+        self._own.tell(reading)
         if not self._count:
             raise EmptyInputError("there is no memory in this file", file=name)
 
@@ -109,7 +112,7 @@ class Document:
             yield from self._memory(document)
         elif key == "knowledge" and start == "{":
             for part in document.members():
-                table, prepare = _KNOWLEDGE.get(part, ("", a_row))
+                table, prepare = older.KNOWLEDGE.get(part, ("", a_row))
                 if not table:
                     self._keep("knowledge", part, document)
                     continue
@@ -121,18 +124,9 @@ class Document:
         else:
             line, value = document.line, document.value()
             if key == "version":
-                self._require_version(value, line)
+                require_version(value, line, any_version=self._reading.any_version)
             self._around.update(escape_keys([(key, value)]))
             self._require_bound(line)
-
-    def _require_version(self, value: Any, line: int) -> None:
-        if type(value) is int and (1 <= value <= NEWEST or self._reading.any_version):
-            return
-        raise MalformedError(
-            f"version {str(value)[:40]!r} is not known; known are 1 to {NEWEST}",
-            line=line,
-            field="version",
-        )
 
     def _agent(self) -> str:
         """Return whose file it is, also where that stands behind the rest."""
@@ -205,25 +199,27 @@ class Document:
                         path = require_path(text_in(row, "path"), "path")
                         if part == "binaryFiles":
                             named.append(row)
-                            self._require_few(named, document.line)
+                            if len(named) > _MOST_NAMES:
+                                raise LimitError(f"more than {_MOST_NAMES:,} binary files")
                         else:
                             self._links.is_new(path)
                             yield from self._binary(row, path)
             else:
                 self._keep("workspace", part, document)
-        for row in named:  # where the contents are not in the file, the name is
+        yield from self._names(named)
+
+    def _names(self, named: list[Row]) -> Iterator[Model]:
+        """Yield the files of which the names are in the file, and not the contents."""
+        for row in named:
             if self._links.is_new(row["path"]):
+                bare = self._container.setdefault(NAMED, [])
+                bare.extend([row["path"]] if len(bare) < MOST_NAMED else [])
                 yield from self._binary(row, row["path"])
 
     def _binary(self, row: Row, path: str) -> Iterator[Model]:
         found = binary_files(row, path, self._agent())
         self._count += len(found)
         yield from found
-
-    def _require_few(self, named: list[Row], line: int) -> None:
-        if len(named) > _MOST_NAMES:
-            problem = f"more than {_MOST_NAMES:,} binary files"
-            raise LimitError(problem, line=line, field="workspace/binaryFiles")
 
     def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
         where = f"workspace/files/{path[:_SHOWN]}"
@@ -239,7 +235,12 @@ class Document:
     def _memory(self, document: ForeignReader) -> Iterator[Model]:
         for part in document.members():
             start = document.peek()
-            if part == "vectors" and start == "[":
+            if part == MAKER and start == "{":
+                maker = maker_in(value := document.value())
+                if maker is None:
+                    self._container.setdefault("memory", {}).update(escape_keys([(part, value)]))
+                self._own = Incoming(self._reading, maker)
+            elif part == "vectors" and start == "[":
                 yield from self._rows(document, "memory/vectors", "vectors", a_row)
             elif part == "graph" and start == "{":
                 for table in document.members():
@@ -263,10 +264,13 @@ class Document:
                 yield from take(prepare(value))
 
     def _vector(self, row: Row) -> Iterator[Model]:
+        row, vector = without_vector(row)
         entry, parents = entry_of(row, self._agent())
         self._links.note(VECTORS, row["id"], entry)
         self._count += 1
         self._order.add(entry)
+        if vector is not None:
+            self._own.take(vector, entry)
         found = self._links.derived(row, entry, parents)
         if found is not None:
             yield found
@@ -320,15 +324,38 @@ class Document:
                     row.update(escape_keys([(key, document.value())]))
             with self._refusing(document, where):
                 row = older.session_of(row) if flat else row
-                found = Conversation(row, self._agent())
-                self._links.note(EVENTS, row["id"], found.start)
                 if where == "sessions/primary" or (flat and self._is_main(row)):
-                    self._container["primary"] = row["id"]
-                self._count += 1
-                yield found.start
-                yield from found.moments()
-                yield from self._messages(found, spool, where, flat=flat)
-                yield from found.rest()
+                    self._container["primary"] = text_in(row, "id")
+                if not flat and self._branches.has_to_wait(row):
+                    self._branches.wait(row, spool.lines(), where)
+                else:
+                    yield from self._talk(row, spool.lines, where, flat=flat)
+
+    def _late(self) -> Iterator[Model]:
+        """Read the forks that came before what they are from."""
+        for one in self._branches.late():
+            try:
+                yield from self._talk(one.row, one.messages.lines, one.where, flat=False)
+            except InputError as error:
+                error.field = f"{one.where}/{error.field}" if error.field else one.where
+                self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+
+    def _talk(
+        self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
+    ) -> Iterator[Model]:
+        beginning = None if flat else self._branches.beginning(row, lines)
+        if beginning is None and not flat and branches.FORKED in row:
+            self._reading.report.lost("session", "what it was forked from is not in the file")
+        found = Conversation(row, self._agent(), self._note, beginning)
+        self._count += 1
+        yield found.start
+        yield from found.moments()
+        yield from self._messages(found, lines(), where, flat=flat)
+        yield from found.rest()
+
+    def _note(self, name: str, place: branches.Place) -> None:
+        if not self._branches.note(name, place):
+            self._links.note_twice(name)
 
     def _is_main(self, row: Row) -> bool:
         is_first = "primary" not in self._container
@@ -338,9 +365,9 @@ class Document:
         return is_first
 
     def _messages(
-        self, found: Conversation, spool: Spool, where: str, *, flat: bool
+        self, found: Conversation, lines: Iterator[bytes], where: str, *, flat: bool
     ) -> Iterator[Model]:
-        for place, line in enumerate(spool.lines()):
+        for place, line in enumerate(lines):
             try:
                 row = a_row(msgspec.json.decode(line))
                 event = found.message(older.message_of(row) if flat else row)
@@ -351,10 +378,9 @@ class Document:
                 error.field = f"{where}/{error.field}"
                 self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
                 continue
-            if event.origin is not None and event.origin.id:
-                self._links.note(EVENTS, event.origin.id, event)
-            self._count += 1
-            yield event
+            if event is not None:
+                self._count += 1
+                yield event
             yield from found.moments()
 
     @contextmanager

@@ -12,15 +12,15 @@ import msgspec
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Spool
 from satchel.errors import InputError, MalformedError
-from satchel.formats._aletheia.conversations import TYPE
+from satchel.formats._aletheia.branches import Branches
 from satchel.formats._aletheia.rows import edge_of, entry_of
 from satchel.formats._aletheia.shape import Row
 from satchel.memory.entries import Entry
-from satchel.memory.records import Edge, Model, SessionEvent
+from satchel.memory.records import Edge, Model
 from satchel.ports.format import Reading
 from satchel.ports.linking.placeholders import placeholder
 
-VECTORS, NODES, EVENTS, FILES = "v", "n", "e", "f"
+VECTORS, NODES, FILES = "v", "n", "f"
 """What an id can be that of; one may stand for several."""
 
 _PREFIX = "blake3:"
@@ -36,9 +36,11 @@ class Links:
     Args:
         reading: Where what leads nowhere is counted, and what is bad goes.
         name: What to call the file in errors.
+        branches: Know the events of conversations by their names.
     """
 
-    def __init__(self, reading: Reading, name: str) -> None:
+    def __init__(self, reading: Reading, name: str, branches: Branches) -> None:
+        self._branches = branches
         self._reading = reading
         self._report = reading.report
         self._name = name
@@ -58,10 +60,14 @@ class Links:
         """Remember what stands for the id of what a file calls so."""
         origin, scope = getattr(draft, "origin", None), getattr(draft, "scope", None)
         assert origin is not None  # noqa: S101 - each record that is read has one
-        tag = TYPE if isinstance(draft, SessionEvent) else str(draft.__struct_config__.tag)
+        tag = str(draft.__struct_config__.tag)
         raw = bytes.fromhex(placeholder(tag, scope, origin).removeprefix(_PREFIX))
         if not self._names.add(_key(table, name), raw):
-            self._report.note(f"several things have one id, such as {name[:_SHOWN]!r}")
+            self.note_twice(name)
+
+    def note_twice(self, name: str) -> None:
+        """Tell of an id that several things have."""
+        self._report.note(f"several things have one id, such as {name[:_SHOWN]!r}")
 
     def derived(self, row: Row, entry: Entry, parents: list[Any]) -> Entry | None:
         """Return a memory with its parents; None where it has to wait for one."""
@@ -98,7 +104,7 @@ class Links:
     def joined(self, agent: str) -> Iterator[Edge]:
         """Yield the edges; one whose end is not in the file is left out, and counted."""
         for row in _rows(self._edges):
-            ends = [self._standing(row[side], NODES + VECTORS + EVENTS) for side in _ENDS]
+            ends = [self._end(row[side]) for side in _ENDS]
             if ends[0] is None or ends[1] is None:
                 side = _ENDS[0] if ends[0] is None else _ENDS[1]
                 problem = f"its {side} is not in the file: {str(row[side])[:_SHOWN]!r}"
@@ -111,6 +117,12 @@ class Links:
                 field = "memory/graph/edges"
                 error.field = f"{field}/{error.field}" if error.field else field
                 self._reading.refuse(error.located(file=self._name))  # type: ignore[arg-type]
+
+    def _end(self, name: Any) -> str | None:
+        """Return what stands for what is at an end of an edge."""
+        found = self._standing(name, NODES + VECTORS)
+        place = self._branches.named(name) if found is None else None
+        return found if place is None else place.element
 
     def _is_out(self, name: Any) -> bool:
         """Tell whether a memory was given out already."""

@@ -5,6 +5,7 @@ The TypeScript program says version 1 and writes a flat list of sessions; the Ru
 member that nobody knows.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from satchel.formats._aletheia.shape import RECORD, Row, a_row
@@ -126,3 +127,12 @@ def edge_of_mention(value: Any) -> Row:
 
 def _time(text: Any) -> str | None:
     return read_time(text) if type(text) is str else None
+
+
+KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
+    "facts": ("vectors", vector_of_fact),
+    "entities": ("nodes", node_of_entity),
+    "relationships": ("edges", edge_of_relationship),
+    "factEntityEdges": ("edges", edge_of_mention),
+}
+"""The tables of the Rust program: which of version 1 each is, and what makes a row of it."""

@@ -19,7 +19,7 @@ from satchel.formats._aletheia.shape import (
     text_in,
 )
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Component, Origin, TrustClass
+from satchel.memory.parts import Component, Origin, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.records import Sealed, as_model
@@ -49,7 +49,8 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
     """
     found = an_object(said, f"{RECORD}/origin")
     if "provider" in found:
-        return _converted(found)
+        # What had no id where it came from has the file's, so that others can name it.
+        return _converted(found if "id" in found else {"source": source, **found, "id": identity})
     more = {"trust": TrustClass.IMPORTED, "source": source, **found}
     return _converted({**more, "provider": NAME, "id": identity, "as_written": kept})
 
@@ -61,17 +62,22 @@ def _converted(value: Row) -> Origin:
         raise MalformedError(f"not an origin: {error}", field=f"{RECORD}/origin") from None
 
 
-def said_of_origin(origin: Origin | None, source: str) -> tuple[Row, Row]:
+def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[Row, Row]:
     """Return what a row's ``record`` says of an origin, and the members that nobody knows.
 
     Args:
         origin: The origin.
         source: As ``origin_of`` takes it, for a row of the file that is written.
+        identity: Likewise.
     """
     if origin is None:
         return {}, {}
     value = msgspec.to_builtins(origin)
     if origin.provider != NAME:
+        if origin.provider and origin.source is not None and origin.id == identity:
+            del value["id"]
+            if origin.source == source:
+                del value["source"]
         return value, {}
     kept = value.pop("as_written", {})
     for name in ("provider", "id"):
@@ -88,8 +94,9 @@ def said_of_origin(origin: Origin | None, source: str) -> tuple[Row, Row]:
 def identity_of(record: Sealed, model: Model) -> str:
     """Return what a record is called in a file: by its id in the one it came in, or its own."""
     origin = getattr(model, "origin", None)
-    if origin is not None and origin.provider == NAME and origin.id:
-        return str(origin.id)
+    found = None if origin is None else origin.id
+    if found and origin is not None and (origin.provider == NAME or is_id(found)):
+        return str(found)
     return record.id
 
 
@@ -124,7 +131,7 @@ def row_of_entry(record: Sealed, identity: str, parents: list[str], agent: str) 
         agent: Whose file it is.
     """
     entry = cast("Entry", record.model)
-    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent)
+    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent, identity)
     value |= {"parent_ids": parents} if parents else {}
     value |= {"origin": origin} if origin else {}
     row: Row = {"id": identity, "text": entry.text, "metadata": entry.metadata, **kept}
@@ -152,7 +159,10 @@ def node_of(row: Row, agent: str) -> GraphNode:
 def row_of_node(record: Sealed, identity: str, agent: str) -> Row:
     """Return a node as a row."""
     node = cast("GraphNode", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(node.origin, f"{agent}/nodes")
+    value, (origin, kept) = (
+        _value_of(record),
+        said_of_origin(node.origin, f"{agent}/nodes", identity),
+    )
     for name in ("id", "nonce", "type", "labels", "properties", "origin"):
         value.pop(name, None)
     if "name" in value and value["name"] == node.properties.get("name"):
@@ -176,9 +186,9 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
     kind, said = text_in(row, "type"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
     # Two links between the same two things are two; one that comes again is the same.
-    identity = blake3(encode_sorted(row)).hexdigest(length=16)
-    source = f"{agent}/edges"
-    origin = origin_of(identity, source, said.pop("origin", None), _unknown(row, _EDGE))
+    before = an_object(said.pop("origin", None), f"{RECORD}/origin")
+    identity = before.get("id") or _identity_of(row)
+    origin = origin_of(identity, f"{agent}/edges", before, _unknown(row, _EDGE))
     value = {k: v for k, v in said.items() if k not in ("id", "nonce", "type")}
     value |= {"type": "edge", "kind": kind, "properties": properties}
     value |= {"source": ends[0], "target": ends[1]}
@@ -188,13 +198,22 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
 def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
     """Return an edge as a row."""
     edge = cast("Edge", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges")
+    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges", "")
     for name in ("id", "nonce", "type", "kind", "source", "target", "properties", "origin"):
         value.pop(name, None)
     value |= {"origin": origin} if origin else {}
     row: Row = {"source": ends[0], "target": ends[1], "type": edge.kind}
     row |= {"properties": edge.properties, **kept}
-    return {**row, RECORD: value} if value else row
+    made = {**row, RECORD: value} if value else row
+    first = edge.origin.id if edge.origin is not None and edge.origin.provider == NAME else None
+    if first is None or first == _identity_of(made):
+        return made
+    return {**row, RECORD: {**value, "origin": {**origin, "id": first}}}
+
+
+def _identity_of(row: Row) -> str:
+    """Return what an edge is known by that nobody gave an id."""
+    return blake3(encode_sorted(row)).hexdigest(length=16)
 
 
 # -- files ---------------------------------------------------------------------------------

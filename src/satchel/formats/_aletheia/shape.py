@@ -34,15 +34,38 @@ KNOWN = (
 """The members of a file; of these, ``generator``, ``knowledge`` and ``exportMetadata`` are not the
 specification's own."""
 
+MAKER = "embeddings"
+"""Before the memories: what made the bank's own vectors that stand beside them."""
+
+EMBEDDING, VECTOR_OF, MINUS_ZEROS = "embedding", "vector_of", "minus_zeros"
+"""A vector; in ``record`` the mark of the text that it was made of, and which zeros have a sign."""
+
 WORKING, SUMMARY, NOTE = "working_state", "thread_summary", "note"
 KINDS = (WORKING, SUMMARY, NOTE)
 """What is kept beside the messages of a conversation, as the log has it."""
+
+NAMED = "namedOnly"
+"""Around the memory: paths of binary files of which the file has the names alone."""
+
+MOST_NAMED = 1000
 
 PARTS, PART = "parts", "part"
 """Of a file's version that is only a part of the file: how many there are, and which it is."""
 
 BINARY = "binary"
 """Set where a file is not text."""
+
+
+def require_version(value: Any, line: int, *, any_version: bool) -> None:
+    """Require a version that is known, or any where that is asked for.
+
+    Raises:
+        MalformedError: If it is no such version.
+    """
+    if type(value) is int and (1 <= value <= NEWEST or any_version):
+        return
+    problem = f"version {str(value)[:40]!r} is not known; known are 1 to {NEWEST}"
+    raise MalformedError(problem, line=line, field="version")
 
 
 def text_in(row: Row, name: str) -> str:

@@ -8,7 +8,6 @@ with other tools is heard, and no line shows one thing and means another.
 
 import base64
 from collections.abc import Sequence
-from math import copysign
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from satchel.formats._ama.rows import (
     without_embedding,
 )
 from satchel.formats._as_written import differences, reproduce
+from satchel.formats._own_vectors import minus_zeros, signed
 from satchel.memory.entries import Entry, Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import is_hex
 from satchel.seal.encoding.carry import carry, restore
@@ -84,9 +84,8 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
 def with_vector(line: Row, mark: str, vector: Sequence[float]) -> Row:
     """Return a line with a vector of the bank's own, which is of the text with a mark."""
     ours = {**line.get(SATCHEL, {}), _VECTOR_OF: mark}
-    if 0.0 in vector:  # JSON has one zero only
-        zeros = [at for at, part in enumerate(vector) if part == 0 and copysign(1, part) < 0]
-        ours |= {_MINUS_ZEROS: zeros} if zeros else {}
+    zeros = minus_zeros(vector)
+    ours |= {_MINUS_ZEROS: zeros} if zeros else {}
     return {**line, EMBEDDING: vector, SATCHEL: ours}
 
 
@@ -147,7 +146,7 @@ class Members:
         ours = row[SATCHEL]
         if type(ours) is not dict or type(ours.get(_VECTOR_OF)) is not str:
             return row
-        self.vector = ours[_VECTOR_OF], _signed(row.get(EMBEDDING), ours.get(_MINUS_ZEROS))
+        self.vector = ours[_VECTOR_OF], signed(row.get(EMBEDDING), ours.get(_MINUS_ZEROS))
         rest = {name: part for name, part in ours.items() if name not in _OF_VECTORS}
         line = {name: part for name, part in row.items() if name not in (EMBEDDING, SATCHEL)}
         return {**line, SATCHEL: rest} if rest else line
@@ -177,15 +176,6 @@ class Members:
             entry = without_embedding(entry)  # its place was for one of the bank's own
         again = carry(holdable(restore(row_of(entry, row["id"], self._bank))))
         return not differences({k: v for k, v in row.items() if k != SATCHEL}, again)
-
-
-def _signed(vector: Any, zeros: Any) -> Any:
-    """Return a vector with minus zeros where they were; what it never was stays as it is."""
-    if type(vector) is list and type(zeros) is list:
-        for at in zeros:
-            if type(at) is int and 0 <= at < len(vector) and vector[at] == 0:
-                vector[at] = -0.0
-    return vector
 
 
 def _is_entry(value: Row) -> bool:

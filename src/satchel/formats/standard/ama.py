@@ -13,7 +13,7 @@ import msgspec
 from satchel.errors import EmptyInputError, InputError
 from satchel.formats._ama.lines import HEADER, VERSION, Archive, Row
 from satchel.formats._ama.member import Members, exact_line_of, holdable, line_of, with_vector
-from satchel.formats._ama.own_vectors import MODEL, Incoming, Outgoing, header_member, maker_in
+from satchel.formats._ama.own_vectors import MODEL, header_member, maker_in
 from satchel.formats._ama.rows import (
     NAME,
     SATCHEL,
@@ -22,6 +22,7 @@ from satchel.formats._ama.rows import (
     without_entities,
 )
 from satchel.formats._order import Order, in_order
+from satchel.formats._own_vectors import Incoming, Outgoing
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component

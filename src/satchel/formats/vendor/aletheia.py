@@ -13,9 +13,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, ClassVar, cast
 
+import msgspec
+
 from satchel.formats._aletheia.document import Document
 from satchel.formats._aletheia.leaving import Leaving
-from satchel.formats._aletheia.shape import HEAD, NAME, VERSION, Row, source_of
+from satchel.formats._aletheia.shape import HEAD, MAKER, NAME, VERSION, Row, source_of
+from satchel.formats._aletheia.talk import Talk
+from satchel.formats._aletheia.talks import Talks
+from satchel.formats._own_vectors import Outgoing
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.agent_names import is_agent_name
 from satchel.memory.parts import Component
@@ -67,9 +72,9 @@ class Aletheia:
         ):
             if writing.compress:
                 with compressing(sink) as packed:
-                    _File(packed, writing.report).write(leaving, container, head)
+                    _File(packed, writing).write(leaving, container, head)
             else:
-                _File(sink, writing.report).write(leaving, container, head)
+                _File(sink, writing).write(leaving, container, head)
 
 
 FORMAT = Aletheia()
@@ -104,9 +109,10 @@ def _head(container: Row, writing: Writing) -> Row:
 class _File:
     """An agent file that is being written."""
 
-    def __init__(self, sink: BinaryIO, report: Report) -> None:
+    def __init__(self, sink: BinaryIO, writing: Writing) -> None:
         self._sink = sink
-        self._report = report
+        self._writing = writing
+        self._report = writing.report
 
     def write(self, leaving: Leaving, container: Row, head: Row) -> None:
         self._sink.write(b"{\n")
@@ -117,7 +123,7 @@ class _File:
         self._memory(leaving, container)
         self._sessions(leaving, container)
         held = {"receipts": [], "reflections": [], **container.get("distillation", {})}
-        held["receipts"] = leaving.receipts(held["receipts"] or [])
+        held["receipts"] = leaving.talks.receipts(held["receipts"] or [])
         self._member("distillation", held)
         if container.get("exportMetadata") is not None:
             self._next("exportMetadata", self._told(container["exportMetadata"]))
@@ -147,8 +153,14 @@ class _File:
         self._sink.write(b"},\n")
 
     def _memory(self, leaving: Leaving, container: Row) -> None:
-        self._sink.write(b'"memory": {"vectors": ')
-        self._array(leaving.vectors(container))
+        own = Outgoing(self._writing)
+        self._sink.write(b'"memory": {')
+        if own.maker is not None:
+            self._member(MAKER, msgspec.to_builtins(own.maker))
+            self._sink.write(b",\n")
+        self._sink.write(b'"vectors": ')
+        self._array(leaving.vectors(container, own))
+        own.tell(self._writing)
         self._sink.write(b',\n"graph": {"nodes": ')
         self._array(leaving.nodes())
         self._sink.write(b',\n"edges": ')
@@ -161,30 +173,32 @@ class _File:
     def _sessions(self, leaving: Leaving, container: Row) -> None:
         self._sink.write(b'"sessions": {"primary": ')
         wanted = container.get("primary")
-        everyone = list(leaving.sessions())
+        everyone = list(leaving.talks.all())
         main = next((one for one in everyone if wanted in (one.identity, one.key)), None)
         if main is None:
             main = everyone[0] if everyone else None
+        alone = not container.get("others", True)
         if main is None:
             self._sink.write(b"null")
         else:
-            self._session(leaving, main)
+            self._session(leaving.talks, main, whole=True, alone=alone)
         more = dict(container.get("sessions", {}))
         self._sink.write(b',\n"background": ' + self._json(more.pop("background", [])))
-        if len(everyone) > 1 and container.get("others", True):
+        if len(everyone) > 1 and not alone:
             self._sink.write(b',\n"others": [')
             rest = (one for one in everyone if one is not main)
             for place, one in enumerate(rest):
                 self._sink.write(b",\n" if place else b"\n")
-                self._session(leaving, one)
+                self._session(leaving.talks, one, whole=False, alone=False)
             self._sink.write(b"]")
         self._more(more, ("primary", "others"))
         self._sink.write(b"},\n")
 
-    def _session(self, leaving: Leaving, one: Any) -> None:
-        self._sink.write(self._json(leaving.head(one))[:-1] + b',\n"messages": ')
-        self._array(leaving.messages(one))
-        self._more(leaving.beside(one), ())
+    def _session(self, talks: Talks, one: Talk, *, whole: bool, alone: bool) -> None:
+        head = self._json(talks.head(one, whole=whole, alone=alone))
+        self._sink.write(head[:-1] + b',\n"messages": ')
+        self._array(talks.messages(one, whole=whole))
+        self._more(talks.beside(one, whole=whole), ())
         self._sink.write(b"}")
 
     def _told(self, said: Any) -> Any:

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from satchel.ports.inference.distiller import (
     MOST_FINDINGS,
     MOST_SUMMARY,
+    SPEAKERS,
     Distillate,
     Finding,
     FindingKind,
     Turn,
 )
 
-_SPEAKERS = frozenset({"user", "human", "assistant", "ai", "agent"})
 _ASKS = frozenset({"user", "human"})
 _LONGEST, _SHORTEST = 400, 12
 _MOST_WORDS = 50_000
@@ -107,7 +107,7 @@ def _first(turns: Iterable[Turn]) -> str:
     for turn in turns:
         count += 1
         words = " ".join(turn.text[:_LONGEST].split())
-        if words and turn.role.casefold() in _SPEAKERS:
+        if words and turn.role.casefold() in SPEAKERS:
             return words
     return f"{count:,} messages without words"
 
@@ -128,7 +128,7 @@ def _sentences(turns: Iterable[Turn], before: str | None) -> Iterator[_Sentence]
     for text in _split(before or ""):
         yield _Sentence(text, None)
     for turn in turns:
-        if turn.role.casefold() in _SPEAKERS:
+        if turn.role.casefold() in SPEAKERS:
             for text in _split(turn.text):
                 yield _Sentence(text, turn)
 

@@ -13,6 +13,13 @@ MOST_FINDINGS = {"fact": 20, "decision": 10, "preference": 10, "correction": 10,
 """Findings of each kind that are kept, of one distillation."""
 
 
+LONGEST_FINDING = 1000
+"""Characters of one."""
+
+SPEAKERS = frozenset({"user", "human", "assistant", "ai", "agent"})
+"""Roles of those who speak; what tools and system prompts say is nobody's word."""
+
+
 class Turn(NamedTuple):
     """One message."""
 
@@ -45,6 +52,8 @@ class Distillate(NamedTuple):
     """Of all of it, what was summarised before included; at most ``MOST_SUMMARY`` characters."""
 
     findings: list[Finding]
+    left_out: int = 0
+    """What else a model said that can be no finding."""
 
 
 class Distiller(Protocol):

@@ -106,7 +106,7 @@ def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent
 
 def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
     """Return where an event stands, with other ids of what it names."""
-    for name in ("state", "source"):
+    for name in ("state", "source", "checkpoint"):
         found = state.get(name)
         if isinstance(found, str) and is_id(found):
             state = {**state, name: there(found)}

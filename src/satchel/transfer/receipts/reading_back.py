@@ -49,7 +49,7 @@ _WRAP = (1 << 256) - 1
 _IN_ALL = frozenset({"id", "nonce"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 _ENDS = frozenset({"source", "target", "session", "parent"})
-_PLACE = frozenset({"number", "step", "state", "latest", "source", "log"})
+_PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint", "log", "as_of"})
 """Where an event stands in its conversation and in the log; another log counts anew."""
 
 _INSIDE = frozenset({"scope", "origin"})
@@ -338,6 +338,8 @@ class _Beside:
         self._number += 1
         value, body = record.value, record.body
         key = (value.get("origin") or {}).get("id") or (record.id if side == 0 else None)
+        last = str(key).rpartition("/")[2]
+        key = last if is_id(last) else key  # what is part of something is named after both
         said = [value.get(name) for name in ("text", "subject", "predicate", "object", "name")]
         words = canonical_checked([record.type, *said]) if any(said) else None
         return (

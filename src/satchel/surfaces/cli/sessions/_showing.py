@@ -1,33 +1,64 @@
 """How conversations are printed."""
 
 import json
+import shutil
 
 from satchel.continuity.shown import CheckpointShown, MessageShown, SessionShown, StateShown
 from satchel.memory.parts import Json
 from satchel.surfaces.cli._console import count, dim, gist, line, safe, short, table
 
+_COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
+
 
 def show_tree(sessions: list[SessionShown]) -> None:
-    """Print sessions, each fork below what it is from, with where it begins."""
-    table(["session", "name", "messages", "from", "last", ""], [_row(one) for one in sessions])
+    """Print sessions, each fork below what it is from, with the message that it begins after.
+
+    Names are cut to what a line has room for, 80 columns where there is no terminal; the rest
+    that a terminal has room for is when something was last said.
+    """
+    from rich.cells import cell_len
+
+    rows = [_row(one) for one in sessions]
+    head = ["session", "name", "messages", "from message", "", "last"]
+    width = shutil.get_terminal_size((_COLUMNS, 1)).columns
+    widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
+    widths[-1] -= 2
+    if width < sum(widths):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+        widths[-2:] = [widths[-2] - 2]
+    room = max(_LEAST_NAME, width - sum(widths) + widths[1] - 2)
+    shown = [[one[0], _fitted(one[1], room), one[2], *map(dim, one[3:])] for one in rows]
+    table(head, shown)
 
 
-def _row(one: SessionShown) -> list[object]:
-    indent = "  " * (one.depth - 1) + "└ " if one.depth else ""
+def _row(one: SessionShown) -> list[str]:
+    depth = one.depth - 1
+    indent = "  " * min(depth, _DEEPEST) + (f"+{depth - _DEEPEST}" if depth > _DEEPEST else "")
     marks = [
         "archived" if one.archived else "",
-        "memories as-of" if one.memories == "as-of" else "",
-        count(one.checkpoints, "checkpoint") if one.checkpoints else "",
+        "as-of" if one.memories == "as-of" else "",
+        count(one.checkpoints, "point") if one.checkpoints else "",
         one.provider or "",
     ]
+    begins, origin = "", one.origin
+    if origin is not None:
+        begins = f"{origin.number:,}" + (" (checkpoint)" if origin.checkpoint else "")
     return [
-        safe(indent + short(one.id)),
+        (indent + "└ " if one.depth else "") + short(one.id),
         gist(one.name or ""),
         f"{one.messages:,}",
-        dim(from_of(one)),
-        dim((one.last_at or "")[:16].replace("T", " ")),
-        dim(", ".join(mark for mark in marks if mark)),
+        begins,
+        ", ".join(mark for mark in marks if mark),
+        (one.last_at or "")[:16].replace("T", " "),
     ]
+
+
+def _fitted(text: str, room: int) -> str:
+    """Return as much of a text as so many columns show."""
+    from rich.cells import cell_len, set_cell_size
+
+    whole = safe(text).plain
+    return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
 
 
 def from_of(one: SessionShown) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from satchel.actions.inferring.models import distiller_of
 from satchel.actions.opened import opened_bank
 from satchel.actions.sessions import branching, looking
 from satchel.actions.sessions.branching import Forked
@@ -118,6 +119,20 @@ def fork_command(
 def distill_command(
     session: Session,
     name: PointName = None,
+    distiller: Annotated[
+        str | None,
+        typer.Option("--distiller", help="What does it: extractive (no model), or openai."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="A model behind a server; [default: inference.chat_model]"),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--endpoint", help="Address of the server, without a key; [default: inference.base_url]"
+        ),
+    ] = None,
     dry_run: DryRun = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -125,12 +140,15 @@ def distill_command(
     """Draw a summary and memories from the messages of a session since it was last distilled.
 
     The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
-    session is right after, to fork from. Needs no model: sentences are picked, none is written.
+    session is right after, to fork from. Unless it is configured otherwise, no model is asked:
+    sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
+    answers is kept as data, and never trusted further than an agent.
 
     Example: `satchel distill trip`
     """
+    chosen = distiller_of(state.settings, distiller, model=model, endpoint=endpoint)
     with opened_bank(state.settings, bank, writes=not dry_run) as opened:
-        done = distill(opened, session, name=name, dry_run=dry_run)
+        done = distill(opened, session, distiller=chosen, name=name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
@@ -152,6 +170,10 @@ def _show_distillation(done: Distilled) -> None:
         f" {count(len(done.memories), 'memory')} {verb}"
     )
     table([], [[dim(one.kind), safe(gist(one.text))] for one in done.memories])
+    if done.left_out:
+        message(
+            f"left out: {count(done.left_out, 'finding')} of {done.model} that can be no memory"
+        )
     if done.summary:
         line("summary: ", safe(gist(done.summary)))
     if done.checkpoint:

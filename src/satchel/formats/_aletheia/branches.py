@@ -1,0 +1,181 @@
+"""Forks in an agent file: where each of them begins, and those that wait for what they are from.
+
+A fork says of its beginning (``forkedFrom``): the conversation that it is from (``session``), what
+of that it goes on from (``at``), how many messages those are (``after``), the point that was
+returned to (``checkpoint``), and whether later memories are hidden from it (``memories``). Its own
+messages are in it; with ``included`` also those from before, for who reads it alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from blake3 import blake3
+
+from satchel.disk.databases.keyed import Keyed
+from satchel.disk.spool import Strand, Strands
+from satchel.formats._aletheia.shape import Row
+
+FORKED = "forkedFrom"
+SESSION, AT, AFTER = "session", "at", "after"
+WAS_FORKED = "wasForkedFrom"
+"""In a fork that stands for itself in a file: the same, for people to read."""
+CHECKPOINT, MEMORIES, INCLUDED = "checkpoint", "memories", "included"
+BEFORE = "before"
+"""Set in a moment of a fork's timeline that is from before the fork."""
+
+_SAID_BYTES = 16
+
+
+class Place(NamedTuple):
+    """What a conversation is at one of its elements."""
+
+    element: str
+    """What stands for its id."""
+
+    number: int = 0
+    """Messages so far."""
+
+    step: int = 0
+    """Elements so far."""
+
+    state: str | None = None
+    """What stands for the last change of what is kept beside the messages."""
+
+    latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
+    """The last change of each kind."""
+
+    said: str = ""
+    """A digest of all messages so far, as the file has them."""
+
+
+class Beginning(NamedTuple):
+    """Where a fork begins."""
+
+    place: Place
+    source: str
+    """What stands for the record of the conversation that it is from."""
+
+    checkpoint: str | None = None
+    memories: str | None = None
+    included: bool = False
+
+
+class Waiting(NamedTuple):
+    """A conversation that was read before the one that it was forked from."""
+
+    row: Row
+    messages: Strand
+    where: str
+
+
+class Branches:
+    """The elements of all conversations of a file, and the forks that wait for theirs."""
+
+    def __init__(self) -> None:
+        self._places = Keyed()
+        self._strands = Strands()
+        self._waiting: dict[str, list[Waiting]] = {}
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._places.close()
+        self._strands.close()
+
+    def note(self, name: str, place: Place) -> bool:
+        """Remember an element by its name in the file, and tell whether that is its alone."""
+        value = msgspec.json.encode(place)
+        is_new = self._places.add(_key(name), value)
+        if not is_new:
+            self._places.add(_key(name, place.number), value)
+        return is_new
+
+    def named(self, name: Any) -> Place | None:
+        """Return the element that has a name; of several, the first."""
+        return self._at(_key(name)) if isinstance(name, str) else None
+
+    def has_to_wait(self, row: Row) -> bool:
+        """Tell whether a conversation is a fork of one that was not read yet."""
+        source = _source_of(row)
+        return source is not None and _key(source) not in self._places
+
+    def wait(self, row: Row, messages: Iterator[bytes], where: str) -> None:
+        """Put a conversation aside."""
+        strand = self._strands.strand()
+        for line in messages:
+            strand.write(line)
+        self._waiting.setdefault(str(_source_of(row)), []).append(Waiting(row, strand, where))
+
+    def late(self) -> Iterator[Waiting]:
+        """Yield what waits, each after what it is from; at last what is from nothing here."""
+        ready = [name for name in self._waiting if _key(name) in self._places]
+        while ready:
+            for one in self._waiting.pop(ready.pop(), ()):
+                yield one
+                name = str(one.row.get("id"))
+                if name in self._waiting:
+                    ready.append(name)
+        for rest in self._waiting.values():
+            yield from rest
+        self._waiting.clear()
+
+    def beginning(self, row: Row, messages: Callable[[], Iterator[bytes]]) -> Beginning | None:
+        """Return where a fork begins.
+
+        Returns:
+            None for what is no fork, and for one of which the file does not have what it goes on
+            from, or not so: it stands for itself then.
+        """
+        said, source = row.get(FORKED), _source_of(row)
+        start = self.named(source)
+        if source is None or start is None or type(said) is not dict:
+            return None
+        after, at = said.get(AFTER), str(said.get(AT))
+        found = self._at(_key(at, after)) or self.named(at)
+        if found is None or found.number != after:
+            return None
+        included = said.get(INCLUDED) is True
+        if included and not _begins_so(messages(), found):
+            return None
+        checkpoint = self.named(said.get(CHECKPOINT))
+        return Beginning(
+            found,
+            start.element,
+            None if checkpoint is None else checkpoint.element,
+            "as-of" if said.get(MEMORIES) == "as-of" else None,
+            included,
+        )
+
+    def _at(self, key: bytes) -> Place | None:
+        found = self._places.get(key)
+        return None if found is None else msgspec.json.decode(found, type=Place)
+
+
+def said_after(before: str, row: Row) -> str:
+    """Return the digest of messages with one more; what a message is called is not in it."""
+    rest = {name: part for name, part in row.items() if name != "id"}
+    whole = before.encode() + msgspec.json.encode(rest, order="deterministic")
+    return blake3(whole).hexdigest(length=_SAID_BYTES)
+
+
+def _begins_so(messages: Iterator[bytes], place: Place) -> bool:
+    """Tell whether messages begin with those up to a place, as they are there."""
+    said, count = "", 0
+    for line in messages:
+        if count == place.number:
+            break
+        row = msgspec.json.decode(line)
+        if type(row) is not dict:
+            return False
+        said, count = said_after(said, row), count + 1
+    return (count, said) == (place.number, place.said)
+
+
+def _source_of(row: Row) -> str | None:
+    said = row.get(FORKED)
+    found = said.get(SESSION) if type(said) is dict else None
+    return found if type(found) is str else None
+
+
+def _key(name: str, number: Any = "") -> bytes:
+    return f"{number}/{name}".encode("utf-8", "surrogatepass")

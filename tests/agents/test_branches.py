@@ -1,0 +1,229 @@
+"""Conversations of an agent in one file: forks, points to return to, what is kept beside them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bank_kit import owner
+from sessions_kit import say
+from whole_agents_kit import agent_file, arrive, leave, settings, syn, talk, without_ids, written
+
+from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.opened import opened_bank
+from satchel.actions.sessions.branching import (
+    archive_session,
+    create_checkpoint,
+    fork,
+    rename_session,
+)
+from satchel.actions.sessions.distilling import distill
+from satchel.actions.sessions.recording import Beginning, begin, record
+from satchel.continuity import finding
+from satchel.continuity.chains import element_of
+from satchel.continuity.drafting import Changed, Note, Said
+from satchel.continuity.elements import event_of
+from satchel.continuity.points import point_at
+from satchel.ports.rows import Filter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from satchel.actions.opened import OpenBank
+    from satchel.continuity.shown import StateShown
+    from satchel.ledger.logged import Logged
+    from satchel.ledger.view import View
+
+
+def conversations(bank: str) -> list[dict[str, Any]]:
+    """Return all that a bank says of its conversations, with names in the place of ids."""
+    with opened_bank(settings(), bank) as opened, opened.ledger.reading() as view:
+        known = finding.sessions(view)
+        names = {one.id: one.name for one in known}
+        found = []
+        for one in known:
+            start = finding.find(view, one.id)
+            end = point_at(view, start, None)
+            found.append(
+                {
+                    "name": one.name,
+                    "agent": one.agent,
+                    "archived": one.archived,
+                    "memories": one.memories,
+                    "from": one.origin and (names.get(one.origin.session), one.origin.number),
+                    "to a point": one.origin is not None and one.origin.checkpoint is not None,
+                    "said": [m.content for m in finding.messages(view, end.element)][::-1],
+                    "state": _state(finding.state(view, end.element)),
+                    "then": _state(finding.state(view, _begins(view, start))),
+                    "points": [
+                        (
+                            point.number,
+                            point.name,
+                            point.why,
+                            _state(finding.state(view, view.get([point.element])[point.element])),
+                        )
+                        for point in finding.checkpoints(view, start)
+                    ],
+                }
+            )
+    return found
+
+
+def _begins(view: View, start: Logged) -> Logged:
+    """Return what a fork goes on from; the start of what is none."""
+    return element_of(view, start) or start if event_of(start.model) == "fork" else start
+
+
+def _state(state: StateShown) -> list[Any]:
+    notes = [(note.content, note.category) for note in state.notes]
+    return [state.working_state, state.thread_summary, notes]
+
+
+def branched(bank: OpenBank) -> None:
+    """Go back and forth in the conversation ``main``: the last branch is the main one."""
+    begin(bank, Beginning(name="trip", agent="syn", user="ada"), [Said(role="user", content="hi")])
+    say(bank, "trip", "I live in Oslo.", "We decided to go by train.")
+    record(bank, "trip", [Changed(working_state={"at": 3}, note=Note(content="no bus"))])
+    distill(bank, "trip", name="first")
+    record(bank, "trip", [Changed(working_state={"at": "later"})])
+    create_checkpoint(bank, "trip", at="3", name="looking back")
+    say(bank, "trip", "I prefer tea.", "We need to book a room.")
+    distill(bank, "trip")
+    fork(bank, "trip", at="first", name="by bus")
+    say(bank, "by bus", "Is there a bus?")
+    record(bank, "by bus", [Changed(thread_summary="A bus")])
+    fork(bank, "by bus", at="2", name="before both", as_of=True)
+    fork(bank, "trip", at="0", name="from nothing")
+    fork(bank, "by bus", name="unchanged")
+    say(bank, "unchanged", "and on")
+    archive_session(bank, "from nothing")
+    rename_session(bank, "trip", "travel")
+    archive_session(bank, "travel")
+    archive_session(bank, "travel", restore=True)
+    rename_session(bank, "travel", "trip to Bergen")
+    fork(bank, "by bus", at="4", name="primary")
+    say(bank, "primary", "The main one.")
+    record(bank, "primary", [Changed(working_state={"at": "the end"})])
+
+
+@pytest.mark.parametrize("name", ["syn.agent.json", "syn.pam"])
+def test_forks_arrive_as_forks(tmp_path: Path, name: str) -> None:
+    """Each with what it goes on from, its points, what is beside its messages; the main one too."""
+    syn(tmp_path, talk("hello"))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        branched(bank)
+    key = owner() if name.endswith(".pam") else None
+    done = leave("syn", tmp_path / name, full=True, export=ExportOptions(key=key))
+    assert done.export.losses == []
+    arrive(tmp_path / name, name="copy")
+    before, after = conversations("syn"), conversations("copy")
+    assert len(before) == 7
+    by_name = [sorted(one, key=lambda each: each["name"]) for one in (before, after)]
+    assert by_name[1] == by_name[0]
+
+
+def test_a_fork_costs_its_own_messages_in_a_file(tmp_path: Path) -> None:
+    """What is before it is there once, however many forks there are."""
+    syn(tmp_path, talk(*(f"message {number} of many" for number in range(50))))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        for number in range(10):
+            fork(bank, "main", at="40", name=f"fork {number}")
+    leave("syn", tmp_path / "a.agent.json", full=True)
+    text = (tmp_path / "a.agent.json").read_text()
+    assert text.count("message 7 of many") == 1
+    assert text.count('"forkedFrom"') == 10
+
+
+def test_the_links_of_distilled_memories_lead_to_their_messages(tmp_path: Path) -> None:
+    """Also to those of a copy, and of a copy of that."""
+    syn(tmp_path, talk("hello"))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        say(bank, "main", "I live in Oslo.")
+        distill(bank, "main")
+    for source, copy in (("syn", "copy"), ("copy", "third")):
+        done = leave(source, tmp_path / f"{source}.agent.json", full=True)
+        assert done.export.losses == []
+        arrive(tmp_path / f"{source}.agent.json", name=copy)
+    with opened_bank(settings(), "third") as opened, opened.ledger.reading() as view:
+        (edge,) = (one.record.value for one in view.scan(Filter(types=frozenset({"edge"}))))
+        there = view.get([edge["source"], edge["target"]])
+        found = [there[edge[side]].record.value for side in ("source", "target")]
+    assert [one["type"] for one in found] == ["semantic", "session_event"]
+    assert {one["text"] for one in found} == {"I live in Oslo."}
+
+
+def test_a_main_conversation_that_is_a_fork_is_whole_without_the_others(tmp_path: Path) -> None:
+    """A reader of version 1 reads the main one alone: all it goes on from is in it."""
+    syn(tmp_path, talk("a", "b", "c", name="first"))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        fork(bank, "first", at="2", name="main")
+        say(bank, "main", "other")
+    done = leave("syn", tmp_path / "syn.agent.json")
+    primary = written(tmp_path / "syn.agent.json")["sessions"]["primary"]
+    assert [one["content"] for one in primary["messages"]] == ["a", "b", "other"]
+    assert primary["wasForkedFrom"]["after"] == 2
+    assert {one.reason for one in done.export.losses} == {"what it was forked from is told of only"}
+    arrive(tmp_path / "syn.agent.json", name="copy")
+    (copy,) = conversations("copy")
+    assert (copy["name"], copy["from"], copy["said"]) == ("main", None, ["a", "b", "other"])
+
+
+@pytest.mark.parametrize("how", ["edited", "missing", "ring", "count"])
+def test_a_fork_that_does_not_fit_what_it_is_from_stands_for_itself(
+    tmp_path: Path, how: str
+) -> None:
+    """An edited file: no message of it is dropped, and it is said."""
+
+    def one(name: str, *texts: str, **more: Any) -> dict[str, Any]:
+        said = [{"role": "user", "content": text, "id": text, "metadata": {}} for text in texts]
+        return {"id": name, "name": name, "messages": said, **more}
+
+    begins = {"session": "other", "at": "other/b", "after": 2, "included": True}
+    primary = one("main", "a", "b", "mine", forkedFrom=begins)
+    other = one("other", "a", "b", "c")
+    if how == "edited":
+        primary["messages"][0]["content"] = "forged"
+    elif how == "missing":
+        begins["at"] = "other/x"
+    elif how == "ring":
+        other["forkedFrom"] = {"session": "main", "at": "main/a", "after": 1}
+    else:
+        begins["after"] = 3
+    sessions = {"primary": primary, "background": [], "others": [other]}
+    arrive(agent_file(tmp_path / "a.agent.json", sessions=sessions), name="copy")
+    found = {each["name"]: each for each in conversations("copy")}
+    assert found["main"]["from"] is None
+    assert found["main"]["said"][-1] == "mine"
+    assert len(found["main"]["said"]) == 3
+    assert found["other"]["said"][-3:] == ["a", "b", "c"]
+
+
+def test_a_point_that_was_made_later_stands_where_it_points(tmp_path: Path) -> None:
+    """Not after the changes that came between, which are not its own."""
+    syn(tmp_path, talk("a", "b"))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        record(bank, "main", [Changed(working_state={"later": True})])
+        create_checkpoint(bank, "main", at="1", name="then")
+        create_checkpoint(bank, "main", at="2", name="as well")
+    leave("syn", tmp_path / "a.agent.json", full=True)
+    arrive(tmp_path / "a.agent.json", name="copy")
+    before, after = conversations("syn"), conversations("copy")
+    assert [point[:2] for point in before[0]["points"]] == [(1, "then"), (2, "as well")]
+    assert after == before
+
+
+def test_branches_come_out_as_they_went_in(tmp_path: Path) -> None:
+    """Exported, imported and exported: equal but for ids and times of the transfer."""
+    syn(tmp_path, talk("hello"))
+    with opened_bank(settings(), "syn", writes=True) as bank:
+        branched(bank)
+    for agent, copy in (("syn", "copy"), ("copy", "third")):
+        leave(agent, tmp_path / f"{agent}.agent.json", full=True)
+        arrive(tmp_path / f"{agent}.agent.json", name=copy)
+    leave("third", tmp_path / "third.agent.json", full=True)
+    files = [written(tmp_path / f"{one}.agent.json") for one in ("syn", "copy", "third")]
+    first, second, third = (json.dumps(without_ids(one)) for one in files)
+    assert third == second
+    assert len(second) > 1000
+    assert first.count("forkedFrom") == second.count("forkedFrom")
