@@ -87,7 +87,7 @@ def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
 ) -> None:
     """The sentence says how many, and what is to be signed goes along."""
     before = two_of_three.listed()
-    with pytest.raises(ThresholdError, match="2 of the 3 owners .* 1 did") as caught:
+    with pytest.raises(ThresholdError, match=r"2 of the 3 owners .* 1 did") as caught:
         two_of_three.decider().rename("mine")
     assert "--also" in (caught.value.hint or "")
     assert "--propose" in (caught.value.hint or "")
@@ -189,9 +189,7 @@ def test_who_knows_the_first_owner_believes_those_whom_it_took_in(two_of_three: 
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    by=st.sets(st.integers(0, 4)), owners=st.integers(1, 4), number=st.integers(1, 4)
-)
+@given(by=st.sets(st.integers(0, 4)), owners=st.integers(1, 4), number=st.integers(1, 4))
 def test_a_decision_counts_exactly_when_as_many_owners_signed(
     by: set[int], owners: int, number: int
 ) -> None:
