@@ -131,7 +131,7 @@ def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | No
     try:
         if result is None and is_form(kept.body):
             raise UsageError(
-                f"record {kept.seq} was redacted after that moment, and the backup has its form only",
+                f"record {kept.seq} was redacted after that moment; the backup has its form only",
                 field="at",
                 hint="Choose a moment after the redaction, or an older backup.",
             )

@@ -71,6 +71,7 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
     if wrong is not None:
         raise UsageError(f"a record of type {wrong.type} is kept beside the log")
     if batch is not None and any(record.type in _FINAL for record in records):
+        # Forms that an import brings come as rows, their redactions with them.
         raise UsageError("what was erased or redacted stays so, so it is no part of an import")
     if any(map(starts_epoch, records)):
         raise UsageError("a decision about the whole bank is not appended like a record")

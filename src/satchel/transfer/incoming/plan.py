@@ -14,7 +14,9 @@ from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import State
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
+from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import Nonces, seal
+from satchel.transfer.incoming.forms import Forms
 from satchel.transfer.incoming.joining import Finals, joins_alike
 from satchel.transfer.incoming.known import Known, Times, key_of, packed, repeated
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
@@ -75,6 +77,7 @@ class Plan:
         self.seen = Keyed()
         """Fingerprints of what arrived; on disk, as everything that grows with the file."""
 
+        self._forms = Forms(self.done)
         self._finals = Finals(self.current, nonces) if rules.linked else None
         self._times = Times()
         self._slots = Slots()
@@ -115,7 +118,7 @@ class Plan:
             elif row.type in _CARRIED:
                 self._take_beside(row)
             else:
-                self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
+                self._forms.leave(row)
 
     def finish(self) -> None:
         """Decide what becomes of the memories that did not arrive."""
@@ -251,11 +254,11 @@ class Plan:
                     f"there is another version of {_named(_decode(row.body or b''))}",
                     hint="Say what to do: --on-conflict skip, overwrite or rename.",
                 )
-            case OnConflict.SKIP:
+            case OnConflict.SKIP | OnConflict.RENAME:  # a form has the id that it has
                 self._count(row, "skipped")
                 self._older.leave(slot)
                 self._stands(row.id, there)
-            case OnConflict.RENAME:
+            case OnConflict.RENAME if not is_form(row.body or b""):
                 self._count(row, "renamed")
                 self._older.leave(slot)
                 renamed = self._renamed(row)
@@ -274,7 +277,8 @@ class Plan:
 
     def _add(self, row: Row) -> None:
         self._count(row, "added")
-        self.stage.add(row)
+        for one in self._forms.with_its_own(row):
+            self.stage.add(one)
 
     def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
         """Add a record, unless it says the same as one that stays; it can come another time."""
