@@ -95,10 +95,10 @@ def test_an_import_of_forms_is_undone_and_done_again(exported: tuple[Path, Path,
     _, after, name = exported
     source = bring(after, bank="to").banks[0].source
     assert source is not None
-    undo_import(load_settings(), source, "to")
+    undo_import(load_settings(), "to", source)
     with filled("to") as bank:
         assert texts(bank) == []
-    assert bring(after, bank="to").banks[0].done.restored == 2
+    assert bring(after, bank="to").banks[0].done.restored == 3  # and its redaction
     assert _told(name, "to") == TOKEN
 
 
