@@ -6,6 +6,7 @@ from satchel.actions.config import Settings
 from satchel.actions.keys.told import Owners, decider
 from satchel.actions.opened import find_bank, name_of
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.signing import named_key
 from satchel.actions.wiring import open_ledger, opened_store, writer_key
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
@@ -52,11 +53,12 @@ def add_owner(
     key: str,
     newcomer: SigningKey | None = None,
 ) -> BankOwners:
-    """Make a key one of a bank's owners; see ``KeyDecider.add_owner``."""
+    """Make a key one of a bank's owners, by its name or itself; see ``KeyDecider.add_owner``."""
     require_owner(settings, "banks")
+    added = named_key(settings, key)
     with opened_store(settings) as store:
         bank = find_bank(store, wanted)
-        decider(settings, store, bank, owners, writer_key(settings)).add_owner(key, newcomer)
+        decider(settings, store, bank, owners, writer_key(settings)).add_owner(added, newcomer)
         return _owners(settings, store, bank)
 
 

@@ -51,28 +51,34 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     records: list[dict[str, Any]]
 
 
-def write_proposal(path: Path, records: Iterable[bytes], *, overwrite: bool = False) -> None:
+def write_proposal(settings: Settings, path: Path, records: Iterable[bytes]) -> None:
     """Write what others are to sign.
 
     Args:
+        settings: Who asks.
         path: The file.
         records: Their canonical bytes, as ``ThresholdError`` has them.
-        overwrite: Whether it may be there.
 
     Raises:
         TargetExistsError: If it is there.
     """
+    require_owner(settings, "banks")
+    _write(path, records, overwrite=False)
+
+
+def _write(path: Path, records: Iterable[bytes], *, overwrite: bool) -> None:
     content = {"format": _FORMAT, "records": [decode_canonical(one) for one in records]}
     with writing(path, overwrite=overwrite) as stream:
         stream.write(canonical_checked(content) + b"\n")
 
 
-def read_proposal(path: Path) -> list[Matter]:
+def read_proposal(settings: Settings, path: Path) -> list[Matter]:
     """Return what a file proposes, and whose signatures hold.
 
     Raises:
         MalformedError: If it is no such file.
     """
+    require_owner(settings, "banks")
     return [_matter(record) for record in _read(path)]
 
 
@@ -84,7 +90,7 @@ def sign_proposal(settings: Settings, path: Path, key: SigningKey) -> list[Matte
     """
     require_owner(settings, "keys")
     signed = [_signed(record, key) for record in _read(path)]
-    write_proposal(path, (record.body for record in signed), overwrite=True)
+    _write(path, (record.body for record in signed), overwrite=True)
     return [_matter(record) for record in signed]
 
 
@@ -160,4 +166,4 @@ def _signed(record: Sealed, key: SigningKey) -> Sealed:
         return record
     kept = [one for one in model.signatures if one.get("key") != key.did]
     new = msgspec.to_builtins(sign(PayloadType.CONFIG, signed_part(record.value), [key]))
-    return seal(msgspec.structs.replace(model, signatures=(*kept, *new)))
+    return seal(msgspec.structs.replace(model, id=None, signatures=(*kept, *new)))

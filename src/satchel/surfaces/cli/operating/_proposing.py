@@ -10,7 +10,7 @@ import typer
 from satchel.actions.keys.proposing import Matter, write_proposal
 from satchel.errors import ThresholdError
 from satchel.seal.encoding.jcs import canonical
-from satchel.surfaces.cli._console import count, line, message, print_json
+from satchel.surfaces.cli._console import count, line, message, print_json, state
 
 _NEXT = (
     "Each of them signs it: satchel banks owners sign FILE. Then: satchel banks owners enact FILE"
@@ -25,7 +25,7 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
     except ThresholdError as error:
         if path is None:
             raise
-        write_proposal(path, error.drawn)
+        write_proposal(state.settings, path, error.drawn)
         message(error.message)
         tell_proposal(path, as_json=as_json)
         raise typer.Exit(0) from None
@@ -33,7 +33,7 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
 
 def propose_all(path: Path, records: Sequence[dict[str, Any]]) -> None:
     """Write what more owners of several banks have to sign."""
-    write_proposal(path, [canonical(record) for record in records])
+    write_proposal(state.settings, path, [canonical(record) for record in records])
     tell_proposal(path, as_json=False)
 
 

@@ -8,7 +8,6 @@ import typer
 from satchel.actions.keys import owners as actions
 from satchel.actions.keys import proposing
 from satchel.actions.keys.owners import BankOwners
-from satchel.actions.signing import named_key
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli._console import line, message, print_json, state, table
 from satchel.surfaces.cli._options import (
@@ -56,10 +55,9 @@ def add_command(
 
     Example: `satchel banks owners add assistant did:key:z6Mk... --propose ben.json`
     """
-    settings = state.settings
-    newcomer, wanted = _held(owner), named_key(settings, owner)
+    settings, newcomer = state.settings, _held(owner)
     with proposed(propose, as_json=as_json):
-        found = actions.add_owner(settings, bank, owner_keys(key, also), wanted, newcomer)
+        found = actions.add_owner(settings, bank, owner_keys(key, also), owner, newcomer)
     _show(found, as_json=as_json)
 
 
@@ -95,7 +93,7 @@ def sign_command(
     Example: `satchel banks owners sign proposal.json --key ben`
     """
     if dry_run:
-        found = proposing.read_proposal(file)
+        found = proposing.read_proposal(state.settings, file)
     else:
         found = proposing.sign_proposal(state.settings, file, owner_key(key))
     if as_json:
