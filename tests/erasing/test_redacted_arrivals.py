@@ -17,7 +17,7 @@ from satchel.actions.upkeep.whole_banks import copy_bank
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.errors import MalformedError, RedactionRefusedError, VerificationError
 from satchel.ledger.examining import examine
-from satchel.memory.entries import Semantic
+from satchel.memory.entries import Entry, Semantic
 from satchel.memory.records import Redaction, Source
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical_checked
@@ -44,8 +44,9 @@ def exported(tmp_path: Path) -> tuple[Path, Path, str]:
 def _told(name: str, wanted: str) -> str:
     with filled(wanted) as bank, bank.ledger.reading() as view:
         assert view.redaction(name) is not None
-        text = view.get([name])[name].model.text  # type: ignore[attr-defined]  # a memory
-    return str(text)
+        model = view.get([name])[name].model
+    assert isinstance(model, Entry)
+    return str(model.text)
 
 
 @pytest.mark.usefixtures("any_store")

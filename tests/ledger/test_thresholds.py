@@ -150,7 +150,7 @@ def test_there_are_no_more_owners_than_may_sign_a_record(tmp_path: Path) -> None
     for number in range(1, MOST_OWNERS):
         key = SigningKey.from_seed(bytes([number]) * 32)
         assert one.decider().add_owner(key.did, key)
-    with pytest.raises(UsageError, match="at most 16 owners"):
+    with pytest.raises(UsageError, match="at most 15 owners"):
         one.decider().add_owner(THIEF.did, THIEF)
     assert not _counts(one, adding_owner(one.bank, THIEF.did, _AT, OWNER, THIEF))
 

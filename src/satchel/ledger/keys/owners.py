@@ -20,8 +20,8 @@ THRESHOLD_SET = "threshold_set"
 
 OWNING = frozenset({OWNER_ADDED, THRESHOLD_SET})
 
-MOST_OWNERS = 16
-"""As many as may sign one record."""
+MOST_OWNERS = 15
+"""With the heir of one of them as many as may sign one record."""
 
 _MEMBERS = {
     OWNER_ADDED: frozenset({"bank", "key"}),

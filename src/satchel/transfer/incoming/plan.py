@@ -250,17 +250,20 @@ class Plan:
         """Decide between a record and another version of it."""
         if len(self.conflicts) < _EXAMPLES:
             self.conflicts.append(_named(_decode(row.body or b"")))
-        match self._mode:
+        mode = self._mode
+        if mode is OnConflict.RENAME and is_form(row.body or b""):  # it has the id that it has
+            mode = OnConflict.SKIP
+        match mode:
             case OnConflict.ERROR:
                 raise ConflictError(
                     f"there is another version of {_named(_decode(row.body or b''))}",
                     hint="Say what to do: --on-conflict skip, overwrite or rename.",
                 )
-            case OnConflict.SKIP | OnConflict.RENAME:  # a form has the id that it has
+            case OnConflict.SKIP:
                 self._count(row, "skipped")
                 self._older.leave(slot)
                 self._stands(row.id, there)
-            case OnConflict.RENAME if not is_form(row.body or b""):
+            case OnConflict.RENAME:
                 self._count(row, "renamed")
                 self._older.leave(slot)
                 renamed = self._renamed(row)
