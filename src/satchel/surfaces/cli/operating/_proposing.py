@@ -53,7 +53,7 @@ def show_matters(matters: Sequence[Matter]) -> None:
         for name, value in one.about.items():
             line(f"  {name}: {value}")
         line(f"  bank: {one.bank}")
-        line(f"  signed by {count(len(one.signed_by), 'key')}")
+        line(f"  {count(len(one.signed_by), 'signature')}")
         for key in one.signed_by:
             line(f"    {key}")
 
