@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
+from satchel.recall.digits import told
 from satchel.recall.sketches.asked import LOOKED_AT, Asked
 from satchel.recall.sketches.drawing import BITS, part_of, size_of
 
@@ -31,9 +32,12 @@ class _Held(NamedTuple):
     signs: Any
     """Their signs, 64 in a word: (parts, words, 256)."""
 
+    squares: Any
+    """The sums of the squares of their numbers, whole: (parts, 256)."""
+
 
 class MatrixSketches:
-    """The sketches of one generation, in memory: 289 bytes for a vector of 256 numbers.
+    """The sketches of one generation, in memory: 297 bytes for a vector of 256 numbers.
 
     Args:
         np: numpy.
@@ -67,6 +71,8 @@ class MatrixSketches:
             bits = np.unpackbits(np.frombuffer(kept[:BITS], np.uint8), bitorder="little")
             held.there[at] = bits
             held.signs[at] = self._signs_of(held.rows[at]).T
+            wide = held.rows[at].astype(np.int64)
+            held.squares[at] = np.einsum("ij,ij->i", wide, wide)
         self._held = held._replace(slots=slots)
 
     def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
@@ -75,8 +81,8 @@ class MatrixSketches:
         some = self._alike(held, asked)
         cosines, places = self._cosines(held, some, asked), _places(held, some)
         best = np.lexsort((places, -cosines))[:limit]
-        told = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
-        return {place: round(cosine, 6) for place, cosine in told}
+        found = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
+        return {place: told(cosine) for place, cosine in found}
 
     def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
@@ -88,7 +94,7 @@ class MatrixSketches:
                 there[place] = slot * SKETCHED_TOGETHER + at
         some = self._np.array(list(there.values()), dtype=int)
         found = self._cosines(held, some, asked).tolist()
-        return {place: round(cosine, 6) for place, cosine in zip(there, found, strict=True)}
+        return {place: told(cosine) for place, cosine in zip(there, found, strict=True)}
 
     def _alike(self, held: _Held, asked: Asked) -> Any:
         """Return where those are whose signs are most alike, among equals the first of the log."""
@@ -102,7 +108,7 @@ class MatrixSketches:
             apart += np.bitwise_count(held.signs[:used, word] ^ given)
         apart = apart.ravel()
         apart[~there] = self._size + 1
-        far = np.searchsorted(np.cumsum(np.bincount(apart)), LOOKED_AT)
+        far = np.partition(apart, LOOKED_AT - 1)[LOOKED_AT - 1]
         nearer, as_far = np.flatnonzero(apart < far), np.flatnonzero(apart == far)
         as_far = as_far[np.argsort(_places(held, as_far))]
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
@@ -111,7 +117,7 @@ class MatrixSketches:
         np = self._np
         rows = held.rows.reshape(-1, self._size)[some].astype(float)
         # Whole numbers below 2**53: exact, in whatever order they are added.
-        squares = np.einsum("ij,ij->i", rows, rows) * float(asked.square)
+        squares = held.squares.ravel()[some] * float(asked.square)
         dots = rows @ np.array(asked.numbers, dtype=float)
         return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
 
@@ -136,6 +142,7 @@ class MatrixSketches:
             np.zeros((parts, together), bool),
             np.zeros((parts, together, self._size), np.int8),
             np.zeros((parts, self._words, together), np.uint64),
+            np.zeros((parts, together)),
         )
         if before is not None:
             used = len(before.slots)
