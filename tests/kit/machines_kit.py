@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger_kit import OWNER, WRITER, created, memories
 
-from satchel.ledger.keys.deciding import KeyDecider
+from satchel.ledger.deciding.about_keys import KeyDecider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.memory.records import Config

@@ -10,7 +10,7 @@ from satchel.actions.opened import name_of
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import SatchelError, ThresholdError
 from satchel.ledger.authority import Authority
-from satchel.ledger.keys.deciding import KeyDecider
+from satchel.ledger.deciding.about_keys import KeyDecider
 from satchel.ports.store import Store
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.signing.key import SigningKey
