@@ -98,3 +98,21 @@ def mount_small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     yield mount
     for folder in mounted:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture(params=["sqlite", "ladybug", "postgresql"])
+def any_store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The configured store, of each kind."""
+    places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
+    if place := places.get(request.param):
+        monkeypatch.setenv("SATCHEL_STORE", place)
+        yield place
+        return
+    from postgres_kit import in_schema, run_sql
+
+    server, schema = request.getfixturevalue("postgres"), f"s_{uuid.uuid4().hex}"
+    monkeypatch.setenv("SATCHEL_STORE", in_schema(server, schema))
+    yield in_schema(server, schema)
+    run_sql(server, f"DROP SCHEMA IF EXISTS {schema} CASCADE")

@@ -153,6 +153,11 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "banks admit": ["here"],
         "banks adopt": ["strange"],
         "banks accept-loss": ["here"],
+        "banks owners list": ["here"],
+        "banks owners add": ["here", "second"],
+        "banks owners threshold": ["here", "1"],
+        "banks owners sign": [sealed.with_name("proposal.json")],
+        "banks owners enact": [sealed.with_name("proposal.json")],
         "banks accept-gone": ["blake3:" + "0" * 64],
         "import": [mem0, "--bank", "here"],
         "undo": ["--bank", "here"],
@@ -271,6 +276,15 @@ def has_banks(satchel: Run) -> None:
         Ledger.create(store, owner=SigningKey.generate(), writer=WRITER, name="strange")
 
 
+def has_proposal(satchel: Run, path: Path) -> None:
+    """Make a key, and a file in which it is proposed as another owner of the bank."""
+    assert satchel("keys", "create", "second").status == 0
+    key = satchel("keys", "export", "second").json["key"]
+    words = ("banks", "owners", "add", "here", key, "--propose", path)
+    assert satchel(*words).status == 0
+    assert satchel("banks", "owners", "sign", path, "--key", "second").status == 0
+
+
 def has_memory(satchel: Run, other: Path) -> None:
     """Make a bank with a memory in it, and another store with a bank."""
     append(new_bank("full"), memories(1))
@@ -316,6 +330,8 @@ def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     """Make a key that took another's place, an encrypted file, or a backup."""
     if verb == "backup":
         assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
+    if verb == "banks":
+        has_proposal(satchel, sealed.with_name("proposal.json"))
     if verb == "decrypt":
         assert satchel("keys", "identity", "here").status == 0
         encrypted = sealed.with_name("sealed.age")

@@ -147,7 +147,7 @@ def test_two_machines_exchange_conversations_and_no_end_is_moved(tmp_path: Path)
     key, _ = signing_key(one, None)
     shutil.copytree(one.home, two.home)
     bank_id = create_bank(one, "assistant", key).id
-    admit_writer(one, bank_id, key, writer_key(two).did)
+    admit_writer(one, bank_id, (key,), writer_key(two).did)
     with opened(bank_id, one) as bank:
         session = stocked(bank)
         before = everything(bank)

@@ -1,30 +1,11 @@
-"""A bank on each store, and its raw bytes."""
+"""The first bank of a test's home, open."""
 
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from bank_kit import filled
-from postgres_kit import in_schema, run_sql
 
 from satchel.actions.opened import OpenBank
-
-
-@pytest.fixture(params=["sqlite", "ladybug", "postgresql"])
-def any_store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """The configured store, of each kind."""
-    places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
-    if place := places.get(request.param):
-        monkeypatch.setenv("SATCHEL_STORE", place)
-        yield place
-        return
-    server, schema = request.getfixturevalue("postgres"), f"s_{uuid.uuid4().hex}"
-    monkeypatch.setenv("SATCHEL_STORE", in_schema(server, schema))
-    yield in_schema(server, schema)
-    run_sql(server, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 @pytest.fixture

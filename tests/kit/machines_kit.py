@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger_kit import OWNER, WRITER, created, memories
 
-from satchel.ledger.acceptance import Decider
+from satchel.ledger.deciding.about_keys import KeyDecider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.memory.records import Config
@@ -74,12 +74,15 @@ class Machine:
         with self.ledger().reading() as view:
             return view.standing
 
-    def decider(self, owner: SigningKey = OWNER, *, witness: Witness | None = None) -> Decider:
-        """Return what an owner at this machine decides with."""
-        return Decider(
+    def decider(
+        self, owner: SigningKey = OWNER, *also: SigningKey, witness: Witness | None = None
+    ) -> KeyDecider:
+        """Return what an owner at this machine, or several, decide with."""
+        return KeyDecider(
             store=self.store,
             bank=self.bank,
             owner=owner,
+            also=also,
             writer=self.writer,
             witness=witness or self.witness,
         )

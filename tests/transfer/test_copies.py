@@ -115,7 +115,7 @@ def two_machines(folder: Path) -> tuple[Machine, Machine]:
     key, _ = signing_key(first, None)
     shutil.copytree(first.home, second.home)  # the same person: her owner's key is on both
     bank = create_bank(first, "assistant", key).id
-    admit_writer(first, bank, key, writer_key(second).did)
+    admit_writer(first, bank, (key,), writer_key(second).did)
     return Machine(first, bank), Machine(second, bank)
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.keys.told import Owners, decider
 from satchel.actions.opened import find_bank, name_of, named_banks
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
@@ -61,18 +62,19 @@ def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) ->
     )
 
 
-def rename_bank(settings: Settings, wanted: str, name: str, owner: SigningKey) -> BankLine:
-    """Give a bank another name, as its owner; its id stays.
+def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey) -> BankLine:
+    """Give a bank another name, as its owner, or several of them; its id stays.
 
     Raises:
         UsageError: If the name is empty, or another bank has it.
-        SigningKeyError: If the key is not that of an owner.
+        SigningKeyError: If a key is not that of an owner.
+        ThresholdError: If more owners have to sign.
     """
     require_owner(settings, "banks")
     with opened_store(settings) as store:
         bank = find_bank(store, wanted)
         _require_free(store, name, but=bank)
-        _decider(settings, store, bank, owner).rename(name)
+        _decider(settings, store, bank, owners).rename(name)
         return _line(settings, store, bank)
 
 
@@ -94,26 +96,26 @@ def adopt_bank(
     """Go on with a bank whose owners' keys are lost; see ``Decider.adopt``."""
     require_owner(settings, "banks")
     with opened_store(settings) as store:
-        decider = _decider(settings, store, find_bank(store, wanted), owner)
+        decider = _decider(settings, store, find_bank(store, wanted), (owner,))
         return decider.adopt(reason, with_loss=with_loss)
 
 
 def accept_loss(
-    settings: Settings, wanted: str, owner: SigningKey, reason: str | None
+    settings: Settings, wanted: str, owners: Owners, reason: str | None
 ) -> Decision | None:
     """Go on from a store that lacks what this machine saw; see ``Decider.accept_rollback``."""
     require_owner(settings, "banks")
     with opened_store(settings) as store:
-        decider = _decider(settings, store, find_bank(store, wanted), owner)
+        decider = _decider(settings, store, find_bank(store, wanted), owners)
         return decider.accept_rollback(reason)
 
 
-def admit_writer(settings: Settings, wanted: str, owner: SigningKey, key: str | None = None) -> str:
+def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | None = None) -> str:
     """Let a machine add to a bank: this one, or the one with a writer key; return that key."""
     require_owner(settings, "banks")
     admitted = key or writer_key(settings).did
     with opened_store(settings) as store:
-        _decider(settings, store, find_bank(store, wanted), owner).admit(admitted)
+        _decider(settings, store, find_bank(store, wanted), owners).admit(admitted)
     return admitted
 
 
@@ -132,14 +134,8 @@ def _require_free(store: Store, name: str, but: str | None = None) -> None:
         raise UsageError(f"there is a bank {name!r} already", field="name")
 
 
-def _decider(settings: Settings, store: Store, bank: str, owner: SigningKey) -> Decider:
-    return Decider(
-        store=store,
-        bank=bank,
-        owner=owner,
-        writer=writer_key(settings),
-        witness=witness_of(settings),
-    )
+def _decider(settings: Settings, store: Store, bank: str, owners: Owners) -> Decider:
+    return decider(settings, store, bank, owners, writer_key(settings))
 
 
 def _line(settings: Settings, store: Store, bank: str) -> BankLine:

@@ -7,6 +7,7 @@ these.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from satchel.backup.logs import Kept, rows_in, vectors_in
@@ -25,11 +26,15 @@ from satchel.ports.store import Commit, Store, StoredHead
 from satchel.seal.log import Head, leaf_of, signed_head
 from satchel.seal.proved_tree import ProvedTree, grown
 from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.seal.redacted_forms import is_form, opened_form
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
 from satchel.transfer.copies import own_row
 
 _TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)
+
+Forms = Callable[[str], str | None]
+"""Gives the hash of the form in which a record stands; None for a whole one."""
 
 Tell = Callable[[int], None]
 """Is told how many more records are there."""
@@ -82,12 +87,13 @@ def assemble(
     size = part.size if cut is None else cut.size
     fold = Fold()
     fold.take(list(_facts(part, index, packs, size)), size)
+    forms = partial(fold.redacted, size=size)
     frontier, counts = Frontier(), Counter[str]()
     for segment in segments_of(part, index):
         kept = [one for one in rows_in(segment, packs) if one.seq < size]
         if not kept:
             break
-        rows = [own_row(one.row(), _opened(one), fold, size) for one in kept]
+        rows = [own_row(one.row(), _opened(one, forms), fold, size) for one in kept]
         leaves = [leaf_of(part.bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = grown(frontier, leaves)
         counts.update(row.type for row in rows)
@@ -118,11 +124,18 @@ def _facts(part: BankPart, index: Index, packs: Packs, size: int) -> Iterator[Fa
                 yield Fact(one.seq, one.id, logged[1])
 
 
-def _opened(kept: Kept) -> tuple[Sealed, Model] | None:
+def _opened(kept: Kept, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
     if kept.body is None:
         return None
+    result = None if forms is None else forms(kept.id)
     try:
-        record, model = open_record(kept.body)
+        if result is None and is_form(kept.body):
+            raise UsageError(
+                f"record {kept.seq} was redacted after that moment; the backup has its form only",
+                field="at",
+                hint="Choose a moment after the redaction, or an older backup.",
+            )
+        record, model = open_record(kept.body) if result is None else opened_form(kept.body, result)
     except InputError as error:
         raise VerificationError(f"record {kept.seq} of the backup: {error.message}") from None
     if record.id != kept.id or record.type != kept.type:

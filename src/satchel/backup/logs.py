@@ -2,8 +2,8 @@
 
 A row is kept as what its leaf is made of and its bytes; everything else follows from these and
 from the rest of the log. Where the log only grew, the stretches of the last backup stand as they
-are. Those of which a record was erased since are made again without its bytes; many short ones
-are put into one.
+are. Those of which a record was erased or redacted since are made again without its bytes; many
+short ones are put into one.
 """
 
 import sys
@@ -19,12 +19,12 @@ from satchel.backup.manifests import Index, Segment, SegmentVectors
 from satchel.backup.packs import PIECE_BYTES, Packs, Ref
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged
-from satchel.memory.records import Erasure
+from satchel.memory.records import Erasure, Redaction
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader
 from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.records import PREFIX
-from satchel.transfer.copies import Copy
+from satchel.transfer.copies import Copy, redacted_in
 
 ROWS = 4096
 """Records in a stretch, at most."""
@@ -33,7 +33,7 @@ SHORT = 16
 """How many stretches that are not full may stand at the end, until they are put into one."""
 
 _ALL = Filter(retired=True, held=True)
-_ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
+_TAKING_AWAY = Filter(types=frozenset({"erasure", "redaction"}), retired=True, held=True)
 _TOGETHER = 256
 _ID_BYTES = 80
 
@@ -147,12 +147,12 @@ def _short(segments: Sequence[Segment]) -> int:
 
 
 def _erased_since(source: Copy, size: int) -> set[int]:
-    """Return the places of what was erased by records from a place on."""
+    """Return the places of what was erased or redacted by records from a place on."""
     reader, bank, places = source.reader, source.bank, set[int]()
-    rows = reader.scan(bank, _ERASURES, after=size - 1)
+    rows = reader.scan(bank, _TAKING_AWAY, after=size - 1)
     while some := list(islice(rows, _TOGETHER)):
         logged = [one[1] for one in require_logged(source.tree, bank, some) if one is not None]
-        names = [model.entry for model in logged if isinstance(model, Erasure)]
+        names = [model.entry for model in logged if isinstance(model, Erasure | Redaction)]
         places.update(row.seq for row in reader.get(bank, names))
     return places
 
@@ -177,7 +177,8 @@ def _kept(source: Copy, rows: list[Row], packs: Packs) -> Segment:
     Raises:
         VerificationError: If one is not, or is empty and was not erased.
     """
-    for row, one in zip(rows, require_logged(source.tree, source.bank, rows), strict=True):
+    logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
+    for row, one in zip(rows, logged, strict=True):
         if one is None and not source.found.fold.is_erased(row.id, source.size):
             raise VerificationError(f"record {row.seq} is empty, and nobody erased it")
     log = packs.put(_encode([Kept(row.seq, row.id, row.type, row.at, row.body) for row in rows]))

@@ -21,12 +21,13 @@ from satchel.backup.manifests import (
 from satchel.backup.packs import Packs, Ref
 from satchel.errors import InputError, VerificationError
 from satchel.ledger.heads import believed_head
-from satchel.memory.records import Erasure
+from satchel.memory.entries import Entry
+from satchel.memory.records import Erasure, Redaction
 from satchel.ports.blobs import verified
 from satchel.ports.store import StoredHead
 from satchel.seal.log import Head, leaf_of
 from satchel.seal.proved_tree import grown
-from satchel.seal.records import PREFIX, open_record
+from satchel.seal.records import PREFIX, digest, id_holds, open_record, open_shape
 from satchel.seal.tree import Frontier
 
 Tell = Callable[[int, int], None]
@@ -119,6 +120,7 @@ class _Walk:
         self._bank = bank
         self._frontier, self._counts = Frontier(), Counter[str]()
         self._empty, self._erased = set[str](), set[str]()
+        self._forms, self._redacted = dict[str, str](), dict[str, str]()
 
     def take(self, rows: list[Kept]) -> int:
         """Take some records, and return how many."""
@@ -127,7 +129,7 @@ class _Walk:
             if row.body is None:
                 self._empty.add(row.id)
             else:
-                _require_own(row.seq, row.body, row.id, row.type, self._erased)
+                self._require_own(row, row.body)
         leaves = [leaf_of(self._bank, row.seq, row.type, row.id, row.at) for row in rows]
         grown(self._frontier, leaves)
         return len(rows)
@@ -139,6 +141,28 @@ class _Walk:
         if self._empty - self._erased:
             one = min(self._empty - self._erased)
             raise VerificationError(f"the record {one} is empty, and nobody erased it")
+        for one, result in self._redacted.items():
+            if one not in self._empty and self._forms.get(one) != result:
+                raise VerificationError(f"the record {one} is not in the form that was logged")
+        if self._forms.keys() - self._redacted.keys():
+            one = min(self._forms.keys() - self._redacted.keys())
+            raise VerificationError(f"the record {one} is redacted, and nobody logged that")
+
+    def _require_own(self, row: Kept, body: bytes) -> None:
+        try:
+            record, model = open_shape(body)
+            if isinstance(model, Entry) and model.nonce is None:
+                self._forms[row.id] = digest(body)
+            elif not id_holds(record):
+                open_record(body)  # refuses, in words
+        except InputError as error:
+            raise VerificationError(f"record {row.seq} of the backup: {error.message}") from None
+        if record.id != row.id or record.type != row.type:
+            raise VerificationError(f"record {row.seq} of the backup is another one")
+        if isinstance(model, Erasure):
+            self._erased.add(model.entry)
+        if isinstance(model, Redaction):
+            self._redacted[model.entry] = model.result
 
 
 def _prove_beside(index: Index, packs: Packs) -> None:
@@ -148,14 +172,3 @@ def _prove_beside(index: Index, packs: Packs) -> None:
             raise VerificationError(f"the blob {blob.digest} has another size")
     for ref in index.side:
         side_in(ref, packs)
-
-
-def _require_own(seq: int, body: bytes, identity: str, kind: str, erased: set[str]) -> None:
-    try:
-        record, model = open_record(body)
-    except InputError as error:
-        raise VerificationError(f"record {seq} of the backup: {error.message}") from None
-    if record.id != identity or record.type != kind:
-        raise VerificationError(f"record {seq} of the backup is another one")
-    if isinstance(model, Erasure):
-        erased.add(model.entry)

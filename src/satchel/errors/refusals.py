@@ -1,6 +1,7 @@
 """Verification or permission says no."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from satchel.errors.satchel_error import SatchelError
 
@@ -51,6 +52,21 @@ class SigningKeyError(RefusedError):
     """A key is missing, unusable, wrongly protected, or its passphrase is wrong."""
 
     code: ClassVar[str] = "key.refused"
+
+
+class ThresholdError(SigningKeyError):
+    """Fewer owners of a bank signed than it wants.
+
+    Args:
+        drawn: The canonical bytes of what they are to sign, signed by those who did.
+        (The others as for every error.)
+    """
+
+    code: ClassVar[str] = "key.threshold"
+
+    def __init__(self, message: str, *, drawn: Sequence[bytes] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.drawn = list(drawn)
 
 
 class EncryptionError(RefusedError):

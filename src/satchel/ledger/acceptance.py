@@ -4,7 +4,7 @@ Each decision is a signed record in the log of the bank, so that every reader ca
 writer can pretend it; each may be repeated after a crash. Source: docs/spec/5-log.md, 5.7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,19 +23,20 @@ from satchel.ledger.authority import (
     Point,
     admission,
     deciding,
-    ending,
+    decision_of,
     naming,
-    succeeding,
+    signers,
+    with_configs,
 )
 from satchel.ledger.epochs import Seen, judge
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.examining import examine
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.keys.ended import REVOKED, is_new
+from satchel.ledger.keys.owners import require_enough
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
-from satchel.memory.records import Erasure, Status
+from satchel.memory.records import Config, Erasure, Status
 from satchel.memory.times import now
 from satchel.ports.store import Store
 from satchel.seal.log import Head
@@ -48,6 +49,7 @@ _TOGETHER = 1_000
 _AGAIN = "erased before the store was put back"
 
 Drawn = tuple[Sequence[Sealed], GivenUp | None]
+Drawing = Callable[[TrustedHead, ProvedTree], Drawn]
 
 
 class _Compared(NamedTuple):
@@ -68,6 +70,7 @@ class Decider:
         store: Where the bank is.
         bank: Its id.
         owner: An owner's key, or that of who becomes one; it signs what is decided.
+        also: The keys of other owners, who sign it as well.
         writer: This machine's key; it signs the head, and is admitted where it is not.
         witness: What this machine saw of the bank.
         clock: Tells when something was decided.
@@ -79,6 +82,7 @@ class Decider:
     writer: SigningKey
     witness: Witness
     clock: Clock = now
+    also: tuple[SigningKey, ...] = ()
 
     def accept_rollback(self, reason: str | None = None) -> Decision | None:
         """Go on from a store that is behind what this machine saw, or that went another way.
@@ -102,7 +106,7 @@ class Decider:
                 return [], compared.given_up
             return self._taken_up(ACCEPTED, found, compared.lost, reason)
 
-        after = self._ledger(self.writer).decide(draw)
+        after = self._decide(self.writer, draw)
         self._erase_again()
         return after.authority.decided[-1].decision if after.verdict.given_up else None
 
@@ -119,7 +123,7 @@ class Decider:
             records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
             return records, given_up or compared.given_up
 
-        after = self._ledger(self.writer).decide(draw)
+        after = self._decide(self.writer, draw)
         self._erase_again()
         return after.authority.decided[-1].decision
 
@@ -163,7 +167,7 @@ class Decider:
                 file=self.store.name,
                 hint="Nothing was adopted. Repair the store first, or find a better copy.",
             )
-        adoption = self._ledger(self.writer).decide(draw).authority.adoption
+        adoption = self._decide(self.writer, draw).authority.adoption
         assert adoption is not None  # noqa: S101 - it was drawn, or was there before
         self._erase_again()
         return adoption
@@ -179,7 +183,7 @@ class Decider:
             VerificationError: If the store is not what it was, or not what was signed.
         """
         admitted = self.writer.did if key is None else key
-        self._ledger(self.owner).decide(lambda found, tree: self._admitting(found, tree, admitted))
+        self._decide(self.owner, lambda found, tree: self._admitting(found, tree, admitted))
 
     def rename(self, name: str) -> None:
         """Give the bank another name; nothing happens when it has it already.
@@ -195,72 +199,10 @@ class Decider:
                 raise compared.refusal
             if found.authority.name == name:
                 return [], compared.given_up
-            return [naming(self.bank, name, self.owner, self.clock())], compared.given_up
+            record = naming(self.bank, name, self.owner, self.clock(), *self.also)
+            return [record], compared.given_up
 
-        self._ledger(self.writer).decide(draw)
-
-    def hand_over(self, heirs: Sequence[SigningKey]) -> bool:
-        """Put another key in the place of the owner's, and of that the next; tell if it was new.
-
-        What it signed, and tokens of its that are in the log, stay good.
-
-        Args:
-            heirs: The new owner's key; where that was replaced as well, those after it.
-
-        Raises:
-            SigningKeyError: If the key is not that of an owner.
-            UsageError: If a new key had a part in the bank before.
-            VerificationError: If the store is not what it was, or not what was signed.
-        """
-
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
-            records, old = list[Sealed](), self.owner
-            for new in heirs:
-                if not is_new(found.authority.keys, new.did):
-                    raise UsageError(f"{new.did} had a part in the bank already", field="key")
-                records.append(succeeding(self.bank, old, new, self.clock()))
-                old = new
-            return records, compared.given_up
-
-        return bool(heirs) and bool(self._ledger(self.writer).decide(draw))
-
-    def end(self, action: str, key: str, reason: str | None = None) -> bool:
-        """Retire or revoke a key of the bank, as one of its owners; tell whether that was new.
-
-        Args:
-            action: ``RETIRED`` or ``REVOKED``, of ``ledger.keys.ended``.
-            key: The key, an owner's or a writer's. One that is revoked need not be known.
-            reason: For whoever reads the log.
-
-        Raises:
-            SigningKeyError: If this owner's key is not that of an owner.
-            UsageError: If nobody would own the bank then.
-            VerificationError: If the store is not what it was, or not what was signed.
-        """
-        drawn = list[Sealed]()
-
-        def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
-            keys = found.authority.keys
-            there = keys.ending(key)
-            if there is None or (there.action != REVOKED and action == REVOKED):
-                if key == self.owner.did and (action == REVOKED or keys.owners == {key}):
-                    raise UsageError(
-                        "the key would have to say so of itself, and nobody would own the bank",
-                        field="key",
-                        hint="Put another in its place first: satchel keys rotate.",
-                    )
-                if action == REVOKED or key in keys.owners | keys.writers:
-                    drawn.append(ending(action, self.bank, key, self.owner, self.clock(), reason))
-            return drawn, compared.given_up
-
-        self._ledger(self.writer).decide(draw)
-        return bool(drawn)
+        self._decide(self.writer, draw)
 
     def _erase_again(self) -> None:
         """Erase what this machine erased before, and what a store that was put back has again."""
@@ -282,13 +224,34 @@ class Decider:
     def _ledger(self, signer: SigningKey) -> Ledger:
         return Ledger(self.store, self.bank, writer=signer, witness=self.witness, clock=self.clock)
 
+    def _decide(self, signer: SigningKey, draw: Drawing) -> TrustedHead:
+        """Log what is drawn, where as many owners signed it as the bank wants."""
+
+        def enough(found: TrustedHead, tree: ProvedTree) -> Drawn:
+            records, given_up = draw(found, tree)
+            self._require_enough(found, records)
+            return records, given_up
+
+        return self._ledger(signer).decide(enough)
+
+    def _require_enough(self, found: TrustedHead, records: Sequence[Sealed]) -> None:
+        authority, size, root = found.authority, found.head.size, found.head.root
+        for place, record in enumerate(records, size):
+            decision = decision_of(record.model) if isinstance(record.model, Config) else None
+            if decision is None or decision.key is None:  # anybody may adopt
+                require_enough(authority.keys, record, signers(record), records)
+            authority = with_configs(
+                authority, self.bank, [(place, record)], lambda at: root if at == size else ""
+            )
+
     def _as_owner(self, found: TrustedHead, tree: ProvedTree) -> _Compared:
         owners = found.authority.owners
-        if self.owner.did not in owners:
-            raise SigningKeyError(
-                f"{self.owner.did} is not an owner of the bank",
-                hint=f"Its owners are {', '.join(sorted(owners))}.",
-            )
+        for key in (self.owner, *self.also):
+            if key.did not in owners:
+                raise SigningKeyError(
+                    f"{key.did} is not an owner of the bank",
+                    hint=f"Its owners are {', '.join(sorted(owners))}.",
+                )
         return self._compared(found, tree, owners)
 
     def _compared(
@@ -315,9 +278,10 @@ class Decider:
             key=self.owner.did if action == ADOPTED else None,
             reason=reason,
         )
-        records = [deciding(action, decision, self.owner, at)]
+        also = () if action == ADOPTED else self.also
+        records = [deciding(action, decision, self.owner, at, *also)]
         if action == ADOPTED or not found.authority.admits(self.writer.did):
-            records.append(admission(self.bank, self.writer.did, self.owner, at))
+            records.append(admission(self.bank, self.writer.did, self.owner, at, *also))
         return records, GivenUp(lost.epoch, head.size) if lost is not None else None
 
     def _admitting(self, found: TrustedHead, tree: ProvedTree, key: str) -> Drawn:
@@ -326,7 +290,7 @@ class Decider:
             raise compared.refusal
         if found.authority.admits(key):
             return [], compared.given_up
-        record = admission(self.bank, key, self.owner, self.clock())
+        record = admission(self.bank, key, self.owner, self.clock(), *self.also)
         return [record], compared.given_up
 
 

@@ -18,7 +18,9 @@ from msgspec import Meta
 
 from satchel.errors import MalformedError, VerificationError
 from satchel.ledger.keys import ended as endings
-from satchel.ledger.keys.ended import ENDING, Ended, Keys
+from satchel.ledger.keys import owners as owning
+from satchel.ledger.keys.ended import ENDING, Added, Ended, Keys
+from satchel.ledger.keys.owners import OWNING
 from satchel.memory.parts import Id
 from satchel.memory.records import Bank, Config, Count, KeyId
 from satchel.seal.log import Head
@@ -129,10 +131,20 @@ class Authority:
     forked: tuple[Ended, ...] = ()
     """Second successions of a key, which count for nothing."""
 
+    threshold: int = 1
+    """How many owners have to sign a decision."""
+
+    turns: int = 0
+    """How often that was set."""
+
+    added: tuple[Added, ...] = ()
+    """Owners that others took in, in the order of the log."""
+
     @property
     def keys(self) -> Keys:
         """The keys, those that ended among them."""
-        return Keys(self.owners, self.writers, self.ended, self.forked)
+        of = (self.owners, self.writers, self.ended, self.forked)
+        return Keys(*of, self.threshold, self.turns, self.added)
 
     @property
     def revoked_keys(self) -> frozenset[str]:
@@ -155,9 +167,10 @@ class Authority:
         return key in self.owners or key in self.writers
 
     def owned_by(self, known: frozenset[str]) -> bool:
-        """Tell whether every owner is one of some keys, or took the place of one in this log."""
+        """Tell whether every owner is one of some keys, their heir, or was taken in by them."""
         keys = self.keys
-        return all(keys.line_of(owner) & known for owner in self.owners)
+        believed = keys.believed(known)
+        return all(keys.line_of(owner) & believed for owner in self.owners)
 
     def owner_until(self, key: str) -> int | None:
         """Return the place where a key ended in honour; None for one that did not, or was none."""
@@ -211,7 +224,7 @@ def with_configs(
         if decision is not None:
             # The place first: who signed costs more to know.
             fits = decision.bank == bank and decision.fits(seq, authority.epoch, root_at)
-            if fits and _signers(record) & _deciders(authority, decision):
+            if fits and _may_decide(authority, decision, signers(record)):
                 authority = _after(authority, Decided(decision, model.action, model.at))
         elif model.payload.get("bank") == bank:
             # Without the bank in what is signed, one bank's admission could be carried to another.
@@ -223,11 +236,17 @@ def _told(authority: Authority, seq: int, record: Sealed, model: Config) -> Auth
     """Return who may sign after a record that is about the bank and starts no epoch."""
     if model.action in ENDING:
         said = (model.action, model.payload)
-        keys = endings.after(authority.keys, seq, said, _signers(record))
+        keys = endings.after(authority.keys, seq, said, signers(record))
+        return replace(authority, **keys._asdict())
+    if model.action in OWNING:
+        keys = owning.after(authority.keys, (model.action, model.payload), signers(record))
         return replace(authority, **keys._asdict())
     member = {ADMISSION: "key", RENAMED: "name", REVOKED: "token"}.get(model.action)
     value = model.payload.get(member) if member is not None else None
-    if not isinstance(value, str) or not _signers(record) & authority.owners:
+    by = signers(record)
+    # What takes away only is for each of them to say.
+    said_by = by & authority.owners if model.action == REVOKED else authority.keys.enough(by)
+    if not isinstance(value, str) or not said_by:
         return authority
     if model.action == RENAMED:
         return replace(authority, name=value)
@@ -251,9 +270,9 @@ def decision_of(model: Config) -> Decision | None:
     return found if whole else None
 
 
-def _deciders(authority: Authority, decision: Decision) -> frozenset[str]:
+def _may_decide(authority: Authority, decision: Decision, by: frozenset[str]) -> bool:
     # Anybody can adopt a copy; who believes it is for each reader to judge (see ``epochs``).
-    return authority.owners if decision.key is None else frozenset({decision.key})
+    return authority.keys.enough(by) if decision.key is None else decision.key in by
 
 
 def _after(authority: Authority, decided: Decided) -> Authority:
@@ -261,10 +280,11 @@ def _after(authority: Authority, decided: Decided) -> Authority:
     if key is not None:
         former = authority.former | authority.owners
         authority = replace(authority, owners=frozenset({key}), writers=frozenset(), former=former)
+        authority = replace(authority, threshold=1, added=())
     return replace(authority, decided=(*authority.decided, decided))
 
 
-def _signers(record: Sealed) -> frozenset[str]:
+def signers(record: Sealed) -> frozenset[str]:
     """Return the keys whose signatures in a record hold."""
     try:
         signatures = parse_signatures(record.value.get("signatures", []), _MOST_SIGNATURES)
@@ -274,15 +294,16 @@ def _signers(record: Sealed) -> frozenset[str]:
     return frozenset(found.key for found in checks if found.valid)
 
 
-def admission(bank: str, writer: str, owner: SigningKey, at: str) -> Sealed:
-    """Return the record by which an owner admits a writer key."""
+def admission(bank: str, writer: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
+    """Return the record by which an owner, and others with it, admits a writer key."""
     draft = Config(action=ADMISSION, payload={"bank": bank, "key": writer}, at=at)
-    return signed_config(draft, owner)
+    return signed_config(draft, owner, *also)
 
 
-def naming(bank: str, name: str, owner: SigningKey, at: str) -> Sealed:
-    """Return the record by which an owner gives a bank another name."""
-    return signed_config(Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at), owner)
+def naming(bank: str, name: str, owner: SigningKey, at: str, *also: SigningKey) -> Sealed:
+    """Return the record by which an owner, and others with it, gives a bank another name."""
+    draft = Config(action=RENAMED, payload={"bank": bank, "name": name}, at=at)
+    return signed_config(draft, owner, *also)
 
 
 def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | None) -> Sealed:
@@ -291,29 +312,52 @@ def revoking(bank: str, token: str, owner: SigningKey, at: str, reason: str | No
     return signed_config(Config(action=REVOKED, payload=payload, at=at), owner)
 
 
-def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str) -> Sealed:
+def succeeding(bank: str, old: SigningKey, new: SigningKey, at: str, *also: SigningKey) -> Sealed:
     """Return the record by which an owner's key is replaced by another, signed by both."""
     payload = {"bank": bank, "old": old.did, "new": new.did}
-    return signed_config(Config(action=endings.SUCCEEDED, payload=payload, at=at), old, new)
+    draft = Config(action=endings.SUCCEEDED, payload=payload, at=at)
+    return signed_config(draft, old, new, *also)
+
+
+def adding_owner(bank: str, key: str, at: str, *by: SigningKey) -> Sealed:
+    """Return the record by which owners take in another; that key has to sign it as well."""
+    payload = {"bank": bank, "key": key}
+    return signed_config(Config(action=owning.OWNER_ADDED, payload=payload, at=at), *by)
+
+
+def setting_threshold(bank: str, threshold: int, turn: int, at: str, *by: SigningKey) -> Sealed:
+    """Return the record by which owners say how many of them have to sign."""
+    payload = {"bank": bank, "threshold": threshold, "turn": turn}
+    return signed_config(Config(action=owning.THRESHOLD_SET, payload=payload, at=at), *by)
 
 
 def ending(
-    action: str, bank: str, key: str, owner: SigningKey, at: str, reason: str | None = None
+    action: str,
+    bank: str,
+    key: str,
+    owner: SigningKey,
+    at: str,
+    reason: str | None = None,
+    *also: SigningKey,
 ) -> Sealed:
-    """Return the record by which an owner retires or revokes a key of a bank."""
+    """Return the record by which an owner, and others with it, retires or revokes a key."""
     payload = {"bank": bank, "key": key} | ({"reason": reason} if reason else {})
-    return signed_config(Config(action=action, payload=payload, at=at), owner)
+    return signed_config(Config(action=action, payload=payload, at=at), owner, *also)
 
 
-def deciding(action: str, decision: Decision, key: SigningKey, at: str) -> Sealed:
+def deciding(
+    action: str, decision: Decision, key: SigningKey, at: str, *also: SigningKey
+) -> Sealed:
     """Return the record by which an owner, or who becomes one, takes a log up again."""
-    return signed_config(Config(action=action, payload=msgspec.to_builtins(decision), at=at), key)
+    draft = Config(action=action, payload=msgspec.to_builtins(decision), at=at)
+    return signed_config(draft, key, *also)
 
 
 def signed_config(draft: Config, *owners: SigningKey) -> Sealed:
     """Return a config record signed by an owner, or by several keys."""
     unsigned = seal(draft)
-    signatures = sign(PayloadType.CONFIG, signed_part(unsigned.value), owners)
+    keys = {key.did: key for key in owners}  # a key signs once
+    signatures = sign(PayloadType.CONFIG, signed_part(unsigned.value), keys.values())
     whole = msgspec.structs.replace(
         draft,
         nonce=unsigned.value["nonce"],

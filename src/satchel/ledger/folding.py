@@ -312,10 +312,10 @@ class Fold:
                 self._sweep(model.target, event, effect)
         elif isinstance(model, Erasure):
             self._erased.setdefault(model.entry, seq)
+        elif isinstance(model, Redaction):  # also with an import, for a form that it brings
+            self._redacted.setdefault(model.entry, []).append((seq, model.result))
         elif batch is not None:
             return
-        elif isinstance(model, Redaction):
-            self._redacted.setdefault(model.entry, []).append((seq, model.result))
         elif isinstance(model, Source):
             self._batches.setdefault(identity, Batch(identity, seq))
         elif isinstance(model, Receipt):

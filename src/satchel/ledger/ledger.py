@@ -144,7 +144,8 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        return self._appended(Ticket(looked_at(records), batch, side or {}, given, forms or {}))
+        looked = looked_at(records, batch)
+        return self._appended(Ticket(looked, batch, side or {}, given, forms or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
         """Add records of an import of which this process derived the rows; see ``append``.

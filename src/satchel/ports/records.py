@@ -5,13 +5,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from satchel.disk.databases.keyed import Keyed
 from satchel.disk.reading import ToRead
 from satchel.errors import InputError, MalformedError, SatchelError
 from satchel.seal.artifact.body import Body, Span, Totals
 from satchel.seal.artifact.opening import SdkFile, opening
-from satchel.seal.artifact.sections import RECORD_SECTIONS, TYPED_SECTIONS
+from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, TYPED_SECTIONS
 from satchel.seal.limits import Limits
-from satchel.seal.records import Sealed, open_record
+from satchel.seal.records import Sealed, open_record, open_shape
+from satchel.seal.redacted_forms import opened_form
 from satchel.seal.signing.envelope import Signature
 
 
@@ -44,6 +46,35 @@ class RecordSet:
             if section in TYPED_SECTIONS:
                 yield from self._section(section)
 
+    def with_forms(self) -> Iterator[Sealed]:
+        """Yield what iteration yields, and redacted forms, each behind the redaction it needs.
+
+        Redactions whose entries are not here come last.
+
+        Raises:
+            InputError: As iteration; also for a form that no redaction here allows.
+        """
+        waiting, known = Keyed(), Keyed()
+        try:
+            for section in self._spans:
+                if section == "redactions":
+                    for record in self._section(section):
+                        entry = record.value["entry"].encode()
+                        known.put(entry, record.value["result"].encode())  # the latest counts
+                        waiting.put(entry, record.body)
+                elif section in TYPED_SECTIONS:
+                    for record in self._section(section, known):
+                        said = waiting.get(record.id.encode()) if section in COMPONENTS else None
+                        if said is not None and record.value.get("nonce") is None:
+                            waiting.discard(record.id.encode())
+                            yield open_record(said)[0]
+                        yield record
+            for entry in waiting:
+                yield open_record(waiting.get(entry) or b"")[0]
+        finally:
+            waiting.close()
+            known.close()
+
     def of(self, record_type: str) -> Iterator[Sealed]:
         """Yield the records of one type."""
         yield from self._section(RECORD_SECTIONS[record_type])
@@ -58,12 +89,12 @@ class RecordSet:
         """How many objects each section holds, sections without records included."""
         return {name: span.count for name, span in self._spans.items()}
 
-    def _section(self, section: str) -> Iterator[Sealed]:
+    def _section(self, section: str, forms: Keyed | None = None) -> Iterator[Sealed]:
         span = self._spans.get(section)
         if span is not None:
             for index, line in enumerate(self.body.within(span)):
                 try:
-                    record, _ = open_record(line)
+                    record = _opened(line, forms)
                 except InputError as error:
                     raise self._located(error, section, span, index) from None
                 yield record
@@ -73,6 +104,20 @@ class RecordSet:
         if line is None:
             error.field = f"{section}/{index}" + (f"/{error.field}" if error.field else "")
         return error.located(line=line)
+
+
+def _opened(line: bytes, forms: Keyed | None) -> Sealed:
+    """Return a record, or a redacted form where the hash of it is among those that may be."""
+    try:
+        return open_record(line)[0]
+    except MalformedError as error:
+        if forms is None or error.field != "nonce":
+            raise
+    shape, _ = open_shape(line)
+    result = forms.get(shape.id.encode())
+    if result is None:
+        raise MalformedError("a redacted form without the redaction that allows it", field="nonce")
+    return opened_form(line, result.decode())[0]
 
 
 @contextmanager

@@ -26,6 +26,16 @@ def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
     return record, model
 
 
+def is_form(body: bytes) -> bool:
+    """Tell whether canonical bytes are a redacted form, or claim to be: there is no nonce.
+
+    Raises:
+        MalformedError: If they are no record.
+    """
+    _, model = open_shape(body)
+    return isinstance(model, Entry) and model.nonce is None
+
+
 def require_form_of(form: Model, entry: Model) -> None:
     """Require that a form keeps what a redaction may not change.
 

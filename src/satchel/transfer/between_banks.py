@@ -169,7 +169,7 @@ class Carrier:
                     parts.append(_Part(logged, [_status(name, "rejected", "another was there")]))
                 continue
             self.done.records += 1
-            said = [] if pending else [logged.record, *self._said_of(view, logged)]
+            said = [] if pending else [*_whole(view, logged), *self._said_of(view, logged)]
             parts.append(_Part(logged, [*said, *conflict]))
         return parts
 
@@ -287,6 +287,14 @@ def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
             needed |= older.keys()
             waiting -= needed
     return needed, graves
+
+
+def _whole(view: View, logged: Logged) -> Iterator[Sealed]:
+    """Yield a record; a redacted form behind the record that allows it."""
+    redaction = view.redaction(logged.record.id)
+    if redaction is not None:
+        yield redaction.record
+    yield logged.record
 
 
 def _parents(logged: Logged) -> Iterator[str]:

@@ -9,6 +9,7 @@ is looked through for pieces of them. Source: docs/decisions/0041.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from satchel.actions.erasing.choosing import Choice
 from satchel.actions.erasing.fragments import Fragments
 from satchel.actions.erasing.holders import HOLDERS, Holder
+from satchel.actions.erasing.inside import Inside
 from satchel.actions.erasing.kinship import Kinship, Why
 from satchel.actions.erasing.scanning import StillSaid, scan, still_said, unreached
 from satchel.actions.opened import OpenBank
@@ -29,6 +31,7 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.records import Erasure, Status
 from satchel.memory.times import now
+from satchel.seal.encryption.unlocking import in_environment
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.receipts.account import VERSION, Account, Counts, End, Scanned
@@ -217,8 +220,10 @@ class _Erasing:
             if self._wanted.scan:
                 said = still_said(bank.store, self._fragments, self._look)
                 extents = (extent for each in holders for extent in each.laid_open())
-                scanned = scan(bank.store, extents, self._fragments, self._look)
-                beyond = unreached(bank.store, for_holders)
+                unlocking = replace(bank.settings.unlocking, passphrase=in_environment)
+                inside = Inside(unlocking, bank.settings.options.limits)
+                scanned = scan(bank.store, extents, self._fragments, self._look, inside)
+                beyond = unreached(bank.store, [*for_holders, *inside.closed])
         if self._fragments.left_out:
             notes.append(f"{self._fragments.left_out:,} pieces were too many to look for")
         done = msgspec.structs.replace(

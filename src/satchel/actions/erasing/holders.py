@@ -23,7 +23,7 @@ from satchel.ports.store import Extent
 from satchel.stores.raw_files import below
 
 _MOST_NAMED = 40
-_SECRET_FOLDERS = frozenset({"keys"})
+_SECRET_FOLDERS = frozenset({"keys", "identities"})
 
 
 class Holder(Protocol):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from satchel.actions.erasing.fragments import Fragments
+from satchel.actions.erasing.inside import Inside
 from satchel.ports.rows import Filter
 from satchel.ports.store import Extent, LaidOpen, Store
 from satchel.transfer.receipts.account import Scanned
@@ -61,9 +62,17 @@ def still_said(store: Store, fragments: Fragments, looked: Looked) -> StillSaid:
 
 
 def scan(
-    store: Store, extents: Iterable[Extent], fragments: Fragments, looked: Looked
+    store: Store, extents: Iterable[Extent], fragments: Fragments, looked: Looked, inside: Inside
 ) -> list[Scanned]:
-    """Look through the raw bytes of a store, and of others that hold something, each once."""
+    """Look through the raw bytes of a store, and of others that hold something, each once.
+
+    Args:
+        store: The store.
+        extents: The bytes of the others; those that are packed or encrypted are looked into.
+        fragments: What to look for.
+        looked: Told of bytes.
+        inside: Looks into them, and notes what cannot be.
+    """
     found, seen = list[Scanned](), set[str]()
     own = store.laid_open() if isinstance(store, LaidOpen) else ()
     for some in (own, extents):
@@ -71,6 +80,8 @@ def scan(
             if extent.name not in seen:
                 seen.add(extent.name)
                 found.append(_look(extent, fragments, looked))
+                if some is not own:
+                    found += (_look(one, fragments, looked) for one in inside.within(extent))
     return found
 
 

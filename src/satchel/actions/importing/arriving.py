@@ -172,7 +172,7 @@ class Arriving:
             self.extraction = Extraction()
         if self.is_sealed and self.format != _SDK:
             with opened_records(self._place.file, self.reading.limits) as found:
-                for record in found:
+                for record in found.with_forms():
                     if record.type in self.without:
                         continue
                     self.screening(record.model)

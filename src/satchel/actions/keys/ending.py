@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.keys.told import BankTold, decider, each_bank
+from satchel.actions.keys.told import BankTold, Owners, decider, each_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import named_key
 from satchel.actions.wiring import writer_key
@@ -37,7 +37,7 @@ class KeyEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def retire_key(
-    settings: Settings, key: str, *, reason: str | None = None, owner: SigningKey | None = None
+    settings: Settings, key: str, *, reason: str | None = None, owners: Owners = ()
 ) -> KeyEnded:
     """Let a key go whose word was good: what it signed stays so, and it signs no more.
 
@@ -47,7 +47,7 @@ def retire_key(
         settings: Where the registry and the store are.
         key: A did:key, or the name of a key in the registry.
         reason: Why.
-        owner: Another owner's key, for the banks that it is a key of.
+        owners: Keys of other owners, for the banks that it is a key of.
 
     Raises:
         UsageError: If no key, or more than one, has that name, or it was revoked.
@@ -57,7 +57,7 @@ def retire_key(
     known = settings.registry.find(ended)
     if known is None or known.state == "revoked":
         settings.registry.retire(ended)  # refuses
-    told = each_bank(settings, _Ending(settings, RETIRED, ended, owner, reason).tell)
+    told = each_bank(settings, _Ending(settings, RETIRED, ended, owners, reason).tell)
     if known is None or not any(bank.problem for bank in told):
         known = settings.registry.retire(ended, reason)
     return KeyEnded(entry=known, banks=told)
@@ -69,7 +69,7 @@ def revoke_key(
     *,
     reason: str | None = None,
     signer: SigningKey | None = None,
-    owner: SigningKey | None = None,
+    owners: Owners = (),
 ) -> KeyEnded:
     """Stop believing a key, for good, on this machine and in the banks that it is a key of.
 
@@ -78,7 +78,7 @@ def revoke_key(
         key: A did:key, or the name of a key in the registry.
         reason: Why.
         signer: Signs a statement for others, when given.
-        owner: Another owner's key, for the banks.
+        owners: Keys of other owners, for the banks.
 
     Raises:
         UsageError: If no key, or more than one, has that name.
@@ -87,7 +87,7 @@ def revoke_key(
     ended = named_key(settings, key)
     entry = settings.registry.revoke(ended, reason)
     statement = revocation(signer, [ended], reason) if signer else None
-    told = each_bank(settings, _Ending(settings, REVOKED, ended, owner, reason).tell)
+    told = each_bank(settings, _Ending(settings, REVOKED, ended, owners, reason).tell)
     return KeyEnded(entry=entry, statement=statement, banks=told)
 
 
@@ -99,11 +99,11 @@ class _Ending:
         settings: Settings,
         action: str,
         key: str,
-        owner: SigningKey | None,
+        owners: Owners,
         reason: str | None,
     ) -> None:
         self.settings, self.action, self.key = settings, action, key
-        self.owner, self.reason = owner, reason
+        self.owners, self.reason = owners, reason
 
     def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
         """Note it in one bank; None where it was no key of it."""
@@ -112,8 +112,10 @@ class _Ending:
             return None
         if known is not None and (known.action == REVOKED or self.action == RETIRED):
             return False
-        owner = self.owner
-        if owner is None or owner.did == self.key or owner.did not in authority.owners:
+        owners = tuple(
+            one for one in self.owners if one.did != self.key and one.did in authority.owners
+        )
+        if not owners:
             raise SigningKeyError(
                 "another owner of the bank has to say so",
                 field="key",
@@ -122,7 +124,7 @@ class _Ending:
             )
         writer = writer_key(self.settings)
         is_usable = writer.did != self.key and authority.admits(writer.did)
-        signer = writer if is_usable else owner
-        return decider(self.settings, store, bank, owner, signer).end(
+        signer = writer if is_usable else owners[0]
+        return decider(self.settings, store, bank, owners, signer).end(
             self.action, self.key, self.reason
         )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.keys.told import BankTold, decider, each_bank
+from satchel.actions.keys.told import BankTold, Owners, decider, each_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import writer_key
@@ -69,7 +69,7 @@ def rotate_key(
     name: str,
     *,
     passphrase: str | None = None,
-    owner: SigningKey | None = None,
+    owners: Owners = (),
 ) -> Rotated:
     """Put a new key in the place of one, here and in the banks of the store that it is a key of.
 
@@ -80,7 +80,8 @@ def rotate_key(
         settings: Where the keys and the store are.
         name: The key.
         passphrase: That of the old key, which the new one has as well.
-        owner: Signs for a writer's key; the default owner's key where it is not given.
+        owners: Sign for a writer's key, the default owner's key where none is given; and with an
+            owner's, where the bank wants several.
 
     Raises:
         SigningKeyError: If there is no such key, or its passphrase is wrong, or it was revoked.
@@ -94,8 +95,8 @@ def rotate_key(
             hint="Make another: satchel keys create NAME",
         )
     role, new = settings.keyring.read(name).role, SigningKey.generate()
-    if role == "writer" and owner is None:
-        owner, _ = signing_key(settings)
+    if role == "writer" and not owners:
+        owners = (signing_key(settings)[0],)
     statement = succession(old, new)
     aside = settings.keyring.set_aside(name)
     path = settings.keyring.folder / f"{aside}{_STATEMENT}"
@@ -103,7 +104,7 @@ def rotate_key(
         stream.write(canonical(statement) + b"\n")
     settings.keyring.create(name, role=role, passphrase=passphrase, key=new, replace=True)
     _register(settings, (old.did, aside), (new.did, name), role)
-    found = hand_over(settings, name, passphrase=passphrase, owner=owner)
+    found = hand_over(settings, name, passphrase=passphrase, owners=owners)
     return Rotated(
         name=name, role=role, key=new.did, replaces=old.did, statement=statement, banks=found.banks
     )
@@ -114,7 +115,7 @@ def hand_over(
     name: str,
     *,
     passphrase: str | None = None,
-    owner: SigningKey | None = None,
+    owners: Owners = (),
 ) -> HandedOver:
     """Note in the banks of the store what the keys were replaced by; once noted, nothing happens.
 
@@ -130,7 +131,7 @@ def hand_over(
         raise UsageError(f"the key {name!r} replaced no other", hint="See: satchel keys rotate")
     _register(settings, (ring.read(line[-1]).key, line[-1]), (held.key, name), held.role)
     if held.role == "writer":
-        said = owner or signing_key(settings)[0]
+        said = owners or (signing_key(settings)[0],)
         keys = [ring.read(one).key for one in line]
         return HandedOver(
             name=name,
@@ -139,15 +140,15 @@ def hand_over(
         )
     secrets = [ring.load(one, passphrase=passphrase) for one in (*line, name)]
     return HandedOver(
-        name=name, key=held.key, banks=each_bank(settings, _Handing(settings, secrets).tell)
+        name=name, key=held.key, banks=each_bank(settings, _Handing(settings, secrets, owners).tell)
     )
 
 
 class _Handing:
     """Puts the newest key of a line in the place of whichever owns a bank."""
 
-    def __init__(self, settings: Settings, line: list[SigningKey]) -> None:
-        self.settings, self.line = settings, line
+    def __init__(self, settings: Settings, line: list[SigningKey], others: Owners) -> None:
+        self.settings, self.line, self.others = settings, line, others
 
     def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
         """Note it in one bank; None where none of the keys was an owner's."""
@@ -161,16 +162,17 @@ class _Handing:
         # A machine that was not admitted signs the head with the key that it has in hand.
         signer = writer if authority.admits(writer.did) else heirs[-1]
         owner = self.line[places[-1]]
-        return decider(self.settings, store, bank, owner, signer).hand_over(heirs)
+        also = (one for one in self.others if one.did in authority.owners - {owner.did})
+        return decider(self.settings, store, bank, (owner, *also), signer).hand_over(heirs)
 
 
 class _Admitting:
     """Puts a machine's new key in the place of its old ones."""
 
     def __init__(
-        self, settings: Settings, writer: SigningKey, before: list[str], owner: SigningKey
+        self, settings: Settings, writer: SigningKey, before: list[str], owners: Owners
     ) -> None:
-        self.settings, self.writer, self.before, self.owner = settings, writer, before, owner
+        self.settings, self.writer, self.before, self.owners = settings, writer, before, owners
 
     def tell(self, store: Store, bank: str, authority: Authority) -> bool | None:
         """Note it in one bank; None where none of the old keys was admitted."""
@@ -180,7 +182,7 @@ class _Admitting:
             return None
         if not old and self.writer.did in authority.writers:
             return False
-        decide = decider(self.settings, store, bank, self.owner, self.writer)
+        decide = decider(self.settings, store, bank, self.owners, self.writer)
         decide.admit(self.writer.did)
         for key in old:
             decide.end(RETIRED, key)

@@ -1,16 +1,18 @@
 """What became of the banks of the store when a key of theirs changed."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.opened import name_of
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
-from satchel.errors import SatchelError
-from satchel.ledger.acceptance import Decider
+from satchel.errors import SatchelError, ThresholdError
 from satchel.ledger.authority import Authority
+from satchel.ledger.deciding.about_keys import KeyDecider
 from satchel.ports.store import Store
+from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.signing.key import SigningKey
 
 
@@ -27,6 +29,12 @@ class BankTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     hint: str | None = None
 
+    to_sign: list[dict[str, Any]] = []
+    """What more owners have to sign."""
+
+
+Owners = tuple[SigningKey, ...]
+"""The keys of one owner or several, who sign together."""
 
 Telling = Callable[[Store, str, Authority], bool | None]
 """Notes something in one bank's log; None where it does not concern the bank."""
@@ -48,6 +56,12 @@ def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankTold]
             with open_ledger(settings, store, bank).reading() as view:
                 authority = view.authority
             noted = tell(store, bank, authority)
+        except ThresholdError as error:
+            drawn = [decode_canonical(one) for one in error.drawn]
+            yield BankTold(
+                id=bank, name=name, problem=error.message, hint=error.hint, to_sign=drawn
+            )
+            continue
         except SatchelError as error:
             yield BankTold(id=bank, name=name, problem=error.message, hint=error.hint)
             continue
@@ -56,7 +70,14 @@ def _each(settings: Settings, store: Store, tell: Telling) -> Iterator[BankTold]
 
 
 def decider(
-    settings: Settings, store: Store, bank: str, owner: SigningKey, writer: SigningKey
-) -> Decider:
-    """Return what an owner decides with, whose records a key signs the head over."""
-    return Decider(store=store, bank=bank, owner=owner, writer=writer, witness=witness_of(settings))
+    settings: Settings, store: Store, bank: str, owners: Owners, writer: SigningKey
+) -> KeyDecider:
+    """Return what owners decide with, whose records a key signs the head over."""
+    return KeyDecider(
+        store=store,
+        bank=bank,
+        owner=owners[0],
+        also=owners[1:],
+        writer=writer,
+        witness=witness_of(settings),
+    )

@@ -15,16 +15,16 @@ from satchel.ledger.authority import Authority, starts_epoch
 from satchel.ledger.heads import TrustedHead
 from satchel.ledger.logged import Unchanged
 from satchel.memory.parts import Component
-from satchel.memory.records import Model, SessionEvent, Status
+from satchel.memory.records import Model, Redaction, SessionEvent, Status
 from satchel.ports.rows import Filter, Row, unplaced_row
 from satchel.ports.store import Reader
 from satchel.seal.batches import open_many
 from satchel.seal.records import Sealed, open_record
+from satchel.seal.redacted_forms import opened_form
 from satchel.seal.signing.key import SigningKey
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
 
-_FINAL = frozenset({"erasure", "redaction"})
 _ENTRIES = frozenset(map(str, Component))
 
 
@@ -70,8 +70,8 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
     wrong = next((record for record in records if record.type in _NEVER_LOGGED), None)
     if wrong is not None:
         raise UsageError(f"a record of type {wrong.type} is kept beside the log")
-    if batch is not None and any(record.type in _FINAL for record in records):
-        raise UsageError("what was erased or redacted stays so, so it is no part of an import")
+    if batch is not None and any(record.type == "erasure" for record in records):
+        raise UsageError("what was erased stays so, so it is no part of an import")
     if any(map(starts_epoch, records)):
         raise UsageError("a decision about the whole bank is not appended like a record")
 
@@ -103,14 +103,19 @@ def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> b
     return found.head.size > size and next(iter(new), None) is not None
 
 
-def looked_at(records: Sequence[Sealed]) -> list[Logging]:
+def looked_at(records: Sequence[Sealed], batch: str | None = None) -> list[Logging]:
     """Return records as their own bytes have them: what is logged once cannot be taken back.
+
+    In a batch some may be redacted forms, whose redactions are with them.
 
     Raises:
         MalformedError: If a record is not what a reader would accept.
         LimitError: If one is too large.
     """
-    opened = open_many(records)
+    results = _redacted(records) if batch is not None else {}
+    forms = {one.id: opened_form(one.body, results[one.id]) for one in records if one.id in results}
+    whole = iter(open_many([one for one in records if one.id not in forms]))
+    opened = [forms.get(one.id) or next(whole) for one in records]
     for (found, _), record in zip(opened, records, strict=True):
         if found.id != record.id or found.type != record.type:
             raise MalformedError("the bytes are those of another record", field="id")
@@ -128,6 +133,12 @@ def looked_at_before(rows: Sequence[Row]) -> list[Logging]:
     require_appendable([record for record, _ in opened.values()], None)
     nothing = (None, None)
     return [Logging(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
+
+
+def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
+    """Return the hashes of the forms in which some records say that others stand."""
+    models = (one.model for one in records if one.type == "redaction")
+    return {model.entry: model.result for model in models if isinstance(model, Redaction)}
 
 
 def _logging(record: Sealed, model: Model) -> Logging:

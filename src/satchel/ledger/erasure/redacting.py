@@ -13,6 +13,7 @@ from satchel.memory.records import Redaction
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Writer
 from satchel.seal.proved_tree import ProvedTree
+from satchel.seal.records import digest
 from satchel.seal.redacted_forms import opened_form, require_form_of
 
 _REDACTABLE = frozenset(Component)
@@ -42,7 +43,15 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
         RedactionRefusedError: If an entry is not there, or is erased; or a form is missing, or is
             not what the record says.
     """
-    said = {one.model.entry: one.model for one in records if isinstance(one.model, Redaction)}
+    before = fold.size - len(records)
+    said, brought = dict[str, Redaction](), list[str]()
+    for place, one in enumerate(records, before):
+        if isinstance(one.model, Redaction):
+            if fold.batch_number(place):
+                brought.append(one.model.entry)
+            else:
+                said[one.model.entry] = one.model
+    _require_brought(writing, bank, fold, records, brought)
     if said.keys() != forms.keys():
         raise RedactionRefusedError("a redaction is logged with the form that it puts there")
     if not said:
@@ -51,7 +60,6 @@ def replaced_by(  # noqa: PLR0913 - as targets.emptied_by, and the forms
     if tree is None or len(rows) < len(said):
         raise RedactionRefusedError("what is redacted is not in the log")
     require_leaves(tree, bank, rows)
-    before = fold.size - len(records)
     for row in rows:
         if fold.is_erased(row.id, fold.size) or row.type not in _REDACTABLE:
             raise RedactionRefusedError("only memories that are there are redacted", field=row.id)
@@ -67,6 +75,23 @@ def settled(
     side = dict(wanted)
     kept = {name: value for name, value in side.items() if name.startswith(SEALED)}
     return {**side, **emptied, **kept}
+
+
+def _require_brought(
+    writing: Writer, bank: str, fold: Fold, records: Sequence[Logging], brought: Sequence[str]
+) -> None:
+    """Require of what an import brought that it redacts nothing that is here already.
+
+    And that a memory that comes to a log which says in which form it has to stand comes in that.
+    """
+    if brought and writing.get(bank, list(brought)):
+        raise RedactionRefusedError("an import redacts only what it brings itself")
+    for row in (one.row for one in records if one.row.type in _REDACTABLE):
+        result = fold.redacted(row.id, fold.size)
+        if result is not None and digest(row.body or b"") != result:
+            raise RedactionRefusedError(
+                "the memory came redacted before, and is not taken in another form", field=row.id
+            )
 
 
 def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:

@@ -5,7 +5,7 @@ whatever a clock says of it. Source: docs/spec/6-keys-and-tokens.md, 6.3 and 6.4
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from satchel.errors import MalformedError
 from satchel.seal.signing.did import public_key
@@ -40,6 +40,17 @@ class Ended(NamedTuple):
     """Who took its place."""
 
 
+class Added(NamedTuple):
+    """That owners made a key one of theirs."""
+
+    key: str
+    by: frozenset[str]
+    """The owners who signed it."""
+
+    owners: frozenset[str]
+    """All of that moment."""
+
+
 class Keys(NamedTuple):
     """The keys of a bank at one place of its log."""
 
@@ -50,6 +61,19 @@ class Keys(NamedTuple):
 
     forked: tuple[Ended, ...] = ()
     """Further successions of a key that had one; they count for nothing."""
+
+    threshold: int = 1
+    """How many owners have to sign what is decided about the bank."""
+
+    turns: int = 0
+    """How often that number was set."""
+
+    added: tuple[Added, ...] = ()
+    """Owners that the others took in, in the order of the log."""
+
+    def enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
+        """Tell whether enough owners signed; what one says of itself may be left out."""
+        return len(by & (self.owners - {but})) >= self.threshold
 
     def ending(self, key: str) -> Ended | None:
         """Return how a key ended last; None for one that did not."""
@@ -73,6 +97,17 @@ class Keys(NamedTuple):
             owner = key
         return frozenset(found)
 
+    def believed(self, known: frozenset[str]) -> frozenset[str]:
+        """Return some keys, and those whom owners took in who are all of these, or heirs of them.
+
+        Not somebody whom a key took in that was revoked since: see ``line_of``.
+        """
+        found, revoked = set(known), self.revoked
+        for one in self.added:
+            if not one.by & revoked and all(self.line_of(owner) & found for owner in one.owners):
+                found.add(one.key)
+        return frozenset(found)
+
 
 def after(keys: Keys, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]) -> Keys:
     """Return the keys of a bank after a record that ends one; as they were where it does not count.
@@ -89,15 +124,15 @@ def after(keys: Keys, place: int, said: tuple[str, Mapping[str, Any]], by: froze
     if action == SUCCEEDED:
         return _succeeded(keys, place, payload, by)
     key = payload["key"]
-    if not _is_key(key) or key in keys.revoked:
+    if not is_key(key) or key in keys.revoked:
         return keys
-    if action == RETIRED and (key not in keys.owners | keys.writers or not by & keys.owners):
+    if action == RETIRED and (key not in keys.owners | keys.writers or not keys.enough(by)):
         return keys
     # A key cannot say of itself that it was stolen: whoever stole it could say so of the others.
-    if action == REVOKED and not by & (keys.owners - {key}):
+    if action == REVOKED and not keys.enough(by, but=key):
         return keys
     owners = keys.owners - {key}
-    if not owners:  # a bank without an owner could never be decided about again
+    if len(owners) < keys.threshold:  # the bank could never be decided about again
         return keys
     return keys._replace(
         owners=owners,
@@ -108,13 +143,13 @@ def after(keys: Keys, place: int, said: tuple[str, Mapping[str, Any]], by: froze
 
 def _succeeded(keys: Keys, place: int, payload: Mapping[str, Any], by: frozenset[str]) -> Keys:
     old, new = payload["old"], payload["new"]
-    if not _is_key(old) or not _is_key(new) or old == new or not {old, new} <= by:
+    if not is_key(old) or not is_key(new) or old == new or not {old, new} <= by:
         return keys
     found = Ended(old, place, SUCCEEDED, new)
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
         return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
-    if not is_new(keys, new):
+    if not is_new(keys, new) or not keys.enough(by):
         return keys
     owners = (keys.owners - {old}) | {new}
     return keys._replace(owners=owners, ended=(*keys.ended, found))
@@ -125,7 +160,8 @@ def is_new(keys: Keys, key: str) -> bool:
     return key not in keys.owners | keys.writers and keys.ending(key) is None
 
 
-def _is_key(value: object) -> bool:
+def is_key(value: object) -> TypeGuard[str]:
+    """Tell whether a value is a usable key."""
     if not isinstance(value, str):
         return False
     try:

@@ -43,7 +43,8 @@ class IdentityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return f"IdentityFile({self.recipient})"  # the secret never shows
 
 
-def _asked() -> str | None:
+def in_environment() -> str | None:
+    """Return the passphrase that is in the environment; nobody is asked."""
     return os.environ.get(PASSPHRASE_VARIABLE) or None
 
 
@@ -57,7 +58,7 @@ class Unlocking:
     files: tuple[Path, ...] = ()
     """Files that somebody named: our own, or those of ``age-keygen``."""
 
-    passphrase: Callable[[], str | None] = field(default=_asked, repr=False)
+    passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
     """Gives the passphrase, asking somebody where it can; None where nobody says one."""
 
     def identities(self) -> Iterator[str]:

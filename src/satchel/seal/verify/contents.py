@@ -22,6 +22,7 @@ from satchel.seal.verify.proving import Proof, Prover, Task
 from satchel.seal.verify.verification import Finding, Outcome
 
 _MAX_FINDINGS = 100
+_ADMITTING = frozenset({"writer_added", "key_succession", "owner_added", "threshold_set"})
 
 
 class Contents:
@@ -46,6 +47,7 @@ class Contents:
 
         self.proofs = 0
         self.owner_keys: set[str] = set()
+        self._threshold = 1
         self.heirs: dict[str, str] = {}
         """Owners' keys that took the place of another, and which."""
         self.admitted_keys: set[str] = set()
@@ -182,7 +184,7 @@ class Contents:
                 self._lineage.add(model.entry, (), "erased")
         elif isinstance(model, Bank) and model.id == self._artifact.statement.bank:
             self.owner_keys.update(model.owner_keys)
-        elif isinstance(model, Config) and model.action in ("writer_added", "key_succession"):
+        elif isinstance(model, Config) and model.action in _ADMITTING:
             self._admit(model, line)
 
     def _admit(self, model: Config, line: bytes) -> None:
@@ -198,7 +200,14 @@ class Contents:
         if payload.get("bank") != self._artifact.statement.bank:
             return
         key, old, new = payload.get("key"), str(payload.get("old")), payload.get("new")
-        if isinstance(key, str) and by & self.owner_keys:
+        number = payload.get("threshold")
+        if len(by & self.owner_keys) < self._threshold:
+            return
+        if model.action == "threshold_set":
+            self._threshold = number if isinstance(number, int) and number > 0 else 1
+        elif model.action == "owner_added":
+            self.owner_keys |= {key} & by if isinstance(key, str) else set()
+        elif isinstance(key, str):
             self.admitted_keys.add(key)
         elif isinstance(new, str) and old in self.owner_keys and {old, new} <= by:
             self.owner_keys.add(new)

@@ -41,6 +41,15 @@ Owner = Annotated[
     str | None, typer.Option("--key", help="Name of the owner's key; the default one otherwise.")
 ]
 
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", help="Name of another owner's key that signs as well. Repeatable."),
+]
+Propose = Annotated[
+    Path | None,
+    typer.Option("--propose", help="Where more owners have to sign, write here what they sign."),
+]
+
 EncryptTo = Annotated[
     list[str] | None,
     typer.Option(
@@ -117,6 +126,11 @@ def owner_key(name: str | None) -> SigningKey:
     if made:
         message(f"made a signing key, {wanted!r}; keep a copy: satchel keys export --secret")
     return key
+
+
+def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
+    """Return an owner's key, and those of others who sign with it."""
+    return (owner_key(name), *(owner_key(one) for one in also or ()))
 
 
 def tell_refused(refused: Sequence[Refused]) -> None:

@@ -17,8 +17,10 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import Json, Owner, owner_key
+from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key, owner_keys
+from satchel.surfaces.cli.operating._proposing import proposed
 from satchel.surfaces.cli.operating.bank_config import bank_config
+from satchel.surfaces.cli.operating.owners import owners
 
 Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="For whoever reads the log.")]
@@ -34,6 +36,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 banks.add_typer(bank_config, name="config")
+banks.add_typer(owners, name="owners")
 
 
 @banks.command("create")
@@ -86,13 +89,16 @@ def rename_command(
     bank: Bank,
     name: Annotated[str, typer.Argument(metavar="NEW", help="Any text.")],
     key: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
     as_json: Json = False,
 ) -> None:
     """Give a bank another name, as its owner. Its id, and all that is in it, stay.
 
     Example: `satchel banks rename assistant "work assistant"`
     """
-    found = actions.rename_bank(state.settings, bank, name, owner_key(key))
+    with proposed(propose, as_json=as_json):
+        found = actions.rename_bank(state.settings, bank, name, *owner_keys(key, also))
     if as_json:
         print_json(found)
     else:
@@ -219,13 +225,16 @@ def admit_command(
         str | None, typer.Option(help="Another machine's writer key, as did:key; else this one's.")
     ] = None,
     key: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
     as_json: Json = False,
 ) -> None:
     """Let a machine add to a bank, as its owner.
 
     Example: `satchel banks admit assistant --writer did:key:z6Mk...`
     """
-    admitted = actions.admit_writer(state.settings, bank, owner_key(key), writer)
+    with proposed(propose, as_json=as_json):
+        admitted = actions.admit_writer(state.settings, bank, owner_keys(key, also), writer)
     if as_json:
         print_json({"admitted": admitted})
     else:
@@ -254,7 +263,12 @@ def adopt_command(
 
 @banks.command("accept-loss")
 def accept_loss_command(
-    bank: Bank, reason: Reason = None, key: Owner = None, as_json: Json = False
+    bank: Bank,
+    reason: Reason = None,
+    key: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
+    as_json: Json = False,
 ) -> None:
     """Go on from a store that lacks what this machine saw of a bank, as its owner.
 
@@ -262,7 +276,9 @@ def accept_loss_command(
 
     Example: `satchel banks accept-loss assistant --reason "restored from Monday's backup"`
     """
-    _decided(actions.accept_loss(state.settings, bank, owner_key(key), reason), as_json=as_json)
+    with proposed(propose, as_json=as_json):
+        decision = actions.accept_loss(state.settings, bank, owner_keys(key, also), reason)
+    _decided(decision, as_json=as_json)
 
 
 @banks.command("accept-gone")

@@ -48,6 +48,7 @@ _PAIRS = 20
 _WORDS = {
     "added": "new",
     "known": "known already, left as they are",
+    "redacted": "of these are redacted here, and stay so",
     "twice": "twice in the file",
     "skipped": "other versions, left out (--on-conflict overwrite takes them)",
     "overwritten": "took the place of others",

@@ -14,7 +14,8 @@ from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
-from satchel.surfaces.cli._options import Json, Owner, owner_key
+from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key
+from satchel.surfaces.cli.operating._proposing import propose_all
 
 Name = Annotated[str, typer.Argument(help="Name of the key.")]
 
@@ -122,15 +123,22 @@ def export_command(
 
 
 @keys.command("rotate")
-def rotate_command(name: Name = "default", owner: Owner = None, as_json: Json = False) -> int:
+def rotate_command(
+    name: Name = "default",
+    owner: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
+    as_json: Json = False,
+) -> int:
     """Put a new key in the place of one, in the banks of the store as well.
 
     What the old one signed stays good. A writer's key is replaced by an owner: --key.
 
     Example: `satchel keys rotate laptop`
     """
-    passphrase, signer = _unlocked(name), _other_owner(owner, name)
-    done = rotating.rotate_key(state.settings, name, passphrase=passphrase, owner=signer)
+    passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
+    done = rotating.rotate_key(state.settings, name, passphrase=passphrase, owners=signers)
+    _propose(propose, done.banks)
     if as_json:
         print_json(done)
         return int(not done.is_whole)
@@ -141,15 +149,22 @@ def rotate_command(name: Name = "default", owner: Owner = None, as_json: Json = 
 
 
 @keys.command("hand-over")
-def hand_over_command(name: Name = "default", owner: Owner = None, as_json: Json = False) -> int:
+def hand_over_command(
+    name: Name = "default",
+    owner: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
+    as_json: Json = False,
+) -> int:
     """Note in the banks of the store what a key replaced, where they do not know it yet.
 
     For another store than that of the rotation, or where it was cut short.
 
     Example: `satchel --store /mnt/other.db keys hand-over laptop`
     """
-    passphrase, signer = _unlocked(name), _other_owner(owner, name)
-    done = rotating.hand_over(state.settings, name, passphrase=passphrase, owner=signer)
+    passphrase, signers = _unlocked(name), _other_owners(owner, name, also)
+    done = rotating.hand_over(state.settings, name, passphrase=passphrase, owners=signers)
+    _propose(propose, done.banks)
     if as_json:
         print_json(done)
         return int(not done.is_whole)
@@ -170,6 +185,18 @@ def _other_owner(name: str | None, but: str) -> SigningKey | None:
     if name is None and (wanted == but or wanted not in settings.keyring.names()):
         return None
     return owner_key(wanted)
+
+
+def _other_owners(name: str | None, but: str, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
+    first = _other_owner(name, but)
+    return (*([first] if first is not None else []), *(owner_key(one) for one in also or ()))
+
+
+def _propose(path: Path | None, banks: Sequence[BankTold]) -> None:
+    """Write what more owners have to sign, where that was asked for."""
+    wanted = [record for bank in banks for record in bank.to_sign]
+    if path is not None and wanted:
+        propose_all(path, wanted)
 
 
 def _tell_banks(banks: Sequence[BankTold], again: str) -> int:
@@ -230,6 +257,8 @@ def retire_command(
     key: Annotated[str, typer.Argument(help="did:key, or the name of a key.")],
     reason: Annotated[str | None, typer.Option(help="Why.")] = None,
     owner: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
     as_json: Json = False,
 ) -> int:
     """Let a key go whose word was good: it signs no more, and what it signed stays good.
@@ -238,7 +267,9 @@ def retire_command(
 
     Example: `satchel keys retire did:key:z6Mk... --reason "the machine was given away"`
     """
-    done = ending.retire_key(state.settings, key, reason=reason, owner=_other_owner(owner, key))
+    signers = _other_owners(owner, key, also)
+    done = ending.retire_key(state.settings, key, reason=reason, owners=signers)
+    _propose(propose, done.banks)
     if as_json:
         print_json(done)
         return int(not done.is_whole)
@@ -254,6 +285,8 @@ def revoke_command(
         str | None, typer.Option(help="Sign a statement for others with this key.")
     ] = None,
     owner: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
     as_json: Json = False,
 ) -> int:
     """Stop believing a key, for good, here and in the banks that it is a key of.
@@ -267,9 +300,9 @@ def revoke_command(
     signer = None
     if sign_with:
         signer, _ = signing.signing_key(state.settings, sign_with, passphrase=_unlocked(sign_with))
-    done = ending.revoke_key(
-        state.settings, key, reason=reason, signer=signer, owner=_other_owner(owner, key)
-    )
+    owners = _other_owners(owner, key, also)
+    done = ending.revoke_key(state.settings, key, reason=reason, signer=signer, owners=owners)
+    _propose(propose, done.banks)
     if as_json:
         print_json(done)
         return int(not done.is_whole)

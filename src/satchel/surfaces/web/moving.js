@@ -22,7 +22,7 @@ function dropped(said, take) {
 }
 
 const NAMES = {
-  read: "read", added: "new", known: "known already", twice: "in the file twice", skipped: "left out",
+  read: "read", added: "new", known: "known already", redacted: "redacted here, and stay so", twice: "in the file twice", skipped: "left out",
   overwritten: "superseded here", renamed: "kept beside", restored: "current again", near: "near duplicates",
   merged: "merged", vanished: "gone at the source", past: "of the past", others: "other records",
 };

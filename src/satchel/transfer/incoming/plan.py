@@ -14,7 +14,9 @@ from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import State
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
+from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import Nonces, seal
+from satchel.transfer.incoming.forms import Forms
 from satchel.transfer.incoming.joining import Finals, joins_alike
 from satchel.transfer.incoming.known import Known, Times, key_of, packed, repeated
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
@@ -75,6 +77,7 @@ class Plan:
         self.seen = Keyed()
         """Fingerprints of what arrived; on disk, as everything that grows with the file."""
 
+        self._forms = Forms(self.done)
         self._finals = Finals(self.current, nonces) if rules.linked else None
         self._times = Times()
         self._slots = Slots()
@@ -115,7 +118,7 @@ class Plan:
             elif row.type in _CARRIED:
                 self._take_beside(row)
             else:
-                self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
+                self._forms.leave(row)
 
     def finish(self) -> None:
         """Decide what becomes of the memories that did not arrive."""
@@ -145,6 +148,8 @@ class Plan:
         )
         if not gone:
             self.done.known += 1
+            # An id is the hash of the bytes, so there is no other way for these to differ.
+            self.done.redacted += there.body is not None and there.body != row.body
             return
         current = self.current(slot)
         if current is not None and self._mode is not OnConflict.OVERWRITE:
@@ -245,7 +250,10 @@ class Plan:
         """Decide between a record and another version of it."""
         if len(self.conflicts) < _EXAMPLES:
             self.conflicts.append(_named(_decode(row.body or b"")))
-        match self._mode:
+        mode = self._mode
+        if mode is OnConflict.RENAME and is_form(row.body or b""):  # it has the id that it has
+            mode = OnConflict.SKIP
+        match mode:
             case OnConflict.ERROR:
                 raise ConflictError(
                     f"there is another version of {_named(_decode(row.body or b''))}",
@@ -274,7 +282,8 @@ class Plan:
 
     def _add(self, row: Row) -> None:
         self._count(row, "added")
-        self.stage.add(row)
+        for one in self._forms.with_its_own(row):
+            self.stage.add(one)
 
     def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
         """Add a record, unless it says the same as one that stays; it can come another time."""

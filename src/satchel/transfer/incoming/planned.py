@@ -28,6 +28,9 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     known: int = 0
     """Imported before, or here already: left as they are."""
 
+    redacted: int = 0
+    """Of these: came whole, and are redacted here, which they stay."""
+
     twice: int = 0
     """In the file more than once; one of them counts."""
 

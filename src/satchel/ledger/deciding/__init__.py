@@ -1,0 +1,1 @@
+"""What several owners decide about the keys of their bank."""

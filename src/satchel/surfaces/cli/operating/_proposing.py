@@ -1,0 +1,71 @@
+"""What more owners have to sign: refused as it is, or written to a file for them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from satchel.actions.keys.proposing import Matter, write_proposal
+from satchel.errors import ThresholdError
+from satchel.seal.encoding.jcs import canonical
+from satchel.surfaces.cli._console import count, line, message, print_json, state
+
+_NEXT = (
+    "Each of them signs it: satchel banks owners sign FILE. Then: satchel banks owners enact FILE"
+)
+
+
+@contextmanager
+def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
+    """Write what more owners have to sign, where that was asked for; nothing is decided then."""
+    try:
+        yield
+    except ThresholdError as error:
+        if path is None:
+            raise
+        write_proposal(state.settings, path, error.drawn)
+        message(error.message)
+        tell_proposal(path, as_json=as_json)
+        raise typer.Exit(0) from None
+
+
+def propose_all(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Write what more owners of several banks have to sign."""
+    write_proposal(state.settings, path, [canonical(record) for record in records])
+    tell_proposal(path, as_json=False)
+
+
+def tell_proposal(path: Path, *, as_json: bool) -> None:
+    """Say where it is, and what comes next."""
+    if as_json:
+        print_json({"proposed": str(path)})
+    else:
+        line(str(path))
+    message(_NEXT)
+
+
+def show_matters(matters: Sequence[Matter]) -> None:
+    """Say in words what is proposed, and who signed it."""
+    for one in matters:
+        line(_WORDS.get(one.action, one.action))
+        for name, value in one.about.items():
+            line(f"  {name}: {value}")
+        line(f"  bank: {one.bank}")
+        line(f"  {count(len(one.signed_by), 'signature')}")
+        for key in one.signed_by:
+            line(f"    {key}")
+
+
+_WORDS = {
+    "writer_added": "Let a machine add to the bank",
+    "renamed": "Give the bank another name",
+    "key_succession": "Put a key in the place of an owner's",
+    "key_retired": "Retire a key",
+    "key_revoked": "Revoke a key",
+    "owner_added": "Take in another owner",
+    "threshold_set": "Set how many owners have to sign",
+    "rollback_accepted": "Go on from a store that lacks what was seen",
+    "restored": "Go on from a backup",
+}

@@ -1,0 +1,79 @@
+"""Backups of banks in which memories are redacted: their forms come back, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
+
+from satchel.actions.config import Settings
+from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.moving.copies import opened_at
+from satchel.actions.opened import opened_bank
+from satchel.actions.wiring import opened_store
+from satchel.backup.manifests import Index, read_index
+from satchel.backup.packs import Packs
+from satchel.backup.shelves import FolderShelf
+from satchel.errors import UsageError
+from satchel.memory.entries import Semantic
+from satchel.memory.times import now
+from satchel.seal.sealing import seal
+
+PERSONAL = "ada@analytical.example"
+
+
+def _redacted(here: Settings, bank: str, identity: str) -> None:
+    with opened_bank(here, bank, writes=True) as opened:
+        assert redact(opened, RedactOptions(ids=(identity,))).redacted
+
+
+def _body(store: str, bank: str, identity: str) -> bytes:
+    with opened_at(store, read_only=True) as found, found.reading() as reader:
+        (row,) = reader.get(bank, [identity])
+    return row.body or b""
+
+
+@pytest.mark.parametrize("earlier", [0, 1], ids=["after", "before-and-after"])
+def test_a_bank_with_redacted_memories_is_backed_up_and_put_back(
+    here: Settings, where: str, tmp_path: Path, earlier: int
+) -> None:
+    """As its form, also where an earlier backup had it whole; what is new has no secret."""
+    bank = own_bank(here)
+    record = seal(Semantic(text=f"write to {PERSONAL}"))
+    logged(here, bank, [record])
+    for _ in range(earlier):
+        backed(here, where)
+    _redacted(here, bank, record.id)
+    last = backed(here, where)
+    target = tmp_path / "new" / "new.db"
+    target.parent.mkdir()
+    restored(here, where, str(target), backup=last.id)
+    assert b"[REDACTED:email:1]" in _body(str(target), bank, record.id)
+    assert PERSONAL.encode() not in b"".join(files_in(target.parent).values())
+    newest = max(catalogued(where), key=lambda one: one.manifest.at)
+    shelf = FolderShelf(Path(where))
+    packs = Packs(shelf, newest.manifest.series)
+    named = [
+        packs.get(ref)
+        for part in newest.manifest.banks
+        for ref in read_index(packs, part.index, Index).refs()
+    ]
+    shelf.close()
+    assert PERSONAL.encode() not in b"".join(named)
+
+
+def test_a_moment_before_a_redaction_is_refused_where_only_the_form_is_left(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """A form without the record that allows it could not be told from a changed memory."""
+    bank = own_bank(here)
+    record = seal(Semantic(text=f"write to {PERSONAL}"))
+    logged(here, bank, [record])
+    moment = now()
+    _redacted(here, bank, record.id)
+    backed(here, where)
+    with pytest.raises(UsageError, match="redacted after that moment") as caught:
+        restored(here, where, str(tmp_path / "then.db"), at=moment)
+    assert "after the redaction" in (caught.value.hint or "")
+    assert not (tmp_path / "then.db").exists()
+    with opened_store(here) as store, store.reading() as reader:
+        assert reader.get(bank, [record.id])

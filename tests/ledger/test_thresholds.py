@@ -1,0 +1,204 @@
+"""Several owners of a bank, and how many of them have to sign what is decided about it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_kit import OWNER, WRITER
+from machines_kit import THIEF, Machine, backup, forge, machine, put_back
+
+from satchel.errors import RolledBackError, SigningKeyError, ThresholdError, UsageError
+from satchel.ledger.authority import (
+    Authority,
+    adding_owner,
+    admission,
+    ending,
+    naming,
+    revoking,
+    setting_threshold,
+    signers,
+    succeeding,
+    with_configs,
+)
+from satchel.ledger.keys.ended import RETIRED, REVOKED
+from satchel.ledger.keys.owners import MOST_OWNERS
+from satchel.seal.records import Sealed, open_record
+from satchel.seal.signing.key import SigningKey
+
+BEN, CAT = SigningKey.from_seed(b"b" * 32), SigningKey.from_seed(b"c" * 32)
+HEIR, OTHER = SigningKey.from_seed(b"h" * 32), SigningKey.from_seed(b"v" * 32)
+_AT = "2026-01-01T00:00:00.000000Z"
+
+
+def _authority(one: Machine) -> Authority:
+    with one.ledger().reading() as view:
+        return view.authority
+
+
+@pytest.fixture
+def two_of_three(tmp_path: Path) -> Machine:
+    """A bank of three owners, two of whom have to sign."""
+    one = machine(tmp_path)
+    assert one.decider().add_owner(BEN.did, BEN)
+    assert one.decider().add_owner(CAT.did, CAT)
+    assert one.decider().set_threshold(2)
+    return one
+
+
+def _decisions(one: Machine, *keys: SigningKey) -> dict[str, Sealed]:
+    """Return one of each kind of record that owners decide with, signed by some keys."""
+    first, *also = keys
+    return {
+        "name": naming(one.bank, "mine", first, _AT, *also),
+        "admit": admission(one.bank, OTHER.did, first, _AT, *also),
+        "succeed": succeeding(one.bank, first, HEIR, _AT, *also),
+        "add": adding_owner(one.bank, HEIR.did, _AT, *keys, HEIR),
+        "fewer": setting_threshold(one.bank, 1, 1, _AT, *keys),
+        "retire": ending(RETIRED, one.bank, WRITER.did, first, _AT, None, *also),
+        "revoke": ending(REVOKED, one.bank, CAT.did, first, _AT, None, *also),
+    }
+
+
+def _counts(one: Machine, record: Sealed) -> bool:
+    before = _authority(one)
+    with one.ledger().reading() as view:
+        size, root = view.head.size, view.head.root
+    return with_configs(before, one.bank, [(size, record)], lambda _: root) != before
+
+
+def test_nothing_that_one_of_several_owners_decides_alone_counts(two_of_three: Machine) -> None:
+    """For any kind of decision; with another's signature each does."""
+    for kind, record in _decisions(two_of_three, OWNER).items():
+        assert not _counts(two_of_three, record), kind
+    for kind, record in _decisions(two_of_three, OWNER, BEN).items():
+        assert _counts(two_of_three, record), kind
+
+
+def test_who_is_no_owner_does_not_make_up_the_number(two_of_three: Machine) -> None:
+    """Nor does a writer, nor a key that signs twice."""
+    for keys in ((OWNER, THIEF), (OWNER, WRITER), (OWNER, OWNER)):
+        for kind, record in _decisions(two_of_three, *keys).items():
+            assert not _counts(two_of_three, record), kind
+
+
+def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
+    two_of_three: Machine,
+) -> None:
+    """The sentence says how many, and what is to be signed goes along."""
+    before = two_of_three.listed()
+    with pytest.raises(ThresholdError, match=r"2 of the 3 owners .* 1 did") as caught:
+        two_of_three.decider().rename("mine")
+    assert "--also" in (caught.value.hint or "")
+    assert "--propose" in (caught.value.hint or "")
+    assert signers(open_record(caught.value.drawn[0])[0]) == {OWNER.did}
+    assert two_of_three.listed() == before
+    two_of_three.decider(OWNER, CAT).rename("ours")
+    assert _authority(two_of_three).name == "ours"
+    with pytest.raises(SigningKeyError, match="not an owner"):
+        two_of_three.decider(OWNER, THIEF).rename("theirs")
+
+
+def test_an_old_record_does_not_lower_the_number_again(two_of_three: Machine) -> None:
+    """Whoever kept one from when two asked for one brings it in vain."""
+    lower = setting_threshold(two_of_three.bank, 1, 1, _AT, OWNER, BEN)
+    assert two_of_three.decider(OWNER, BEN).enact([lower])
+    assert two_of_three.decider().set_threshold(2)
+    assert not _counts(two_of_three, lower)
+    forge(two_of_three.store, two_of_three.bank, [setting_threshold(*_again(two_of_three))])
+    assert _authority(two_of_three).threshold == 2
+
+
+def _again(one: Machine) -> tuple[str, int, int, str, SigningKey, SigningKey]:
+    return one.bank, 1, 1, _AT, OWNER, BEN
+
+
+def test_there_are_never_fewer_owners_than_have_to_sign(two_of_three: Machine) -> None:
+    """Else nothing could be decided about the bank ever again."""
+    both = two_of_three.decider(OWNER, BEN)
+    assert both.end(REVOKED, CAT.did)
+    for action, key in ((RETIRED, BEN), (REVOKED, BEN)):
+        by = (OWNER, CAT) if action == REVOKED else (OWNER, BEN)
+        record = ending(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
+        assert not _counts(two_of_three, record)
+    with pytest.raises(UsageError, match="1 owners would be left, and 2 have to sign"):
+        both.end(RETIRED, BEN.did)
+    with pytest.raises(UsageError, match="from 1 to that many"):
+        both.set_threshold(3)
+
+
+def test_a_key_that_was_stolen_does_not_help_to_keep_itself(two_of_three: Machine) -> None:
+    """Its own signature under its revocation is not one of those that are wanted."""
+    with pytest.raises(ThresholdError, match="1 did"):
+        two_of_three.decider(OWNER, CAT).end(REVOKED, CAT.did)
+    assert two_of_three.decider(OWNER, BEN).end(REVOKED, CAT.did)
+
+
+def test_nobody_becomes_an_owner_without_agreeing(tmp_path: Path) -> None:
+    """What it is to sign goes along with the refusal; signed elsewhere, it counts."""
+    one = machine(tmp_path)
+    with pytest.raises(ThresholdError, match="has to agree") as caught:
+        one.decider().add_owner(BEN.did)
+    assert caught.value.drawn
+    assert not _counts(one, adding_owner(one.bank, BEN.did, _AT, OWNER))
+    assert _counts(one, adding_owner(one.bank, BEN.did, _AT, OWNER, BEN))
+
+
+def test_there_are_no_more_owners_than_may_sign_a_record(tmp_path: Path) -> None:
+    """Else a number of them could be asked for that no record holds."""
+    one = machine(tmp_path)
+    for number in range(1, MOST_OWNERS):
+        key = SigningKey.from_seed(bytes([number]) * 32)
+        assert one.decider().add_owner(key.did, key)
+    with pytest.raises(UsageError, match="at most 15 owners"):
+        one.decider().add_owner(THIEF.did, THIEF)
+    assert not _counts(one, adding_owner(one.bank, THIEF.did, _AT, OWNER, THIEF))
+
+
+def test_each_owner_ends_a_token_alone(two_of_three: Machine) -> None:
+    """What only takes away has to be quick."""
+    assert _counts(two_of_three, revoking(two_of_three.bank, "blake3:" + "0" * 64, CAT, _AT, None))
+
+
+def test_going_on_after_a_loss_is_decided_by_as_many(two_of_three: Machine) -> None:
+    """One owner's key alone does not make others believe an older store."""
+    old = backup(two_of_three.store)
+    two_of_three.add(2, start=50)
+    put_back(two_of_three.store, old)
+    with pytest.raises(ThresholdError) as caught:
+        two_of_three.decider().accept_rollback("the disk died")
+    with pytest.raises(RolledBackError):
+        two_of_three.listed()
+    proposed = [open_record(one)[0] for one in caught.value.drawn]
+    with pytest.raises(ThresholdError):
+        two_of_three.decider(BEN).enact(proposed)
+    assert two_of_three.decider(OWNER, BEN).accept_rollback() is not None
+    two_of_three.add(1, start=60)
+
+
+def test_who_knows_the_first_owner_believes_those_whom_it_took_in(two_of_three: Machine) -> None:
+    """A machine that never saw the bank needs no more than the log; a stranger's stays one."""
+    store, bank, folder = two_of_three.store, two_of_three.bank, two_of_three._folder
+    new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))
+    assert new.standing() == "own"
+    other = Machine(store, bank, folder / "other", trusted=frozenset({BEN.did}))
+    assert other.standing() == "stranger"  # nobody here ever heard of whom took it in
+    two_of_three.decider(BEN, CAT).end(REVOKED, OWNER.did, "stolen")
+    late = Machine(store, bank, folder / "late", trusted=frozenset({OWNER.did}))
+    assert late.standing() == "stranger"  # whoever stole it may have taken them in
+
+
+@settings(max_examples=60, deadline=None)
+@given(by=st.sets(st.integers(0, 4)), owners=st.integers(1, 4), number=st.integers(1, 4))
+def test_a_decision_counts_exactly_when_as_many_owners_signed(
+    by: set[int], owners: int, number: int
+) -> None:
+    """For all banks, numbers and signers."""
+    keys = [SigningKey.from_seed(bytes([seed]) * 32) for seed in range(5)]
+    own = frozenset(key.did for key in keys[:owners])
+    bank, wanted = "blake3:" + "1" * 64, min(number, owners)
+    before = Authority(own, name="old", threshold=wanted)
+    chosen = [keys[place] for place in sorted(by)] or [keys[4]]
+    record = naming(bank, "new", chosen[0], _AT, *chosen[1:])
+    after = with_configs(before, bank, [(5, record)], lambda _: "")
+    assert (after.name == "new") is (len({key.did for key in chosen} & own) >= wanted)
