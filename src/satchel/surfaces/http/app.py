@@ -17,6 +17,7 @@ from satchel.surfaces.http.asking import gateway_of
 from satchel.surfaces.http.counting import Counting
 from satchel.surfaces.http.gateway import TOKEN, Gateway
 from satchel.surfaces.http.guard import Bounds, Guard
+from satchel.surfaces.http.rates import Rates
 from satchel.surfaces.http.routes import (
     about,
     artifacts,
@@ -46,7 +47,11 @@ _PROBLEM = {
 
 
 def application(
-    gateway: Gateway, *, bounds: Bounds | None = None, counting: Counting | None = None
+    gateway: Gateway,
+    *,
+    bounds: Bounds | None = None,
+    counting: Counting | None = None,
+    rates: Rates | None = None,
 ) -> FastAPI:
     """Return an application that serves an open store.
 
@@ -54,8 +59,10 @@ def application(
         gateway: The store, and who may use it; it is closed when the application ends.
         bounds: What it puts up with.
         counting: Counts and logs requests.
+        rates: Counts the requests of each address; needed where several workers do.
     """
-    counting = counting or Counting()
+    counting, bounds = counting or Counting(), bounds or Bounds()
+    rates = rates or Rates(bounds.per_second)
     app = FastAPI(
         title="Satchel",
         version=versions()["satchel"],
@@ -73,7 +80,7 @@ def application(
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _failed)
-    app.add_middleware(Guard, bounds=bounds or Bounds(), counting=counting)
+    app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
     return app
 
 
@@ -82,6 +89,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     app.state.ending = True
     app.state.gateway.close()
+    app.state.counting.share()
 
 
 async def _refused(request: Request, error: Exception) -> Response:
