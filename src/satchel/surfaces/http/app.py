@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -39,6 +40,7 @@ _ROUTERS = (
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST = 200
+_THREADS = 16
 
 _PROBLEM = {
     "description": "What is wrong: RFC 9457, with our code.",
@@ -86,6 +88,8 @@ def application(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # More of them wait for each other, and not for the disk: each request costs more then.
+    current_default_thread_limiter().total_tokens = _THREADS
     yield
     app.state.ending = True
     app.state.gateway.close()

@@ -9,7 +9,7 @@ import socket
 import tempfile
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
@@ -108,8 +108,7 @@ def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) 
         StoreError: If it cannot be opened.
     """
     with ExitStack() as stack:
-        for one in sockets:
-            stack.enter_context(closing(one))
+        stack.callback(_close, sockets)
         require_servable(settings, asked.workers)
         served(opened(Satchel, settings), settings, asked).close()  # what is wrong is said at once
         _allow_files()
@@ -120,7 +119,7 @@ def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) 
         folder = Path(tempfile.mkdtemp(prefix="satchel-serve-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         work = partial(_serve_as_one, settings, asked, sockets, rates, folder)
-        Workers(asked.workers, work).run()
+        Workers(asked.workers, work, partial(_close, sockets)).run()
 
 
 def listening(asked: Serving) -> list[socket.socket]:
@@ -239,6 +238,11 @@ def _run(
     if not server.started:
         gateway.close()
         raise TargetError("the server could not be started")
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
 
 
 @contextmanager

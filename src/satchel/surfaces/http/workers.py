@@ -25,11 +25,16 @@ class Workers:
     Args:
         count: How many.
         work: Does the work of one until it is told to end by SIGTERM; is given its number.
+        close: Called in this process when all are going to end, so that nobody waits at a door
+            behind which there is no one.
     """
 
-    def __init__(self, count: int, work: Callable[[int], None]) -> None:
+    def __init__(
+        self, count: int, work: Callable[[int], None], close: Callable[[], None]
+    ) -> None:
         self._count = count
         self._work = work
+        self._close = close
         self._there = dict[int, tuple[int, float]]()
         self._ending: int | None = None
         self._failures = 0
@@ -48,6 +53,7 @@ class Workers:
             while self._ending is None:
                 self._look_after()
                 time.sleep(_LOOK_SECONDS)
+            self._close()
             self._end_all()
         finally:
             for one, handler in before.items():
