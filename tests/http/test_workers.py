@@ -216,6 +216,7 @@ def test_a_store_that_one_process_can_open_has_one_worker(
     require_servable(load_settings(), 1)
 
 
+@pytest.mark.prove
 def test_a_server_that_is_ended_in_the_middle_of_writes_keeps_all_it_acknowledged(
     own_home: Path,
 ) -> None:
