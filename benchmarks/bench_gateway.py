@@ -163,5 +163,3 @@ def _processor_seconds(pid: int) -> float:
     """Return the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
-
-

@@ -14,8 +14,8 @@ import pytest
 from http_kit import Proving, Served, serving
 from server_kit import Server, server
 
-from satchel.actions.serving.several import require_servable
 from satchel.actions.config import load_settings
+from satchel.actions.serving.several import require_servable
 from satchel.disk.databases.board import FileBoard
 from satchel.errors import TokenError, TokenRevokedError, UsageError
 from satchel.jobs.board import StoreBoard

@@ -33,10 +33,13 @@ from satchel.surfaces.http.routes import (
     tokens,
     waking,
 )
+from satchel.surfaces.http.routes.keeping import backups as backups_kept
+from satchel.surfaces.http.routes.keeping import banks as banks_kept
+from satchel.surfaces.http.routes.keeping import memories as memories_kept
 
 _ROUTERS = (
     *(about, banks, entries, moving, artifacts, tokens, files, jobs),
-    *(waking, sessions, backups, page),
+    *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST = 200

@@ -190,7 +190,7 @@ def _serve_alone(
     _run(settings, asked, sockets, (rates, counting))
 
 
-def _serve_as_one(  # noqa: PLR0913 - what is the same for all workers comes first
+def _serve_as_one(
     settings: Settings,
     asked: Serving,
     sockets: Sequence[socket.socket],

@@ -29,9 +29,7 @@ class Workers:
             behind which there is no one.
     """
 
-    def __init__(
-        self, count: int, work: Callable[[int], None], close: Callable[[], None]
-    ) -> None:
+    def __init__(self, count: int, work: Callable[[int], None], close: Callable[[], None]) -> None:
         self._count = count
         self._work = work
         self._close = close

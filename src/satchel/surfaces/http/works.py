@@ -15,14 +15,16 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
+from fastapi import Response
 
 from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobError
 from satchel.memory.times import now
 from satchel.ports.board import Board
+from satchel.surfaces.http.answers import answer
 
 _KEPT, _WAITING, _AT_ONCE = 200, 32, 2
 _TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
-_KEPT_SECONDS = 24 * 3600.0
+_KEPT_SECONDS, _FREE_SECONDS = 24 * 3600.0, 600.0
 _JOB, _OFF = "job/", "off/"
 
 Tell = Callable[[int, int, str | None], None]
@@ -298,6 +300,33 @@ class Works:
             if number < most or notes[name].sign < time.time() - _KEPT_SECONDS:
                 self._board.put(name, None)
                 self._board.put(_OFF + name.removeprefix(_JOB), None)
+
+
+def begun(works: Works, kind: str, call: Callable[[Tell], Any]) -> Response:
+    """Begin a piece of work, and return the answer that says so, and where to ask for it.
+
+    Raises:
+        LockedError: If too much is waiting.
+    """
+    work = works.begin(kind, call)
+    return answer(work.shown(), 202, {"Location": f"/v1/jobs/{work.id}"})
+
+
+def when_free(call: Callable[[], Any], tell: Tell) -> Any:
+    """Return what a call returns, once another one that it cannot be beside has ended.
+
+    Raises:
+        LockedError: If that takes very long.
+    """
+    until = time.monotonic() + _FREE_SECONDS
+    while True:
+        try:
+            return call()
+        except LockedError:
+            if time.monotonic() > until:
+                raise
+        tell(0, 0, None)
+        time.sleep(_TELL_SECONDS)
 
 
 def _read(note: bytes) -> Shown:

@@ -13,7 +13,7 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 
 @router.get("/jobs")
 def list_jobs(gateway: Served, caller: Owner) -> Response:
-    """List the work of all servers of the store, the newest first, and imports that were cut short."""
+    """List the work of the store's servers, the newest first, and imports that were cut short."""
     return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
 
 
