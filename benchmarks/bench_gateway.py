@@ -69,7 +69,7 @@ def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
             f"A recall of ten from {MANY:,} memories with vectors: milliseconds of processor time",
             ["library", "server", "times"],
             [[min(alone) * 1000, min(served) * 1000, times]],
-            f"Bound: {TIMES_BOUND:.0f} times..",
+            f"Bound: {TIMES_BOUND:.0f} times. One worker.",
         ),
     )
     assert times < TIMES_BOUND
