@@ -43,7 +43,7 @@ _ROUTERS = (
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST = 200
-_THREADS = 16
+_THREADS = 8
 
 _PROBLEM = {
     "description": "What is wrong: RFC 9457, with our code.",

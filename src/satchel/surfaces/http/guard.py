@@ -31,7 +31,13 @@ class Bounds:
 
     upload_bytes: int = 4 << 30
     at_once: int = 64
-    """Requests that are worked on together; more are told to come again."""
+    """Requests that are worked on together; more wait, in the order in which they came."""
+
+    waiting: int = 1024
+    """Requests that wait; more are told to come again at once."""
+
+    patience: float = 5.0
+    """Seconds that one waits until it is told to come again."""
 
     per_second: float = 200.0
     """Requests of one address, on the average of ten seconds; 0 for any number."""
@@ -75,7 +81,8 @@ class Guard:
         self._counting = counting
         self._hosts = _LOOPBACK_NAMES | bounds.hosts
         self._rates = rates
-        self._inside = 0
+        self._places = asyncio.Semaphore(bounds.at_once)
+        self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -101,16 +108,34 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        counted = scope["path"] not in _UNCOUNTED
-        if counted and self._inside >= self._bounds.at_once:
+        if scope["path"] in _UNCOUNTED:
+            await self._bounded(scope, receive, send)
+        elif await self._has_a_place():
+            try:
+                await self._bounded(scope, receive, send)
+            finally:
+                self._places.release()
+        else:
             busy = problem(503, "busy", "too many requests at once", {"Retry-After": "1"})
             await busy(scope, receive, send)
-            return
-        self._inside += counted
+
+    async def _has_a_place(self) -> bool:
+        """Wait for a place among those that are worked on, and tell whether there was one in time.
+
+        Whoever came first has it first: else those that were just answered would take every place,
+        and who was told to come again might come for ever.
+        """
+        if self._waiting >= self._bounds.waiting:
+            return False
+        self._waiting += 1
         try:
-            await self._bounded(scope, receive, send)
+            async with asyncio.timeout(self._bounds.patience):
+                await self._places.acquire()
+        except TimeoutError:
+            return False
         finally:
-            self._inside -= counted
+            self._waiting -= 1
+        return True
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, and keep an eye on its body."""

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ _ADMIN = "SATCHEL_ADMIN_TOKEN"
 _LEAST_TOKEN, _MOST_TOKEN = 16, 4096
 _GRACE_SECONDS, _KEEP_SECONDS = 30, 5
 _BACKLOG = 2048
+_SWITCH_SECONDS = 0.001
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -233,6 +235,8 @@ def _run(
     server = _Server(uvicorn.Config(app, **config))
     if asked.opens and first:
         server.page = address_of(asked, sockets)
+    # The one thread that talks to all clients waits for those that work: not long, with this.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with _ending_quietly():
         server.run(sockets=list(sockets))
     if not server.started:
