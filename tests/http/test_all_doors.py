@@ -1,6 +1,5 @@
 """One journey by four doors: the command line, Python, HTTP and MCP do the same work."""
 
-import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
@@ -9,12 +8,13 @@ from typing import Any, Protocol
 
 import msgspec
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi.testclient import TestClient
 from http_kit import Served
 from mcp import Client
 
 from satchel.actions.config import load_settings
-from satchel.api.satchel import Satchel, opened
+from satchel.api.satchel import Satchel
 from satchel.surfaces.cli.main import run
 from satchel.surfaces.mcp.server import server
 
@@ -160,6 +160,10 @@ class Http:
 class Mcp:
     """The server for agent hosts, asked with the official client."""
 
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal = portal
+        self._client = client
+
     def remember(self, bank: str, text: str, key: str | None = None) -> str:
         return str(self._call("remember", text=text, tags=["t"], key=key, bank=bank)["id"])
 
@@ -186,13 +190,7 @@ class Mcp:
         return {one["name"]: one["records"] for one in self._call("list_banks")["banks"]}
 
     def _call(self, name: str, **said: Any) -> Any:
-        async def call() -> Any:
-            settings = load_settings()
-            with opened(Satchel, settings) as satchel:
-                async with Client(server(satchel, settings)) as client:
-                    return await client.call_tool(name, said)
-
-        found = asyncio.run(call())
+        found = self._portal.call(self._client.call_tool, name, said)
         assert not found.is_error, found.content
         return found.structured_content
 
@@ -202,12 +200,14 @@ def doors(
     served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[dict[str, Door]]:
     """All doors of one store."""
-    yield {
-        "cli": Commands(capsys, tmp_path),
-        "python": Python(served.satchel, tmp_path),
-        "http": Http(served.client()),
-        "mcp": Mcp(),
-    }
+    made = Client(server(served.satchel, load_settings()))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(made) as client:
+        yield {
+            "cli": Commands(capsys, tmp_path),
+            "python": Python(served.satchel, tmp_path),
+            "http": Http(served.client()),
+            "mcp": Mcp(portal, client),
+        }
 
 
 def _journey(door: Door, bank: str, counts: Callable[[str], Any]) -> Iterator[Any]:
