@@ -295,7 +295,7 @@ def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_a
     del own_home
     order = list[str]()
 
-    async def slow(scope: Any, receive: Any, send: Any) -> None:
+    async def slow(scope: Any, _: Any, send: Any) -> None:
         order.append(scope["path"])
         await asyncio.sleep(0)
         await send({"type": "http.response.start", "status": 200, "headers": []})

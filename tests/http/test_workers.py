@@ -19,7 +19,7 @@ from satchel.actions.serving.several import require_servable
 from satchel.disk.databases.board import FileBoard
 from satchel.errors import TokenError, TokenRevokedError, UsageError
 from satchel.jobs.board import StoreBoard
-from satchel.ports.board import Board
+from satchel.ports.serving.board import Board
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey
 from satchel.stores.memory import MemoryStore

@@ -35,7 +35,7 @@ from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
 from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
-from satchel.ports.board import Board
+from satchel.ports.serving.board import Board
 from satchel.ports.store import Store
 
 

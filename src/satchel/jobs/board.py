@@ -1,7 +1,7 @@
 """A board of small notes for all machines on one store, among its unlogged values.
 
-Source: ``satchel.ports.board``. It has names of its own, which no bank can have, so nothing that
-is done with banks sees it.
+See ``satchel.ports.serving.board``. It has names of its own, which no bank can have, so nothing
+that is done with banks sees it.
 """
 
 import struct

@@ -6,7 +6,7 @@ from satchel.actions.wiring import local_path
 from satchel.disk.databases.board import FileBoard
 from satchel.errors import SatchelError
 from satchel.jobs.board import StoreBoard
-from satchel.ports.board import Board
+from satchel.ports.serving.board import Board
 from satchel.ports.store import Store
 
 _TRIED = "tried"

@@ -1,4 +1,4 @@
-"""A board of small notes for all processes of a machine: a file; see ``satchel.ports.board``."""
+"""A board of small notes for all processes of a machine: a file."""
 
 import os
 import sqlite3

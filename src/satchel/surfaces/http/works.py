@@ -1,7 +1,7 @@
 """Long work: done in threads of its own, told of as it goes, and called off.
 
 Whoever does a piece of work puts up how it stands where all servers of the store look
-(``satchel.ports.board``), so that any of them can tell of it, follow it and call it off.
+(``satchel.ports.serving.board``), so that any of them can tell of it, follow it and call it off.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from fastapi import Response
 
 from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobError
 from satchel.memory.times import now
-from satchel.ports.board import Board
+from satchel.ports.serving.board import Board
 from satchel.surfaces.http.answers import answer
 
 _KEPT, _WAITING, _AT_ONCE = 200, 32, 2
