@@ -144,6 +144,7 @@ ASKED_BY_ANOTHER = {
     "opened_bank",
     "opened_store",
     "named_banks",
+    "is_still_meant",
     "bank_to_fill",
     "opened_to_ask",
     "opened_to_fill",

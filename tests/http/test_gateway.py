@@ -1,7 +1,9 @@
 """The work of an agent over HTTP: banks, memories, recall, files in and out."""
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -9,7 +11,9 @@ from http_kit import ELSEWHERE, Proving, Served, serving
 
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.guard import Bounds
+from satchel.surfaces.http.counting import Counting
+from satchel.surfaces.http.guard import Bounds, Guard
+from satchel.surfaces.http.rates import Rates
 
 OPERATOR = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
@@ -282,3 +286,45 @@ def test_requests_are_counted_without_what_is_in_them(client: TestClient, bank: 
     assert 'route="/v1/banks/{bank}/entries",status="201"} 1' in page
     assert "assistant" not in page
     assert bank not in page
+
+
+def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_again(
+    own_home: Path,
+) -> None:
+    """Attack: a few who ask again and again must not keep all others out."""
+    del own_home
+    order = list[str]()
+
+    async def slow(scope: Any, _: Any, send: Any) -> None:
+        order.append(scope["path"])
+        await asyncio.sleep(0)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def crowd(bounds: Bounds, number: int) -> list[int]:
+        guard = Guard(slow, bounds, Counting(), Rates(0))
+
+        async def ask(path: str) -> int:
+            said = list[dict[str, Any]]()
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            async def receive() -> Any:
+                await asyncio.Event().wait()
+
+            scope = {"type": "http", "method": "GET", "path": path, "scheme": "http"}
+            await guard(scope | {"headers": [(b"host", b"localhost")]}, receive, send)
+            if said[0]["status"] == 503:
+                assert (b"retry-after", b"1") in said[0]["headers"]
+            return int(said[0]["status"])
+
+        return list(await asyncio.gather(*(ask(f"/{each}") for each in range(number))))
+
+    assert set(asyncio.run(crowd(Bounds(at_once=2), 50))) == {200}
+    assert order == [f"/{each}" for each in range(50)]
+    few = asyncio.run(crowd(Bounds(at_once=1, waiting=3), 10))
+    assert few.count(503) == 10 - 4 or few.count(503) == 10 - 3
+    late = asyncio.run(crowd(Bounds(at_once=1, patience=0.0), 10))
+    assert late.count(200) >= 1
+    assert late.count(503) >= 1

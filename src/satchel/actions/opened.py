@@ -153,6 +153,26 @@ def open_bank_in(
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
 
 
+def is_still_meant(bank: OpenBank, wanted: str) -> bool:
+    """Tell whether a bank that was opened before is the one that is meant now, and sound.
+
+    Others may have renamed or removed it since.
+
+    Args:
+        bank: The bank.
+        wanted: As ``find_bank`` takes it.
+    """
+    ledger = bank.ledger if bank.bearer is None else bank.bearer.whole(bank.ledger)
+    try:
+        with ledger.reading() as view:
+            name = view.authority.name
+    except (VerificationError, UnknownBankError):
+        return False
+    digits = wanted.removeprefix(_PREFIX)
+    is_id = len(digits) >= _LEAST_DIGITS and bank.id.startswith(_PREFIX + digits)
+    return name == bank.name and (wanted == name or is_id)
+
+
 def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: bool) -> OpenBank:
     """Return the bank of the token that is presented; nothing is said of the others."""
     from satchel.actions.permitted.bearer import presented

@@ -14,7 +14,7 @@ from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.importing.imported import Imported
 from satchel.actions.moving.exported import Export
-from satchel.actions.opened import OpenBank, named_banks, open_bank_in
+from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
 from satchel.actions.operating.following import (
     Followed,
     FollowOptions,
@@ -24,6 +24,7 @@ from satchel.actions.operating.following import (
 from satchel.actions.operating.providing import LiveBank
 from satchel.actions.paths.permission import Permission, file_to_read, file_to_write
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.serving import boards
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
@@ -34,6 +35,7 @@ from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
 from satchel.api.working import Working
 from satchel.errors import ReadOnlyStoreError, UnknownBankError, UsageError
+from satchel.ports.serving.board import Board
 from satchel.ports.store import Store
 
 
@@ -346,6 +348,22 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         writes = not satchel._read_only
         found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
+
+
+def is_still(bank: Bank, name: str) -> bool:
+    """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    with bank._lifetime.use():
+        return is_still_meant(bank._opened, name)
+
+
+def board_of(satchel: Satchel) -> Board:
+    """Return where those who serve a store put up what the others have to know.
+
+    Raises:
+        StoreError: If it cannot be opened.
+    """
+    with satchel._lifetime.use():
+        return boards.board_of(satchel._settings, satchel._store)
 
 
 def held(satchel: Satchel, token: str, *, proven: bool) -> Satchel:

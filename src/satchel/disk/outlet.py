@@ -40,6 +40,8 @@ class Outlet:
 
     def __init__(self, folder: int, path: Path, *, strict: bool) -> None:
         self.path = path
+        self.called: str | None = None
+        """What receipts call it, where its path is gone as soon as it was fetched."""
         self._folder = folder
         self._strict = strict
         self._written: tuple[int, int] | None = None
@@ -47,8 +49,12 @@ class Outlet:
         self._draft: Draft | None = None
 
     @classmethod
-    def named(cls, path: Path) -> Self:
+    def named(cls, path: Path, *, called: str | None = None) -> Self:
         """Open the folder of a path; links on the way are followed, one of that name is replaced.
+
+        Args:
+            path: The path.
+            called: What receipts call it, where the path will mean nothing to anybody.
 
         Raises:
             TargetError: If there is no such folder, or it may not be used.
@@ -56,7 +62,9 @@ class Outlet:
         if "\0" in str(path):
             raise TargetError("a file name cannot hold a NUL", file=repr(str(path)))
         with explaining(path, writes=True):
-            return cls(os.open(path.parent, _FOLDER), path, strict=False)
+            made = cls(os.open(path.parent, _FOLDER), path, strict=False)
+        made.called = called
+        return made
 
     def __str__(self) -> str:
         return str(self.path)

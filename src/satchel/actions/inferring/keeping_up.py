@@ -4,8 +4,10 @@ What is remembered is durable and found by its words at once; nothing waits for 
 import of no more than a step ends with one, and so does a question begin.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from threading import Lock
 
 from satchel.actions.config import Settings
 from satchel.actions.inferring.models import keeping
@@ -16,18 +18,38 @@ from satchel.recall import keeping_up
 STEP = 512
 """What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
 
+_at_it = set[tuple[int, int, str]]()
+_changing = Lock()
+
 
 def keep_up(bank: OpenBank, most: int = STEP) -> int:
     """Make vectors that a bank's memories lack, and return how many.
 
     Nothing is done for the holder of a token, in a bank that is open for reading, or where the
-    settings say so; nothing that goes wrong with it hinders anybody.
+    settings say so; nothing that goes wrong with it hinders anybody. Nor where another thread is at
+    it for the same bank: many who ask at once would all make the same vectors.
     """
     if bank.bearer is not None or not bank.ledger.writes:
         return 0
-    with suppress(SatchelError):
-        return keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), most)
+    with suppress(SatchelError), _alone(bank) as is_alone:
+        if is_alone:
+            return keeping_up.keep_up(bank.store, bank.ledger, keeping(bank.settings), most)
     return 0
+
+
+@contextmanager
+def _alone(bank: OpenBank) -> Iterator[bool]:
+    """Tell whether no other thread of this process is at it, and keep them away if so."""
+    name = os.getpid(), id(bank.store), bank.id
+    with _changing:
+        is_alone = name not in _at_it
+        _at_it.add(name)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            with _changing:
+                _at_it.discard(name)
 
 
 @contextmanager

@@ -39,6 +39,10 @@ class Bearer:
         """Who it is, for the log: the holder's key; of a bearer token, who issued it."""
         return self.chain.audience or self.chain.leaf.payload.issuer
 
+    def whole(self, ledger: Ledger) -> Ledger:
+        """Return the log as its owner has it, of which nothing may be told."""
+        return _inner(ledger)
+
     def unasked(self, ledger: Ledger) -> ScopedLedger:
         """Return the log for no action: nothing is given before one has asked."""
         return ScopedLedger(_inner(ledger), self.held, None)

@@ -83,6 +83,11 @@ class Errand(Transfer):
         """The path of the output."""
         return self.outlet.path
 
+    @property
+    def called(self) -> str:
+        """What a receipt calls the output."""
+        return told(self.outlet.called or str(self.output))
+
 
 class ReadOutput(NamedTuple):
     """What is at the output."""
@@ -226,8 +231,9 @@ def tried_plan(
         errand.report.note(note)
     if errand.fail_on_loss:
         require_no_loss(errand.report, errand.output, errand.accepted)
-    name = told(str(errand.output))
-    target = Target(name=name, makes=errand.outlet.status is None, created=records_in(records))
+    target = Target(
+        name=errand.called, makes=errand.outlet.status is None, created=records_in(records)
+    )
     return plan_of(errand, records, target, census)
 
 

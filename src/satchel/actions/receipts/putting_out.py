@@ -10,7 +10,7 @@ from satchel.ports.records import RecordSet
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import Outcome
 from satchel.seal.verify.verifying import Request
-from satchel.transfer.receipts.account import End, told
+from satchel.transfer.receipts.account import End
 from satchel.transfer.writing import digest_of, read_back, write
 
 
@@ -69,7 +69,7 @@ def put_out(
     if outlet.kept is not None:
         errand.report.note(f"what was there before is kept as {told(outlet.kept.name)}")
     there = End(
-        name=told(str(errand.output)),
+        name=errand.called,
         format=errand.format,
         digest=digest,
         bytes=size,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -17,6 +18,7 @@ from satchel.surfaces.http.asking import gateway_of
 from satchel.surfaces.http.counting import Counting
 from satchel.surfaces.http.gateway import TOKEN, Gateway
 from satchel.surfaces.http.guard import Bounds, Guard
+from satchel.surfaces.http.rates import Rates
 from satchel.surfaces.http.routes import (
     about,
     artifacts,
@@ -31,13 +33,17 @@ from satchel.surfaces.http.routes import (
     tokens,
     waking,
 )
+from satchel.surfaces.http.routes.keeping import backups as backups_kept
+from satchel.surfaces.http.routes.keeping import banks as banks_kept
+from satchel.surfaces.http.routes.keeping import memories as memories_kept
 
 _ROUTERS = (
     *(about, banks, entries, moving, artifacts, tokens, files, jobs),
-    *(waking, sessions, backups, page),
+    *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
 _LONGEST = 200
+_THREADS = 8
 
 _PROBLEM = {
     "description": "What is wrong: RFC 9457, with our code.",
@@ -46,7 +52,11 @@ _PROBLEM = {
 
 
 def application(
-    gateway: Gateway, *, bounds: Bounds | None = None, counting: Counting | None = None
+    gateway: Gateway,
+    *,
+    bounds: Bounds | None = None,
+    counting: Counting | None = None,
+    rates: Rates | None = None,
 ) -> FastAPI:
     """Return an application that serves an open store.
 
@@ -54,8 +64,10 @@ def application(
         gateway: The store, and who may use it; it is closed when the application ends.
         bounds: What it puts up with.
         counting: Counts and logs requests.
+        rates: Counts the requests of each address; needed where several workers do.
     """
-    counting = counting or Counting()
+    counting, bounds = counting or Counting(), bounds or Bounds()
+    rates = rates or Rates(bounds.per_second)
     app = FastAPI(
         title="Satchel",
         version=versions()["satchel"],
@@ -73,15 +85,18 @@ def application(
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _failed)
-    app.add_middleware(Guard, bounds=bounds or Bounds(), counting=counting)
+    app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # More of them wait for each other, and not for the disk: each request costs more then.
+    current_default_thread_limiter().total_tokens = _THREADS
     yield
     app.state.ending = True
     app.state.gateway.close()
+    app.state.counting.share()
 
 
 async def _refused(request: Request, error: Exception) -> Response:

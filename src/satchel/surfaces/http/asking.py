@@ -4,6 +4,7 @@ import hmac
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 
 from satchel.errors import PermissionRefusedError
 from satchel.surfaces.http.gateway import ADMIN, PROOF, TOKEN, Caller, Gateway, asked_of
@@ -27,11 +28,14 @@ async def caller_of(request: Request) -> Caller:
         TokenError: If a token does not hold, or it is not proved to be theirs.
     """
     gateway = gateway_of(request)
+    gateway.look_again()
     token = request.headers.get(TOKEN)
     if token is not None:
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         action, args = asked_of(request.method, target, await request.body())
-        return gateway.holder(token, request.headers.get(PROOF), action, args)
+        # In a thread: what was presented is noted on disk, which takes its time.
+        proof = request.headers.get(PROOF)
+        return await run_in_threadpool(gateway.holder, token, proof, action, args)
     if gateway.is_admin(_admin_token(request)):
         return gateway.owner
     here = is_loopback(request.client.host if request.client else None)

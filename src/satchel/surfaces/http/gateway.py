@@ -10,6 +10,8 @@ import binascii
 import hmac
 import threading
 from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,8 +19,8 @@ from blake3 import blake3
 
 from satchel.actions.config import Settings
 from satchel.api.bank import Bank
-from satchel.api.satchel import Satchel, existing_bank, held
-from satchel.disk.databases.claims import Claims
+from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still
+from satchel.disk.stamp import Stamp, settled
 from satchel.errors import MalformedError, TokenError
 from satchel.memory.times import now
 from satchel.seal.tokens.chain import MOST_BYTES, SKEW, Chain, opened
@@ -27,6 +29,7 @@ from satchel.surfaces.http.works import Works
 
 TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
 _KEPT = 256
+_SECONDS = 2 * SKEW.total_seconds()
 _LONGEST_PROOF = 8192
 
 
@@ -47,13 +50,16 @@ class Caller:
     def bank(self, name: str) -> Bank:
         """Return a bank that is there.
 
+        One that was opened for an earlier request is looked at again: another program, or another
+        worker, may have renamed or removed it.
+
         Raises:
             UnknownBankError: If it is not.
             TokenError: If the token is for another one.
         """
         with self._lock:
             found = self._banks.pop(name, None)
-        if found is None:
+        if found is None or not is_still(found, name):
             found = existing_bank(self.satchel, name)
         with self._lock:
             self._banks[name] = found
@@ -73,7 +79,7 @@ class Gateway:
     Args:
         satchel: The store, opened for its owner; it is closed with this.
         settings: The surroundings.
-        verifier: This server's key, which proofs are made for.
+        verifier: The key that proofs are made for: this server's, or what several go by.
         admin_token: What an operator shows; None for owners on this machine only.
     """
 
@@ -86,8 +92,10 @@ class Gateway:
         self.owner = Caller(satchel, owner=True)
         self._lock = threading.Lock()
         self._holders = OrderedDict[str, Caller]()
-        self.works = Works()
-        self._claims = Claims(settings.state / "requests.db", seconds=2 * SKEW.total_seconds())
+        self._board = board_of(satchel)
+        self.works = Works(self._board)
+        self._trust = settings.registry.path
+        self._trusted_as_of = _stamp(self._trust)
 
     def is_admin(self, said: str | None) -> bool:
         """Tell whether somebody showed the operator's token."""
@@ -141,14 +149,37 @@ class Gateway:
         except msgspec.DecodeError as error:
             raise MalformedError("the proof is no JSON", field=PROOF) from error
         request = require_possession(chain, value, self.verifier, now(), (action, args))
-        if not self._claims.claim(request.nonce):
+        if not self._board.claim(f"{chain.leaf.id} {request.nonce}", _SECONDS):
             raise TokenError("this request was made before", field="nonce")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether servers on other machines do not see which requests were made here."""
+        return not self._board.shared
+
+    def look_again(self) -> None:
+        """Let go of banks that are open if whom this machine trusts has changed since."""
+        found = _stamp(self._trust)
+        if found == self._trusted_as_of and (found is not None or not self._trust.exists()):
+            return
+        self._trusted_as_of = found
+        with self._lock:
+            callers = [self.owner, *self._holders.values()]
+        for caller in callers:
+            caller.forget()
 
     def close(self) -> None:
         """Close the store, when the calls and the work under way have ended."""
         self.works.close()
+        self._board.close()
         self.owner.satchel.close()
-        self._claims.close()
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """Return what tells that a file is unchanged; None for one that is new, or not there."""
+    with suppress(OSError):
+        return settled(path.lstat())
+    return None
 
 
 def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,6 @@ of ours, and what a browser says of where a request comes from has to be the sam
 import asyncio
 import ipaddress
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from satchel.surfaces.http.answers import problem
 from satchel.surfaces.http.counting import Counting
+from satchel.surfaces.http.rates import Rates
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _UNCOUNTED = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -31,7 +31,13 @@ class Bounds:
 
     upload_bytes: int = 4 << 30
     at_once: int = 64
-    """Requests that are worked on together; more are told to come again."""
+    """Requests that are worked on together; more wait, in the order in which they came."""
+
+    waiting: int = 1024
+    """Requests that wait; more are told to come again at once."""
+
+    patience: float = 5.0
+    """Seconds that one waits until it is told to come again."""
 
     per_second: float = 200.0
     """Requests of one address, on the average of ten seconds; 0 for any number."""
@@ -66,15 +72,17 @@ class Guard:
         app: What is behind it.
         bounds: What it puts up with.
         counting: Is told of each request.
+        rates: Counts the requests of each address; those of other workers, too.
     """
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, counting: Counting) -> None:
+    def __init__(self, app: ASGIApp, bounds: Bounds, counting: Counting, rates: Rates) -> None:
         self._app = app
         self._bounds = bounds
         self._counting = counting
         self._hosts = _LOOPBACK_NAMES | bounds.hosts
-        self._rates = _Rates(bounds.per_second)
-        self._inside = 0
+        self._rates = rates
+        self._places = asyncio.Semaphore(bounds.at_once)
+        self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -100,16 +108,34 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        counted = scope["path"] not in _UNCOUNTED
-        if counted and self._inside >= self._bounds.at_once:
+        if scope["path"] in _UNCOUNTED:
+            await self._bounded(scope, receive, send)
+        elif await self._has_a_place():
+            try:
+                await self._bounded(scope, receive, send)
+            finally:
+                self._places.release()
+        else:
             busy = problem(503, "busy", "too many requests at once", {"Retry-After": "1"})
             await busy(scope, receive, send)
-            return
-        self._inside += counted
+
+    async def _has_a_place(self) -> bool:
+        """Wait for a place among those that are worked on, and tell whether there was one in time.
+
+        Whoever came first has it first: else those that were just answered would take every place,
+        and who was told to come again might come for ever.
+        """
+        if self._waiting >= self._bounds.waiting:
+            return False
+        self._waiting += 1
         try:
-            await self._bounded(scope, receive, send)
+            async with asyncio.timeout(self._bounds.patience):
+                await self._places.acquire()
+        except TimeoutError:
+            return False
         finally:
-            self._inside -= counted
+            self._waiting -= 1
+        return True
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, and keep an eye on its body."""
@@ -158,7 +184,8 @@ class Guard:
         if length.isdigit() and int(length) > self._most(scope):
             return problem(413, "limit", f"at most {self._most(scope):,} bytes")
         client = scope.get("client")
-        if not self._rates.takes(client[0] if client else "", scope["path"]):
+        counted = scope["path"] not in _UNCOUNTED
+        if counted and not self._rates.takes(client[0] if client else ""):
             return problem(429, "rate", "too many requests", {"Retry-After": "1"})
         return None
 
@@ -191,25 +218,3 @@ def _is_same_origin(scheme: str, host: str, headers: dict[str, bytes]) -> bool:
     said = origin.decode("latin-1").lower()
     port = _DEFAULT_PORTS.get(scheme, "")
     return said in {f"{scheme}://{host}", f"{scheme}://{host.removesuffix(port)}"}
-
-
-class _Rates:
-    """How many requests an address may make: a bucket that fills up again."""
-
-    _SECONDS, _MOST = 10, 10_000
-
-    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second = per_second
-        self._clock = clock
-        self._left = dict[str, tuple[float, float]]()
-
-    def takes(self, address: str, path: str) -> bool:
-        if not self._per_second or path in _UNCOUNTED:
-            return True
-        now, full = self._clock(), self._per_second * self._SECONDS
-        left, at = self._left.pop(address, (full, now))
-        left = min(full, left + (now - at) * self._per_second)
-        if len(self._left) >= self._MOST:  # the one that was here longest ago
-            del self._left[next(iter(self._left))]
-        self._left[address] = (max(0.0, left - 1), now)
-        return left >= 1

@@ -1,31 +1,44 @@
-"""Starting the server, and ending it without losing anything."""
+"""Serving: from the options of a person to servers that listen, and back to a closed store."""
 
+import errno
 import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import tempfile
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from socket import socket
 from threading import Thread
 from typing import Any
 
 import uvicorn
 
 from satchel.actions.config import Settings
+from satchel.actions.serving.several import require_servable
 from satchel.actions.wiring import writer_key
-from satchel.api.satchel import Satchel
+from satchel.api.satchel import Satchel, opened
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, TargetError, UsageError
 from satchel.surfaces.http.app import application
 from satchel.surfaces.http.counting import Counting, to_standard_error
 from satchel.surfaces.http.gateway import Gateway
 from satchel.surfaces.http.guard import Bounds, is_loopback
+from satchel.surfaces.http.rates import Rates
+from satchel.surfaces.http.workers import Workers
 
 _ADMIN = "SATCHEL_ADMIN_TOKEN"
 _LEAST_TOKEN, _MOST_TOKEN = 16, 4096
 _GRACE_SECONDS, _KEEP_SECONDS = 30, 5
 _BACKLOG = 2048
+_SWITCH_SECONDS = 0.001
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +47,25 @@ class Serving:
 
     host: str = "127.0.0.1"
     port: int = 8377
+    workers: int = 1
+    """Processes that serve."""
+
     names: tuple[str, ...] = ()
     """Host names that clients ask for it by."""
 
     admin_token_file: Path | None = None
+    verifier: str | None = None
+    """What proofs of possession are made for, where servers on several machines have one address;
+    this machine's own key when None."""
+
     certificate: Path | None = None
     certificate_key: Path | None = None
     at_once: int = 64
+    """Requests that are worked on together, by all workers."""
+
+    per_second: float = 200.0
+    """Requests of one address; 0 for any number."""
+
     log: bool = True
     opens: bool = False
     """Whether the page is shown in this machine's browser once it can be."""
@@ -50,7 +75,8 @@ def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
     """Return an open store, ready to be served.
 
     Raises:
-        ConfigError: If others could reach it, and nothing says who the operator is.
+        ConfigError: If others could reach it, and nothing says who the operator is; or if requests
+            to it could be made again at another one.
     """
     admin = admin_token(asked.admin_token_file, os.environ)
     if admin is None and not is_loopback(asked.host) and asked.host != "localhost":
@@ -59,45 +85,84 @@ def served(satchel: Satchel, settings: Settings, asked: Serving) -> Gateway:
             field="host",
             hint=f"Set {_ADMIN}, or --admin-token-file; or serve on 127.0.0.1.",
         )
-    return Gateway(satchel, settings, writer_key(settings).did, admin)
+    gateway = Gateway(satchel, settings, asked.verifier or writer_key(settings).did, admin)
+    if asked.verifier is not None and gateway.is_alone:
+        gateway.close()
+        raise ConfigError(
+            "a request that was made at one server could be made again at another",
+            field="verifier",
+            hint="Several machines share a store on PostgreSQL, as a role that sees all banks.",
+        )
+    return gateway
 
 
-def serve(satchel: Satchel, settings: Settings, asked: Serving) -> None:
+def serve(settings: Settings, asked: Serving, sockets: Sequence[socket.socket]) -> None:
     """Serve a store until it is interrupted; what is under way is finished then.
+
+    Args:
+        settings: Where the store and the keys are.
+        asked: How.
+        sockets: From ``listening``; they are closed.
 
     Raises:
         ConfigError: As ``served``.
-        TargetError: If the address is taken.
+        UsageError: If several processes cannot write the store.
+        StoreError: If it cannot be opened.
     """
-    gateway = served(satchel, settings, asked)
-    counting = to_standard_error() if asked.log else Counting()
-    names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
-    app = application(gateway, bounds=Bounds(at_once=asked.at_once, hosts=names), counting=counting)
-    config: dict[str, Any] = {
-        "host": asked.host,
-        "port": asked.port,
-        "backlog": _BACKLOG,
-        "access_log": False,
-        "log_level": "warning",
-        "server_header": False,
-        "proxy_headers": False,  # who is asked by a proxy says so by its own token
-        "timeout_keep_alive": _KEEP_SECONDS,
-        "timeout_graceful_shutdown": _GRACE_SECONDS,
-        "ssl_certfile": asked.certificate,
-        "ssl_keyfile": asked.certificate_key,
-    }
-    server = _Server(uvicorn.Config(app, **config))
-    server.opens = asked.opens
+    with ExitStack() as stack:
+        stack.callback(_close, sockets)
+        require_servable(settings, asked.workers)
+        served(opened(Satchel, settings), settings, asked).close()  # what is wrong is said at once
+        _allow_files()
+        rates = Rates(asked.per_second)
+        if asked.workers == 1:
+            _serve_alone(settings, asked, sockets, rates)
+            return
+        folder = Path(tempfile.mkdtemp(prefix="satchel-serve-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        work = partial(_serve_as_one, settings, asked, sockets, rates, folder)
+        Workers(asked.workers, work, partial(_close, sockets)).run()
+
+
+def listening(asked: Serving) -> list[socket.socket]:
+    """Return sockets that listen at the address that is asked for.
+
+    Raises:
+        TargetError: If it is taken, or none of this machine's.
+    """
+    found, failed = list[socket.socket](), None
     try:
-        server.run()
-    except SystemExit as error:
-        gateway.close()
-        if server.started:
-            raise
+        infos = socket.getaddrinfo(
+            asked.host, asked.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, _, _, _, address in dict.fromkeys(infos):
+            try:
+                made = socket.create_server(address, family=family, backlog=_BACKLOG)
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                failed = error
+            else:
+                made.set_inheritable(True)
+                found.append(made)
+            if found and not asked.port:  # the next one would have another port
+                break
+        if not found and failed is not None:
+            raise failed
+    except OSError as error:
+        for one in found:
+            one.close()
         raise TargetError(
-            f"cannot listen on {asked.host}:{asked.port}",
+            f"cannot listen on {asked.host}:{asked.port}: {error.strerror or error}",
             hint="Is it taken? Choose another one: --port.",
         ) from error
+    return found
+
+
+def address_of(asked: Serving, sockets: Sequence[socket.socket]) -> str:
+    """Return where the page of a server is, seen from this machine."""
+    host, port, *_ = sockets[0].getsockname()
+    return page_address("https" if asked.certificate else "http", host, port)
 
 
 def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None:
@@ -120,21 +185,97 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
     return found
 
 
+def _serve_alone(
+    settings: Settings, asked: Serving, sockets: Sequence[socket.socket], rates: Rates
+) -> None:
+    counting = to_standard_error() if asked.log else Counting()
+    _run(settings, asked, sockets, (rates, counting))
+
+
+def _serve_as_one(
+    settings: Settings,
+    asked: Serving,
+    sockets: Sequence[socket.socket],
+    rates: Rates,
+    folder: Path,
+    number: int,
+) -> None:
+    """Be one of several workers."""
+    counting = to_standard_error(folder) if asked.log else Counting(folder=folder)
+    _run(settings, asked, sockets, (rates, counting), first=number == 0)
+
+
+def _run(
+    settings: Settings,
+    asked: Serving,
+    sockets: Sequence[socket.socket],
+    noted: tuple[Rates, Counting],
+    *,
+    first: bool = True,
+) -> None:
+    """Serve in this process until it is told to end."""
+    gateway = served(opened(Satchel, settings), settings, asked)
+    rates, counting = noted
+    names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
+    bounds = Bounds(
+        at_once=-(-asked.at_once // asked.workers), per_second=asked.per_second, hosts=names
+    )
+    app = application(gateway, bounds=bounds, counting=counting, rates=rates)
+    config: dict[str, Any] = {
+        "backlog": _BACKLOG,
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        "proxy_headers": False,  # who is asked by a proxy says so by its own token
+        "timeout_keep_alive": _KEEP_SECONDS,
+        "timeout_graceful_shutdown": _GRACE_SECONDS,
+        "ssl_certfile": asked.certificate,
+        "ssl_keyfile": asked.certificate_key,
+    }
+    server = _Server(uvicorn.Config(app, **config))
+    if asked.opens and first:
+        server.page = address_of(asked, sockets)
+    # The one thread that talks to all clients waits for those that work: not long, with this.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with _ending_quietly():
+        server.run(sockets=list(sockets))
+    if not server.started:
+        gateway.close()
+        raise TargetError("the server could not be started")
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
+
+
+@contextmanager
+def _ending_quietly() -> Iterator[None]:
+    """Come back from what SIGTERM has ended in order, so that nothing is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _allow_files() -> None:
+    """Have as many files open as this user may: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class _Server(uvicorn.Server):
     """Shows the page in a browser, where that is asked for, as soon as it can be fetched."""
 
-    opens = False
+    page: str | None = None
 
-    async def startup(self, sockets: list[socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets=sockets)
-        if self.opens and self.started:
-            (host, port, *_) = self.servers[0].sockets[0].getsockname()
-            scheme = "https" if self.config.is_ssl else "http"
+        if self.page is not None and self.started:
             # In a thread: some browsers in a terminal run until they are left.
-            call = Thread(target=webbrowser.open, args=(page_address(scheme, host, port),))
-            call.daemon = True
-            call.start()
+            Thread(target=webbrowser.open, args=(self.page,), daemon=True).start()
 
 
 def page_address(scheme: str, host: str, port: int) -> str:

@@ -158,7 +158,8 @@ class Tools:
         """Return memory as a sealed, signed artifact that another agent can verify and import."""
         name = {"json": "pam_jsonl", "cbor": "pam_cbor", "pam": "pam"}[format]
         with _told(), Private() as private:
-            with Outlet.named(private.folder / "artifact") as outlet:
+            path = private.folder / "artifact"
+            with Outlet.named(path, called="artifact handed to an agent host") as outlet:
                 done = self._bank(bank).export(
                     outlet,  # type: ignore[arg-type]  # what is open needs no permission
                     format=name,

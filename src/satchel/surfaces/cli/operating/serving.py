@@ -1,5 +1,6 @@
 """``satchel serve``: the HTTP gateway."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,9 @@ def add_to(app: typer.Typer) -> None:
 def serve_command(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8377,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes that serve; one for each processor.")
+    ] = 1,
     name: Annotated[
         list[str] | None,
         typer.Option("--name", help="A host name that clients use; may be given several times."),
@@ -26,9 +30,19 @@ def serve_command(
         Path | None,
         typer.Option(help="A file with the operator's token; or set SATCHEL_ADMIN_TOKEN."),
     ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option(
+            help="What proofs of possession are made for, where servers on several machines have"
+            " one address; this machine's key otherwise."
+        ),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option(help="For https: the certificate.")] = None,
     certificate_key: Annotated[Path | None, typer.Option(help="And its key.")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Requests that are worked on together.")] = 64,
+    per_second: Annotated[
+        float, typer.Option(min=0, help="Requests of one address; 0 for any number.")
+    ] = 200.0,
     openapi: Annotated[
         bool, typer.Option("--openapi", help="Print the OpenAPI document, and stop.")
     ] = False,
@@ -47,6 +61,9 @@ def serve_command(
     From this machine anybody may do everything, unless an operator's token is set; from elsewhere
     that is needed, or a capability token with its proof. Ctrl-C ends it when all is done.
 
+    Several workers are as one server: what was revoked, which requests were made before, how many
+    an address makes, and jobs are known to all of them.
+
     Example: `satchel serve --open`
     """
     from satchel.surfaces.http import require_extra
@@ -54,31 +71,36 @@ def serve_command(
     require_owner(state.settings, "serve")
     require_extra()
     from satchel.api.satchel import Satchel, opened
-    from satchel.surfaces.http.serving import Serving, serve, served
+    from satchel.surfaces.http.serving import Serving, address_of, listening, serve, served
 
     asked = Serving(
         host=host,
         port=port,
+        workers=workers,
         names=tuple(name or ()),
         admin_token_file=admin_token_file,
+        verifier=verifier,
         certificate=certificate,
         certificate_key=certificate_key,
         at_once=at_once,
+        per_second=per_second,
         log=log,
         opens=open_,
     )
-    satchel = opened(Satchel, state.settings)
     if openapi:
         from satchel.surfaces.http.app import application
 
-        gateway = served(satchel, state.settings, asked)
+        gateway = served(opened(Satchel, state.settings), state.settings, asked)
         print_json(application(gateway).openapi())
         gateway.close()
         return 0
+    sockets = listening(asked)
+    address = address_of(asked, sockets)
     if as_json:
-        print_json({"host": host, "port": port})
+        print_json({"host": host, "port": sockets[0].getsockname()[1], "address": address})
     else:
-        line(f"http{'s' if certificate else ''}://{host}:{port}/")
+        line(address)
         message("ctrl-c ends it")
-    serve(satchel, state.settings, asked)
+    sys.stdout.flush()  # who reads it waits for it
+    serve(state.settings, asked, sockets)
     return 0

@@ -11,8 +11,8 @@ router = APIRouter(tags=["about"])
 
 
 @router.get("/healthz")
-def healthz() -> Response:
-    """Tell that the process answers."""
+async def healthz() -> Response:
+    """Tell that the process answers, whatever it is busy with."""
     return answer({"status": "ok"})
 
 

@@ -54,7 +54,8 @@ def make_artifact(body: NewArtifact, caller: Owner, gateway: Served) -> Response
     """Seal a bank, or a part of it, and keep the artifact."""
     private = Private()
     try:
-        with Outlet.named(private.folder / f"memory{_SUFFIXES[body.format]}") as outlet:
+        name = f"memory{_SUFFIXES[body.format]}"
+        with Outlet.named(private.folder / name, called=f"artifact of {name}") as outlet:
             done = caller.bank(body.bank).export(
                 outlet,  # type: ignore[arg-type]  # what is open already needs no permission
                 format=body.format,
@@ -92,7 +93,8 @@ def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -
     kept = _found(gateway.settings, artifact)
     private = Private()
     try:
-        with Outlet.named(private.folder / "disclosed.pam") as outlet:
+        name = "disclosed.pam"
+        with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
             caller.bank(kept.bank).disclose(
                 body.entry_ids,
                 outlet,  # type: ignore[arg-type]  # what is open already needs no permission
@@ -130,7 +132,8 @@ def _part_of(kept: Kept, caller: Caller) -> Response:
     """Return what a token opens of the bank that an artifact was made of, unsigned."""
     private = Private()
     try:
-        with Outlet.named(private.folder / kept.name) as outlet:
+        called = f"download of {kept.name}"
+        with Outlet.named(private.folder / kept.name, called=called) as outlet:
             caller.bank(kept.bank).export(outlet, sign=False)  # type: ignore[arg-type]  # idem
         return Response(outlet.path.read_bytes(), media_type="application/octet-stream")
     finally:

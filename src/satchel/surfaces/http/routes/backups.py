@@ -1,7 +1,4 @@
-"""Backups, at the destinations of the configuration and no others: a path from elsewhere is none.
-
-Putting one back is left to the commands: it takes the place of what is being served.
-"""
+"""Backups, at the destinations of the configuration: a path from elsewhere is none."""
 
 from fastapi import APIRouter, Response
 
@@ -11,7 +8,7 @@ from satchel.actions.backing_up.standing import check_backups
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.bodies import BackupCheck, NewBackup
-from satchel.surfaces.http.works import Tell, Work
+from satchel.surfaces.http.works import Tell, begun
 
 router = APIRouter(prefix="/v1/backups", tags=["backups"])
 
@@ -40,7 +37,7 @@ def run(body: NewBackup, gateway: Served, _: Owner) -> Response:
         )
         return run_backup(gateway.settings, options)
 
-    return _begun(gateway.works.begin("backup", work))
+    return begun(gateway.works, "backup", work)
 
 
 @router.post("/verify", status_code=202)
@@ -55,8 +52,4 @@ def verify(body: BackupCheck, gateway: Served, _: Owner) -> Response:
             progress=lambda done, total: tell(done, total, None),
         )
 
-    return _begun(gateway.works.begin("backup verify", work))
-
-
-def _begun(job: Work) -> Response:
-    return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
+    return begun(gateway.works, "backup verify", work)

@@ -90,6 +90,19 @@ def links(
     return answer(caller.bank(bank).links(entry, hops=hops))
 
 
+@router.get("/entries/{entry}/path")
+def path(
+    bank: str,
+    entry: str,
+    to: Annotated[str, Query(max_length=500)],
+    caller: Asking,
+    hops: Annotated[int, Query(ge=1, le=10)] = 6,
+    limit: Annotated[int, Query(ge=1, le=100)] = 5,
+) -> Response:
+    """Return how two memories are connected: the shortest ways from one to the other."""
+    return answer(caller.bank(bank).path(entry, to, hops=hops, limit=limit))
+
+
 @router.patch("/entries/{entry}")
 def update(
     bank: str, entry: str, body: Change, caller: Asking, if_match: IfMatch = None

@@ -13,29 +13,27 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 
 @router.get("/jobs")
 def list_jobs(gateway: Served, caller: Owner) -> Response:
-    """List this server's work, the newest first, and imports that were cut short before."""
-    work = [one.shown() for one in gateway.works.listed()]
-    return answer({"jobs": work, "cut_short": caller.satchel.jobs()})
+    """List the work of the store's servers, the newest first, and imports that were cut short."""
+    return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
 
 
 @router.get("/jobs/{job}")
 def show_job(job: str, gateway: Served, _: Owner) -> Response:
     """Return how a job stands; its result once it is done."""
-    return answer(gateway.works.find(job).shown())
+    return answer(gateway.works.find(job))
 
 
 @router.get("/jobs/{job}/events")
 def follow_job(job: str, gateway: Served, _: Owner) -> Response:
     """Follow a job as server-sent events: ``step``, and ``end`` once."""
-    return StreamingResponse(gateway.works.find(job).events(), media_type="text/event-stream")
+    gateway.works.find(job)
+    return StreamingResponse(gateway.works.events(job), media_type="text/event-stream")
 
 
 @router.delete("/jobs/{job}")
 def cancel_job(job: str, gateway: Served, _: Owner) -> Response:
     """Call a job off; it stops at its next step, and nobody sees what it had written."""
-    work = gateway.works.find(job)
-    work.call_off()
-    return answer(work.shown(), 202)
+    return answer(gateway.works.call_off(job), 202)
 
 
 @router.get("/receipts")

@@ -1,5 +1,7 @@
 """Memory in and out: files on the server where the operator allows it, and streams anywhere."""
 
+from asyncio import to_thread
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
@@ -15,6 +17,7 @@ from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
 from satchel.surfaces.http.streams import received
+from satchel.surfaces.http.works import Tell, when_free
 
 router = APIRouter(tags=["moving"])
 
@@ -76,7 +79,7 @@ def download(
     private = Private()
     try:
         name = "memory" + _SUFFIXES.get(format, "")
-        with Outlet.named(private.folder / name) as outlet:
+        with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
             done = caller.bank(bank).export(
                 outlet,  # type: ignore[arg-type]  # what is open already needs no permission
                 format=format,
@@ -120,23 +123,30 @@ async def upload(
     """
     private = await received(request, name)
 
-    def work(tell: object) -> object:
+    options = {
+        "from_": format,
+        "on_conflict": on_conflict,
+        "dry_run": dry_run,
+        "skip_bad": skip_bad,
+    }
+
+    def bring(tell: Tell) -> object:
+        with OpenFile.named(private.file) as file:
+            file.path = Path(PurePosixPath(name).name)  # what its sender calls it
+            return caller.satchel.import_bank(bank, file, progress=tell, **options)  # type: ignore[arg-type]
+
+    def work(tell: Tell) -> object:
         try:
-            with OpenFile.named(private.file) as file:
-                file.path = Path(PurePosixPath(name).name)  # what its sender calls it
-                options = {
-                    "from_": format,
-                    "on_conflict": on_conflict,
-                    "dry_run": dry_run,
-                    "skip_bad": skip_bad,
-                    "progress": tell,
-                }
-                return caller.satchel.import_bank(bank, file, **options)  # type: ignore[arg-type]
+            return when_free(partial(bring, tell), tell)
         finally:
             private.close()
             caller.forget()
 
-    job = gateway.works.begin("import", work)
+    try:
+        job = await to_thread(gateway.works.begin, "import", work)
+    except BaseException:
+        private.close()
+        raise
     if not wait:
         return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
     return answer(await job.result())

@@ -4,9 +4,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from satchel.errors import UsageError
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner
 from satchel.surfaces.http.bodies import Fork, NewCheckpoint, NewMessages, NewSession
+from satchel.surfaces.http.routes.keeping.bodies import (
+    Distillation,
+    SessionChange,
+    SessionState,
+)
 
 router = APIRouter(prefix="/v1/banks/{bank}/sessions", tags=["sessions"])
 
@@ -31,6 +37,33 @@ def begin_session(bank: str, body: NewSession, caller: Owner) -> Response:
 def show_session(bank: str, session: str, caller: Owner, at: At = None, last: Few = 20) -> Response:
     """Return a session at one of its points, with its last messages up to there."""
     return answer(caller.bank(bank).sessions.show(session, at=at, last=last))
+
+
+@router.patch("/{session}")
+def change_session(bank: str, session: str, body: SessionChange, caller: Owner) -> Response:
+    """Give a session another name, put it away, or take it out again; nothing of it is lost."""
+    sessions = caller.bank(bank).sessions
+    found = None
+    if body.name is not None:
+        found = sessions.rename(session, body.name)
+        session = found.id
+    if body.archived is not None:
+        found = sessions.archive(session, restore=not body.archived)
+    if found is None:
+        raise UsageError("say what is to be different", field="name")
+    return answer(found)
+
+
+@router.patch("/{session}/state")
+def change_state(bank: str, session: str, body: SessionState, caller: Owner) -> Response:
+    """Change what is kept beside a session's messages; what is not said stays."""
+    return answer(caller.bank(bank).sessions.change(session, **body.said()))
+
+
+@router.post("/{session}/distill")
+def distill(bank: str, session: str, body: Distillation, caller: Owner) -> Response:
+    """Draw a summary and memories from what was said since the last time, without a model."""
+    return answer(caller.bank(bank).sessions.distill(session, **body.said()))
 
 
 @router.post("/{session}/messages", status_code=201)

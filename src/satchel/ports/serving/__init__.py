@@ -1,0 +1,1 @@
+"""What those who serve a store need of each other."""

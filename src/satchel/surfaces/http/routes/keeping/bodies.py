@@ -1,0 +1,142 @@
+"""What requests to look after banks say, as the OpenAPI document shows it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from satchel.surfaces.http.bodies import Body
+
+
+class BankName(Body):
+    """What a bank is to be called."""
+
+    name: Annotated[str, Field(min_length=1, max_length=500, examples=["archive"])]
+
+
+class BankCopy(BankName):
+    """A bank with the memories of another."""
+
+    retired: bool = False
+    """Whether what is no longer current comes along."""
+
+
+class Merge(Body):
+    """Where the memories of a bank are to be carried."""
+
+    into: Annotated[str, Field(min_length=1, max_length=500, examples=["assistant"])]
+    on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip"
+    dry_run: bool = False
+
+
+class BankValues(Body):
+    """Settings of a bank by name; null takes one away."""
+
+    values: dict[str, Any] = Field(max_length=100, examples=[{"recall_limit": 5}])
+
+
+class Embedding(Body):
+    """Which vectors are to be made."""
+
+    model: Literal["static", "static-idf"] | None = None
+    """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
+
+    rebuild: bool = False
+
+
+class Erasing(Body):
+    """What is to be erased for good."""
+
+    ids: list[str] = Field([], max_length=10_000)
+    where: dict[str, str | list[str]] = Field({}, max_length=20, examples=[{"user": "ada"}])
+    """Conditions by name: all have to hold, one of the values each."""
+
+    cascade: bool = False
+    """Whether everything goes that was drawn from it, or is part of it."""
+
+    reason: str | None = Field(None, max_length=1000)
+    dry_run: bool = False
+
+
+class Redacting(Body):
+    """What is to be replaced in memories."""
+
+    ids: list[str] = Field([], max_length=10_000)
+    where: dict[str, str | list[str]] = Field({}, max_length=20, examples=[{"user": "ada"}])
+    """Conditions by name: all have to hold, one of the values each."""
+
+    kinds: list[str] = Field([], max_length=1000)
+    texts: list[str] = Field([], max_length=1000)
+    fields: list[str] = Field([], max_length=1000)
+    dry_run: bool = False
+
+
+class Pruning(Body):
+    """Which old versions are to be erased."""
+
+    superseded_before: str = Field(max_length=64, examples=["90d"])
+    deleted: bool = False
+    """Also what was deleted, has expired or was rejected."""
+
+    reason: str | None = Field(None, max_length=1000)
+    dry_run: bool = False
+
+
+class Undoing(Body):
+    """Which import is to be taken back: the last one, when nothing is said."""
+
+    source: str | None = Field(None, max_length=100)
+    reason: str | None = Field(None, max_length=1000)
+
+
+class SessionChange(Body):
+    """What is to be different of a session."""
+
+    name: str | None = Field(None, min_length=1, max_length=500, examples=["planning"])
+    archived: bool | None = None
+
+
+class SessionState(Body):
+    """What is kept beside the messages of a session."""
+
+    working_state: dict[str, Any] | None = None
+    thread_summary: str | None = Field(None, max_length=100_000)
+    note: str | None = Field(None, max_length=10_000)
+    category: Literal["task", "decision", "preference", "correction", "context"] = "context"
+
+
+class Distillation(Body):
+    """What a distillation is called."""
+
+    name: str | None = Field(None, max_length=500)
+    dry_run: bool = False
+
+
+class Drilling(Body):
+    """Which backup is to be tried: the newest, when nothing is said."""
+
+    backup: str | None = Field(None, max_length=200)
+    questions: int = Field(10, ge=0, le=1000)
+
+
+class Restoring(Body):
+    """What is to be put back into the store that is served."""
+
+    backup: str | None = Field(None, max_length=200)
+    at: str | None = Field(None, max_length=64, examples=["2026-01-31T12:00:00Z"])
+    banks: list[str] = Field([], max_length=1000)
+    files: bool = True
+    over: bool = False
+    """Whether what is there gives way, once it was backed up."""
+
+    accept_loss: bool = False
+    """Whether this machine gives up what it saw beyond the backup, as the owner."""
+
+    dry_run: bool = False
+
+
+class BackupPruning(Body):
+    """Which backups are kept; as the configuration says, when nothing is said."""
+
+    days: int | None = Field(None, ge=0)
+    keep_last: int | None = Field(None, ge=0)
+    dry_run: bool = False

@@ -1,0 +1,173 @@
+"""Looking after banks over HTTP: what an owner does with commands, and what a holder may not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from http_kit import Served, serving
+
+from satchel.seal.encoding.jcs import canonical
+from satchel.seal.signing.key import SigningKey
+
+BANK = "/v1/banks/assistant"
+
+
+@pytest.fixture
+def bank(client: TestClient) -> str:
+    """The path of a bank with two memories."""
+    client.post("/v1/banks", json={"name": "assistant"})
+    client.post(f"{BANK}/entries", json={"text": "Ada drinks tea", "user": "ada"})
+    client.post(f"{BANK}/entries", json={"text": "write to bob@example.com", "user": "bob"})
+    return BANK
+
+
+def done(client: TestClient, begun: Any) -> Any:
+    """Return the result of a job."""
+    assert begun.status_code == 202, begun.text
+    where = begun.headers["Location"]
+    client.get(f"{where}/events")  # lasts until it has ended
+    job = client.get(where).json()
+    assert job["state"] == "done", job
+    return job["result"]
+
+
+def test_a_session_is_renamed_put_away_taken_out_and_distilled(
+    client: TestClient, bank: str
+) -> None:
+    """Nothing of it is lost."""
+    where = f"{bank}/sessions"
+    said = [{"role": "user", "content": "I decided to use PostgreSQL for the new project"}]
+    made = client.post(where, json={"name": "talk", "messages": said}).json()["session"]
+    assert client.patch(f"{where}/{made}", json={"name": "planning"}).json()["name"] == "planning"
+    assert client.patch(f"{where}/{made}", json={"archived": True}).is_success
+    assert client.get(where).json()["sessions"] == []
+    assert client.patch(f"{where}/{made}", json={"archived": False}).is_success
+    assert [one["name"] for one in client.get(where).json()["sessions"]] == ["planning"]
+    assert client.patch(f"{where}/{made}", json={}).status_code == 400
+    assert client.patch(f"{where}/{made}/state", json={"note": "ask Ada"}).is_success
+    assert client.post(f"{where}/{made}/distill", json={"dry_run": True}).is_success
+
+
+def test_a_bank_is_renamed_copied_merged_and_removed(client: TestClient, bank: str) -> None:
+    """Each answer is that of the command."""
+    assert client.patch(bank, json={"name": "first"}).json()["name"] == "first"
+    assert client.get(bank).status_code == 404
+    copied = done(client, client.post("/v1/banks/first/copy", json={"name": "second"}))
+    assert copied["name"] == "second"
+    client.post("/v1/banks/second/entries", json={"text": "only here"})
+    done(client, client.post("/v1/banks/second/merge", json={"into": "first"}))
+    assert client.get("/v1/banks/first").json()["memories"] == 3
+    would = client.delete("/v1/banks/second", params={"dry_run": "true"}).json()
+    assert would["dry_run"]
+    assert client.get("/v1/banks/second").is_success
+    assert client.delete("/v1/banks/second").is_success
+    assert client.get("/v1/banks/second").status_code == 404
+    changed = client.patch("/v1/banks/first/config", json={"values": {"recall_limit": 1}})
+    assert changed.json()["settings"]["recall_limit"] == 1
+    assert client.get("/v1/banks/first/config").json()["origins"]["recall_limit"] == "bank"
+    found = client.post("/v1/banks/first/recall", json={"text": "Ada bob tea"}).json()
+    assert len(found["memories"]) == 1
+
+
+def test_what_has_to_go_goes(client: TestClient, bank: str) -> None:
+    """Redacted, erased, pruned; an import is taken back."""
+    data = client.get(f"{bank}/download").content
+    (mail,) = client.get(f"{bank}/entries", params={"user": "bob"}).json()["memories"]
+    redacted = done(client, client.post(f"{bank}/redact", json={"ids": [mail["id"]]}))
+    assert redacted["redacted"] == 1
+    assert "bob@example.com" not in client.get(f"{bank}/entries").text
+    erased = done(client, client.post(f"{bank}/erase", json={"where": {"user": "ada"}}))
+    assert erased["erased"] >= 1
+    assert client.get(f"{bank}/entries", params={"user": "ada"}).json()["memories"] == []
+    pruned = client.post(f"{bank}/prune", json={"superseded_before": "1d", "dry_run": True})
+    assert done(client, pruned)["dry_run"]
+    assert client.post(f"{bank}/prune", json={"superseded_before": "soon"}).status_code == 400
+    came = client.post("/v1/banks/copy/upload", params={"name": "a.pam"}, content=data)
+    assert came.is_success, came.text
+    (line,) = client.get("/v1/banks/copy/imports").json()["imports"]
+    undone = client.post("/v1/banks/copy/undo", json={"source": line["source"]})
+    assert undone.json()["source"] == line["source"]
+    assert client.get("/v1/banks/copy/entries").json()["memories"] == []
+    assert client.get(f"{bank}/duplicates").is_success
+
+
+@pytest.fixture
+def backed_up(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TestClient]:
+    """The owner of a store with one backup, of a bank with one memory."""
+    del own_home
+    config = tmp_path / "satchel.toml"
+    config.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "shelf"}"\n')
+    monkeypatch.setenv("SATCHEL_CONFIG", str(config))
+    with serving() as served:
+        client = served.client()
+        client.post("/v1/banks", json={"name": "assistant"})
+        client.post(f"{BANK}/entries", json={"text": "Ada drinks tea"})
+        done(client, client.post("/v1/backups", json={}))
+        yield client
+
+
+def test_a_backup_is_drilled_and_put_back_into_the_store_that_is_served(
+    backed_up: TestClient,
+) -> None:
+    """Over what is there only when that is said; the server goes on with what was restored."""
+    client = backed_up
+    assert done(client, client.post("/v1/backups/drill", json={}))["is_good"]
+    client.post(f"{BANK}/entries", json={"text": "said since"})
+    begun = client.post("/v1/backups/restore", json={"over": True, "dry_run": True})
+    assert done(client, begun)["dry_run"]
+    assert client.get(BANK).json()["memories"] == 2
+    refused = client.post("/v1/backups/restore", json={})
+    client.get(refused.headers["Location"] + "/events")
+    assert client.get(refused.headers["Location"]).json()["state"] == "failed"
+    restored = done(
+        client, client.post("/v1/backups/restore", json={"over": True, "accept_loss": True})
+    )
+    assert restored["banks"][0]["safety"]
+    assert client.get(BANK).json()["memories"] == 1
+    assert client.post(f"{BANK}/entries", json={"text": "gone on"}).status_code == 201
+    assert client.post("/v1/backups/prune", json={"dry_run": True}).json()["dropped"]
+
+
+def test_a_receipt_of_a_download_names_no_path_of_this_machine(
+    client: TestClient, bank: str
+) -> None:
+    """The folder that it was written in is gone as soon as it was fetched."""
+    went = client.get(f"{bank}/download")
+    receipt = client.get(f"/v1/receipts/{went.headers['X-Satchel-Receipt']}").json()
+    assert receipt["account"]["output"]["name"] == "download of memory.pam"
+
+
+def test_a_holder_looks_after_nothing(served: Served, client: TestClient, bank: str) -> None:
+    """Whatever the token opens: these are the owner's."""
+    key = SigningKey.generate()
+    asked = {"audience": key.did, "everything": True, "permissions": ["read", "write"]}
+    token = canonical(client.post(f"{bank}/tokens", json=asked).json()["token"]).decode()
+    holder = served.holder(token, key)
+    session = client.post(f"{bank}/sessions", json={"name": "talk"}).json()["session"]
+    for method, path, body in (
+        ("PATCH", bank, {"name": "mine"}),
+        ("DELETE", bank, None),
+        ("POST", f"{bank}/copy", {"name": "mine"}),
+        ("POST", f"{bank}/merge", {"into": "mine"}),
+        ("GET", f"{bank}/config", None),
+        ("PATCH", f"{bank}/config", {"values": {}}),
+        ("POST", f"{bank}/embed", {}),
+        ("POST", f"{bank}/erase", {"where": {"user": "ada"}}),
+        ("POST", f"{bank}/redact", {"where": {"user": "ada"}}),
+        ("POST", f"{bank}/prune", {"superseded_before": "1d"}),
+        ("GET", f"{bank}/imports", None),
+        ("POST", f"{bank}/undo", {}),
+        ("PATCH", f"{bank}/sessions/{session}", {"archived": True}),
+        ("PATCH", f"{bank}/sessions/{session}/state", {"note": "x"}),
+        ("POST", f"{bank}/sessions/{session}/distill", {}),
+        ("POST", "/v1/backups/drill", {}),
+        ("POST", "/v1/backups/restore", {}),
+        ("POST", "/v1/backups/prune", {}),
+    ):
+        refused = holder.request(method, path, json=body)
+        assert refused.status_code == 403, (method, path, refused.text)
+    assert client.get(bank).json()["memories"] == 2
