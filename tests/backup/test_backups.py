@@ -36,7 +36,7 @@ from satchel.actions.upkeep.pruning import prune
 from satchel.actions.wiring import opened_store
 from satchel.backup import logs
 from satchel.backup.manifests import Index, read_index
-from satchel.backup.packs import Packs
+from satchel.backup.pieces.packs import Packs
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (

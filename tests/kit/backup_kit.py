@@ -15,6 +15,7 @@ from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import open_ledger, opened_store
 from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.pieces.locking import Locking
 from satchel.backup.shelves import FolderShelf
 from satchel.memory.parts import Component
 from satchel.memory.records import Erasure, Status
@@ -91,11 +92,11 @@ def current(store: str, bank: str) -> list[str]:
         return [row.id for row in reader.scan(bank, wanted)]
 
 
-def catalogued(where: str) -> list[Found]:
-    """Return the backups of a folder."""
+def catalogued(where: str, settings: Settings | None = None) -> list[Found]:
+    """Return the backups of a folder, with the identities of a machine where they are encrypted."""
     shelf = FolderShelf(Path(where))
     try:
-        return Catalogue(shelf).all()
+        return Catalogue(shelf, *([Locking(settings.unlocking)] if settings else [])).all()
     finally:
         shelf.close()
 

@@ -16,7 +16,13 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.making import (
+    erase_again,
+    erased_since,
+    make_bank,
+    require_lists,
+    scratch,
+)
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.opened import OpenBank, open_bank_in
@@ -108,9 +114,10 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
     require_owner(settings, "backup")
     asked = options or DrillOptions()
     where = destinations(settings, (asked.source,) if asked.source else ())[0]
-    with opened_catalogue(where) as catalogue:
-        found = chosen_backup(catalogue.all(), asked.backup, catalogue.name)
+    with opened_catalogue(settings, where) as catalogue:
+        found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_believed(settings, found, asked.signers)
+        require_lists(catalogue, found)
         drilling = _Drilling(msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked)
         return Drill(
             source=shown_address(where),

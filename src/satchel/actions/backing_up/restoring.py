@@ -19,7 +19,13 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.making import (
+    erase_again,
+    erased_since,
+    make_bank,
+    require_lists,
+    scratch,
+)
 from satchel.actions.backing_up.putting import Asked, put_back
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings
@@ -155,7 +161,7 @@ def restore_backup(settings: Settings, options: RestoreOptions | None = None) ->
     require_owner(settings, "backup")
     asked = options or RestoreOptions()
     where = destinations(settings, (asked.source,) if asked.source else ())[0]
-    with opened_catalogue(where) as catalogue:
+    with opened_catalogue(settings, where) as catalogue:
         return Restoring(settings, catalogue, asked).done()
 
 
@@ -174,12 +180,15 @@ class Restoring:
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
         self._safety: str | None = None
+        self._recipients = tuple[str, ...]()
         self._done = self._total = 0
 
     def done(self) -> Restored:
         """Do it."""
         found, notes = self._chosen()
         require_believed(self._settings, found, self._asked.signers)
+        require_lists(self._catalogue, found)
+        self._recipients = tuple(found.manifest.recipients)
         parts = self._parts(found)
         self._total = 3 * sum(part.size for part in parts)
         wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
@@ -212,7 +221,7 @@ class Restoring:
         bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
         at, wanted = self._asked.at, self._asked.backup
         if at is None or wanted is not None:
-            found = chosen_backup(every, wanted, self._catalogue.name, bank=bank)
+            found = chosen_backup(every, wanted, self._catalogue, bank=bank)
             return found, [] if found.verified else ["this backup was never read again whole"]
         believed = [
             one for one in every if is_believed(self._settings, one.key, self._asked.signers)
@@ -223,7 +232,7 @@ class Restoring:
         if later:
             return later[0], []
         earlier = [one for one in believed if one.manifest.at <= at]
-        found = chosen_backup(earlier or every, None, self._catalogue.name, bank=bank)
+        found = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
         return found, [f"no backup is from after {at}: this one is the nearest"]
 
     def _parts(self, found: Found) -> list[BankPart]:
@@ -301,7 +310,12 @@ class Restoring:
         """
         if self._safety is None:
             options = BackupOptions(
-                to=(self._catalogue.name,), files=False, prune=False, reason="before a restore"
+                to=(self._catalogue.name,),
+                files=False,
+                prune=False,
+                # Beside an encrypted backup nothing is left in plain.
+                encrypt_to=self._catalogue.locking.recipients or self._recipients,
+                reason="before a restore",
             )
             made = run_backup(self._settings, options).made[0]
             self._safety = made.id if made.error is None else self._copied(made.error)

@@ -6,6 +6,7 @@ exit status, to hooks, and in ``doctor`` until a later one is good.
 
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -32,14 +33,15 @@ from satchel.actions.wiring import (
     writer_key,
 )
 from satchel.backup.catalogue import Catalogue, Found, new_id
-from satchel.backup.erased import erased_in, note
+from satchel.backup.erased import erased_in
 from satchel.backup.files import keys_in, take_files
 from satchel.backup.logs import Before
 from satchel.backup.manifests import BankPart, FilesPart, Manifest
-from satchel.backup.packs import Packs, Ref
-from satchel.backup.proving import prove
+from satchel.backup.pieces.packs import Packs, Ref
+from satchel.backup.pieces.squeezing import Squeeze, require_squeeze
+from satchel.backup.proving import Proved, prove
 from satchel.backup.taking import take_bank
-from satchel.errors import EmptyInputError, SatchelError, VerificationError
+from satchel.errors import ConfigError, EmptyInputError, SatchelError, VerificationError
 from satchel.files.namespace import folder_of
 from satchel.memory.times import format_time, now
 from satchel.ports.store import Reader, Store
@@ -69,6 +71,12 @@ class BackupOptions:
     anew: bool = False
     """Whether everything is written again, as if there were no backup yet."""
 
+    encrypt_to: tuple[str, ...] = ()
+    """For whom it is encrypted, as in the configuration, which is asked when this is empty."""
+
+    plain: bool = False
+    """Not encrypted, whatever the configuration says, and whatever is there."""
+
     reason: str = ""
     moment: datetime | None = None
     """What time it is; the clock's by default."""
@@ -95,6 +103,10 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     bytes_written: int = 0
     verified: str | None = None
+    encrypted: bool = False
+    unopened: int = 0
+    """Packs of earlier runs that nothing here opens: they are held to the hash of their bytes."""
+
     missing: list[str] = []
     notes: list[str] = []
     dropped: list[str] = []
@@ -155,6 +167,18 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
     return BackupRun(store=shown_address(settings.store), made=made)
 
 
+def squeeze_of(settings: Settings) -> Squeeze:
+    """Return how pieces are compressed, as configured.
+
+    Raises:
+        MissingExtraError: If what does it is not installed.
+    """
+    said = settings.options.backup.compress
+    how = (Squeeze.GZIP if said else Squeeze.NONE) if isinstance(said, bool) else Squeeze(said)
+    require_squeeze(how)
+    return how
+
+
 def _tell(settings: Settings, destination: str, made: Made) -> None:
     counts = {name: getattr(made, name) for name in ("banks", "records", "files", "written")}
     if made.error is None:
@@ -176,13 +200,14 @@ class _Run:
     def done(self) -> Made:
         """Take a backup, read it again, mark it, and drop what is no longer kept."""
         key, series = writer_key(self.settings), series_of(self.settings)
-        with opened_catalogue(self.destination, create=True) as catalogue:
+        with self._opened() as catalogue:
             catalogue.shelf.tidy()
+            self._require_meant(catalogue, series)
             before, known = ({}, set[Ref]()) if self.asked.anew else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
             found, notes = self._taken(catalogue, before, packs, key)
             try:
-                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
             except VerificationError as error:
                 catalogue.drop(found)
                 if not known:
@@ -190,21 +215,42 @@ class _Run:
                 notes.append(f"what was kept earlier does not hold, so all was written: {error}")
                 packs = self._packs(catalogue, series, set())
                 found, _ = self._taken(catalogue, {}, packs, key)
-                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
             missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
             if not missing:
-                found = catalogue.mark(found, number, key)
+                found = catalogue.mark(found, proved, key)
                 if self.asked.prune:
                     moment = self.asked.moment or datetime.now(UTC)
                     dropped = drop_old(self.settings, catalogue, moment)
-            return self._made(found, packs, number, [*notes, *dropped.notes], dropped.dropped)
+            return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
 
     def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
-        compress = self.settings.options.backup.compress
-        return Packs(catalogue.shelf, series, compress=compress, known=known)
+        how = squeeze_of(self.settings)
+        return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
+
+    def _opened(self) -> AbstractContextManager[Catalogue]:
+        to = None if not (self.asked.encrypt_to or self.asked.plain) else self.asked.encrypt_to
+        return opened_catalogue(self.settings, self.destination, create=True, recipients=to)
+
+    def _require_meant(self, catalogue: Catalogue, series: str) -> None:
+        """Refuse to leave memory in plain where it was encrypted, unless that is meant.
+
+        Raises:
+            ConfigError: If it is not.
+        """
+        if catalogue.locking.locks or self.asked.plain:
+            return
+        found = catalogue.all(series)
+        if catalogue.closed or (found and found[-1].cover is not None):
+            raise ConfigError(
+                "the backups there are encrypted, and nobody is named for whom this one would be",
+                field="backup.encrypt_to",
+                hint="Name them: --encrypt-to, or [backup] encrypt_to. To have it in plain from"
+                " now on: --plain.",
+            )
 
     def _made(
-        self, found: Found, packs: Packs, number: int, notes: list[str], dropped: list[str]
+        self, found: Found, packs: Packs, proved: Proved, notes: list[str], dropped: list[str]
     ) -> Made:
         manifest = found.manifest
         missing = manifest.missing
@@ -215,7 +261,9 @@ class _Run:
             banks=len(manifest.banks),
             records=sum(part.size for part in manifest.banks),
             files=len(manifest.files),
-            packs=number,
+            packs=proved.packs,
+            unopened=proved.unopened,
+            encrypted=found.cover is not None,
             written=packs.written,
             bytes_written=packs.bytes_written,
             verified=found.verified,
@@ -256,6 +304,7 @@ class _Run:
             banks=banks,
             files=files,
             missing=missing,
+            recipients=list(catalogue.locking.recipients),
         )
         return catalogue.add(manifest, key), notes
 
@@ -281,7 +330,7 @@ class _Run:
     ) -> None:
         source = copy_in(reader, bank)
         if source is not None and source.found.head.counts.get("erasure"):
-            note(catalogue.shelf, series_of(self.settings), bank, erased_in(source), key)
+            catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
 
     def _files(self, packs: Packs, missing: list[str]) -> Iterator[FilesPart]:
         wanted = self.asked.files

@@ -1,5 +1,7 @@
 """The table ``[backup]``: what is backed up, when, where to, and what is kept of it."""
 
+from typing import Literal
+
 import msgspec
 
 from satchel.errors import ConfigError
@@ -36,8 +38,12 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     keep_yearly: int = 0
     """Likewise, of years."""
 
-    compress: bool = True
-    """Whether what is written is compressed with gzip."""
+    compress: bool | Literal["gzip", "zstd", "none"] = True
+    """How what is written is compressed: ``gzip`` or ``true``, ``zstd``, ``none`` or ``false``."""
+
+    encrypt_to: tuple[str, ...] = ()
+    """For whom what is written is encrypted: ``age1...``, files with recipients, or names of
+    identities of this machine; nobody for plain. In the environment: joined by ``:``."""
 
     banks: tuple[str, ...] | None = None
     """Which banks, by name or id; all when not set. In the environment: joined by ``:``."""

@@ -40,6 +40,12 @@ class RunArguments(TypedDict, total=False):
     anew: bool
     """Whether everything is written again."""
 
+    encrypt_to: Sequence[str]
+    """For whom it is encrypted; as configured when not given."""
+
+    plain: bool
+    """True for one that is not encrypted, whatever is configured and whatever is there."""
+
     progress: Progress
 
 
@@ -114,6 +120,8 @@ class Backups:
             files=said.get("files"),
             prune=said.get("prune", True),
             anew=said.get("anew", False),
+            encrypt_to=tuple(said.get("encrypt_to", ())),
+            plain=said.get("plain", False),
             progress=said.get("progress"),
         )
         try:

@@ -1,8 +1,9 @@
 """What the commands about backups say to people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from satchel.actions.backing_up.drilling import Drill, DrilledBank
+from satchel.actions.backing_up.listing import BackupLine
 from satchel.actions.backing_up.restoring import Restored, RestoredBank
 from satchel.actions.backing_up.running import BackupRun, Made
 from satchel.surfaces.cli._console import count, line, message
@@ -25,9 +26,27 @@ def _sentence(one: Made) -> str:
     parts = [count(one.banks, "bank"), count(one.records, "record")]
     parts += [f"files of {count(one.files, 'key')}"] if one.files else []
     new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
-    done = "read again, all of it holds" if one.verified else "not whole"
+    done = "not whole"
+    if one.verified:
+        done = "read again, all of it holds"
+    if one.verified and one.unopened:
+        done = f"read again, holds; {count(one.unopened, 'piece')} by the hash alone, unopened"
     gone = f"; {count(len(one.dropped), 'older one')} gone" if one.dropped else ""
     return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
+
+
+def listed(one: BackupLine) -> Iterator[str]:
+    """Yield what is to be said of a backup in a listing."""
+    if one.reason:
+        yield one.reason
+    if one.encrypted:
+        yield "encrypted, and nothing here opens it" if one.closed else "encrypted"
+    if not one.own:
+        yield "of another store"
+    if not one.believed:
+        yield "signed by nobody known"
+    if one.holds_erased:
+        yield f"holds {one.holds_erased:,} erased"
 
 
 def show_restored(found: Restored) -> None:

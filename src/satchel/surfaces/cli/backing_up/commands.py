@@ -24,8 +24,8 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import DryRun, Json, Owner, owner_key
-from satchel.surfaces.cli.backing_up._showing import show_drill, show_restored, show_run
+from satchel.surfaces.cli._options import DryRun, EncryptTo, Json, Owner, owner_key
+from satchel.surfaces.cli.backing_up._showing import listed, show_drill, show_restored, show_run
 
 _REFUSED = 3
 
@@ -74,6 +74,10 @@ def run_command(
     anew: Annotated[
         bool, typer.Option("--anew", help="Write everything again, whatever is there.")
     ] = False,
+    encrypt_to: EncryptTo = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Not encrypted, whatever is set and whatever is there.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Back the store up, while others write to it, and read the backup again.
@@ -90,6 +94,8 @@ def run_command(
             files=files,
             prune=prune,
             anew=anew,
+            encrypt_to=tuple(encrypt_to or ()),
+            plain=plain,
             progress=tell,
         )
         found = run_backup(state.settings, options)
@@ -120,14 +126,7 @@ def list_command(to: Destinations = None, as_json: Json = False) -> None:
                     f"{one.records:,}",
                     str(len(one.files)),
                     "verified" if one.verified else "never read again whole",
-                    "; ".join(
-                        [
-                            *([one.reason] if one.reason else []),
-                            *([] if one.own else ["of another store"]),
-                            *([] if one.believed else ["signed by nobody known"]),
-                            *([f"holds {one.holds_erased:,} erased"] if one.holds_erased else []),
-                        ]
-                    ),
+                    "; ".join(listed(one)),
                 ]
                 for one in found.backups
             ],
