@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from backup_kit import HOME, WITNESS, added, backed, files_in, own_bank, restored, told
@@ -24,8 +24,10 @@ from ledger_kit import noting
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.encrypting.identities import create_identity
 from satchel.backup import shelves
 from satchel.backup.catalogue import Catalogue
+from satchel.backup.pieces.locking import Locking
 from satchel.backup.proving import prove
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 _SEED = 20261122
 _KILLS = int(os.environ.get("SATCHEL_KILLS", "70"))
-"""Of each: of backups, of prunes, of restores."""
+"""Of each: of backups, of prunes, of restores; half of them encrypted."""
 
 
 class NoPower(BaseException):
@@ -96,14 +98,14 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     Failing.fails_at = None
 
 
-def sound(where: str) -> list[str]:
+def sound(where: str, settings: Settings | None = None) -> list[str]:
     """Return the backups that count as read again, each of which is read again now."""
     shelf = FolderShelf(Path(where))
-    catalogue = Catalogue(shelf)
+    catalogue = Catalogue(shelf, *([Locking(settings.unlocking)] if settings else []))
     found = [one for one in catalogue.all() if one.verified]
     for one in found:
-        prove(one.manifest, catalogue.packs(one))
-    assert catalogue.problems == []
+        assert prove(one.manifest, catalogue.packs(one)).unopened == 0
+    assert (catalogue.problems, catalogue.closed) == ([], [])
     shelf.close()
     return [one.id for one in found]
 
@@ -128,9 +130,18 @@ def failure(failing: type[Failing], at: int, how: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("how", ["full", "power"])
 def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
-    here: Settings, where: str, tmp_path: Path, failing: type[Failing], how: str
+    here: Settings,
+    where: str,
+    tmp_path: Path,
+    failing: type[Failing],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
 ) -> None:
-    """And the next run is good, with nothing of the failed one left over."""
+    """And the next run is good, with nothing of the failed one left over; encrypted as well."""
+    if how == "power":
+        create_identity(here, "mine")
+        monkeypatch.setenv("SATCHEL_BACKUP_ENCRYPT_TO", "mine")
+        here = load_settings(store=here.store)
     first = backed(here, where)
     added(here, own_bank(here), 3)
     shutil.copytree(where, tmp_path / "before")
@@ -143,10 +154,10 @@ def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
             with failure(failing, at, how):
                 run = run_backup(here, BackupOptions(to=(where,)))
                 assert run.exit_status  # a full disk is told
-            assert first.id in sound(where)
+            assert first.id in sound(where, here)
     assert backed(here, where).verified
     prune_backups(here, (where,), rules=Rules(last=1))
-    assert len(sound(where)) == 1
+    assert len(sound(where, here)) == 1
     assert not [name for name in files_in(where) if name.endswith(".tmp")]
 
 
@@ -195,62 +206,87 @@ print("done", flush=True)
 """
 
 
-def killed(what: str, where: str, store: str, folder: Path, delay: float) -> bool:
-    """Start a program and kill it some time after it has begun; tell whether it was done before."""
-    words = [sys.executable, "-c", _PROGRAM, what, where, store]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "SATCHEL_HOME": str(folder / HOME),
-        "SATCHEL_WITNESS": str(folder / WITNESS),
-    }
-    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(delay)
-        process.kill()
-        return "done" in process.communicate()[0]
+class Machine(NamedTuple):
+    """A store, its backups, and the keys, all in one folder."""
+
+    folder: Path
+    encrypted: bool
+
+    @property
+    def store(self) -> str:
+        """The store's address."""
+        return str(self.folder / "here.db")
+
+    @property
+    def backups(self) -> str:
+        """The destination."""
+        return str(self.folder / "backups")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its programs are told by the environment."""
+        said = {"SATCHEL_BACKUP_ENCRYPT_TO": "mine"} if self.encrypted else {}
+        return {
+            "SATCHEL_HOME": str(self.folder / HOME),
+            "SATCHEL_WITNESS": str(self.folder / WITNESS),
+            "SATCHEL_CONFIG": "",
+            **said,
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+        return load_settings(store=self.store, environment=self.environment)
+
+    def again(self, folder: Path) -> Machine:
+        """Return a copy, in the place of what is there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder, folder)
+        return Machine(folder, self.encrypted)
+
+    def killed(self, what: str, delay: float) -> bool:
+        """Start a program and kill it some time after it has begun; tell whether it was done."""
+        words = [sys.executable, "-c", _PROGRAM, what, self.backups, self.store]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **self.environment}
+        with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(delay)
+            process.kill()
+            return "done" in process.communicate()[0]
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("what", ["run", "prune", "restore"])
 def test_a_program_that_is_killed_leaves_the_last_backup(
-    here: Settings, tmp_path: Path, what: str
+    kept: Path, tmp_path: Path, what: str, *, encrypted: bool
 ) -> None:
     """By the system, at random moments: the last backup is whole, and so is the store."""
-    draw = random.Random(f"{_SEED} {what}")  # noqa: S311 - no secret
-    where, bank = str(tmp_path / "backups"), own_bank(here)
-    last = ""
+    draw = random.Random(f"{_SEED} {what} {encrypted}")  # noqa: S311 - no secret
+    before = Machine(kept, encrypted).again(tmp_path / "machine")
+    if encrypted:
+        create_identity(before.settings, "mine")
+    bank, last = own_bank(before.settings), ""
     for number in range(3):
-        added(here, bank, 20, 1000 * number + 1000)
-        last = backed(here, where).id or ""
-    added(here, bank, 20, 9000)
-    before = tmp_path / "machine"
-    for name in (HOME, WITNESS, "backups"):
-        shutil.copytree(tmp_path / name, before / name)
-    for path in tmp_path.glob("here.db*"):
-        shutil.copy(path, before / path.name)
-    shutil.copytree(before, tmp_path / "once")
+        added(before.settings, bank, 20, 1000 * number + 1000)
+        last = backed(before.settings, before.backups).id or ""
+    added(before.settings, bank, 20, 9000)
     began = time.monotonic()
-    once = tmp_path / "once"
-    assert killed(what, str(once / "backups"), str(once / "here.db"), once, 300)
+    assert before.again(tmp_path / "once").killed(what, 300)
     whole = time.monotonic() - began
     done = 0
-    for number in range(_KILLS):
-        machine = tmp_path / "again"
-        shutil.rmtree(machine, ignore_errors=True)
-        shutil.copytree(before, machine)
+    for number in range(_KILLS // 2):
         delay = draw.uniform(0.0, whole)
         with noting(f"seed {_SEED}, {what} number {number}, killed after {delay:.3f} s"):
-            store, backups = str(machine / "here.db"), str(machine / "backups")
-            done += killed(what, backups, store, machine, delay)
-            assert last in sound(backups)
-            environment = {"SATCHEL_WITNESS": str(machine / WITNESS), "SATCHEL_CONFIG": ""}
-            settings = load_settings(home=machine / HOME, store=store, environment=environment)
-            assert backed(settings, backups).verified
-            found = restored(settings, backups, str(machine / "new.db"), backup=last, over=True)
-            assert found.banks
-            assert told(store)
-    assert done < _KILLS
+            machine = before.again(tmp_path / "again")
+            done += machine.killed(what, delay)
+            settings = machine.settings
+            assert last in sound(machine.backups, settings)
+            assert backed(settings, machine.backups).verified
+            new = str(machine.folder / "new.db")
+            assert restored(settings, machine.backups, new, backup=last, over=True).banks
+            assert told(machine.store)
+    assert done < _KILLS // 2

@@ -86,7 +86,7 @@ def opened_catalogue(
         TargetError: If it cannot be opened.
     """
     said = settings.options.backup.encrypt_to if recipients is None else recipients
-    to = lock_for(settings, said).recipients
+    to = lock_for(settings, said or ()).recipients
     shelf = opened_shelf(destination, create=create)
     try:
         own = _own_recipient(settings) if to else None

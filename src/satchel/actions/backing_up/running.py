@@ -173,8 +173,8 @@ def squeeze_of(settings: Settings) -> Squeeze:
     Raises:
         MissingExtraError: If what does it is not installed.
     """
-    said = settings.options.backup.compress
-    how = (Squeeze.GZIP if said else Squeeze.NONE) if isinstance(said, bool) else Squeeze(said)
+    said = str(settings.options.backup.compress).lower()
+    how = Squeeze({"true": "gzip", "false": "none"}.get(said, said))
     require_squeeze(how)
     return how
 

@@ -38,10 +38,10 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     keep_yearly: int = 0
     """Likewise, of years."""
 
-    compress: bool | Literal["gzip", "zstd", "none"] = True
+    compress: Literal["gzip", "zstd", "none", "true", "false"] | bool = "gzip"
     """How what is written is compressed: ``gzip`` or ``true``, ``zstd``, ``none`` or ``false``."""
 
-    encrypt_to: tuple[str, ...] = ()
+    encrypt_to: tuple[str, ...] | None = None
     """For whom what is written is encrypted: ``age1...``, files with recipients, or names of
     identities of this machine; nobody for plain. In the environment: joined by ``:``."""
 
