@@ -25,7 +25,7 @@ from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
-from satchel.actions.backing_up.standing import check_backups
+from satchel.actions.backing_up.schedules.standing import check_backups
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.filing.opened import opened_files

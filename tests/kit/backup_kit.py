@@ -8,7 +8,8 @@ from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.actions.backing_up.restoring import Restored, RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import Restored, RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, Made, run_backup
 from satchel.actions.config import Settings
 from satchel.actions.moving.copies import opened_at

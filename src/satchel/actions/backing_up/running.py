@@ -19,7 +19,7 @@ from satchel.actions.backing_up.destinations import (
     working_on,
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
-from satchel.actions.backing_up.standing import failed, succeeded
+from satchel.actions.backing_up.schedules.standing import failed, succeeded
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank

@@ -13,7 +13,8 @@ from satchel.actions.backing_up.listing import (
     list_backups,
     verify_backups,
 )
-from satchel.actions.backing_up.restoring import Restored, RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import Restored, RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.signing import signing_key
@@ -62,6 +63,9 @@ class RestoreArguments(TypedDict, total=False):
     """A moment, ISO 8601, between backups too."""
 
     banks: Sequence[str]
+    session: str
+    """One conversation of one bank, and nothing else."""
+
     into: str | Path
     """The address of another store."""
 
@@ -160,6 +164,7 @@ class Backups:
                 backup=said.get("backup"),
                 at=None if at is None else moment_said(at),
                 banks=tuple(said.get("banks", ())),
+                session=said.get("session"),
                 into=None if into is None else str(into),
                 over=said.get("over", False),
                 accept_loss=said.get("accept_loss", False),

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from satchel.actions.backing_up.drilling import Drill, DrilledBank
 from satchel.actions.backing_up.listing import BackupLine
-from satchel.actions.backing_up.restoring import Restored, RestoredBank
+from satchel.actions.backing_up.restored import Restored, RestoredBank, RestoredSession
 from satchel.actions.backing_up.running import BackupRun, Made
 from satchel.surfaces.cli._console import count, line, message
+from satchel.surfaces.cli._options import tell_receipts
 
 
 def show_run(found: BackupRun) -> None:
@@ -56,12 +57,24 @@ def show_restored(found: Restored) -> None:
         _notes(one.name or one.bank, one.notes)
         if one.safety:
             message(f"what was there is in {one.safety}")
+    if found.session is not None:
+        line(f"session {found.session.name or found.session.session}: {_session(found.session)}")
+        _notes("session", found.session.notes)
     for part in found.files:
         line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
         if part.aside:
             message(f"what was there is in {part.aside}")
     _notes("backup", found.notes)
     line(f"{found.backup} of {found.taken} -> {found.target}")
+    tell_receipts(found.receipts, 0)
+
+
+def _session(one: RestoredSession) -> str:
+    parts = [count(one.messages, "message"), f"{count(one.added, 'record')} added"]
+    parts += [f"{one.returned:,} that were deleted are back"] if one.returned else []
+    parts += [f"{one.there:,} were there"] if one.there else []
+    where = one.bank_name or one.bank or "a new bank"
+    return f"{', '.join(parts)}, in {where}{' (made for it)' if one.made else ''}"
 
 
 def _restored(one: RestoredBank, *, dry_run: bool) -> str:
@@ -82,6 +95,8 @@ def show_drill(found: Drill) -> None:
     for name in found.missing:
         message("not in the backup: ", name, style="bold red")
     line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
+    _notes("drill", found.notes)
+    tell_receipts(found.receipts, 0)
 
 
 def _drilled(one: DrilledBank) -> str:

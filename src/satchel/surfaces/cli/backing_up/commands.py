@@ -10,9 +10,10 @@ from satchel.actions.backing_up.destinations import moment_said
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
-from satchel.actions.backing_up.scheduling import Kind, keep_schedule, schedule_for
+from satchel.actions.backing_up.schedules.scheduling import Kind, keep_schedule, schedule_for
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli._console import (
     count,
@@ -174,6 +175,12 @@ def restore_command(
         typer.Option("--at", help="How it was at this moment: 2026-01-31T12:00:00Z."),
     ] = None,
     bank: Banks = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", help="Only this conversation of the bank: its id, its start, or its name."
+        ),
+    ] = None,
     into: Annotated[
         str | None,
         typer.Option("--into", help="Another store, of any kind, as for --store; made if need be."),
@@ -193,10 +200,11 @@ def restore_command(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Put a backup back: all of it, some banks, or how they were at a moment.
+    """Put a backup back: all of it, some banks, one session, or how they were at a moment.
 
     What was erased since is erased again before it is anywhere. Nothing that is there is touched
-    without --over, and then it is backed up first.
+    without --over, and then it is backed up first. A session needs no --over: what is missing is
+    added, what was deleted is back, and later messages stay. A signed receipt is kept.
 
     Example: `satchel backup restore --at 2026-01-31T12:00:00Z --into old.db`
     """
@@ -206,6 +214,7 @@ def restore_command(
             backup=which,
             at=None if at is None else moment_said(at),
             banks=tuple(bank or ()),
+            session=session,
             into=into,
             over=over,
             accept_loss=accept_loss,

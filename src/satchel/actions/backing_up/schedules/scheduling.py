@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 from satchel.actions.backing_up.destinations import destinations
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
-from satchel.actions.backing_up.standing import standing_of
-from satchel.actions.backing_up.timing import (
+from satchel.actions.backing_up.schedules.standing import standing_of
+from satchel.actions.backing_up.schedules.timing import (
     command_of,
     cron_line,
     launchd_plist,

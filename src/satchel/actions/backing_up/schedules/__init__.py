@@ -1,0 +1,1 @@
+"""When backups are due, and how they went."""
