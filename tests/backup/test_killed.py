@@ -15,10 +15,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
-from backup_kit import HOME, WITNESS, added, backed, files_in, own_bank, restored, told
+from backup_kit import (
+    Machine,
+    added,
+    backed,
+    backed_up,
+    files_in,
+    own_bank,
+    require_good,
+    sound,
+)
 from ledger_kit import noting
 
 from satchel.actions.backing_up.dropping import prune_backups
@@ -26,9 +35,6 @@ from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.encrypting.identities import create_identity
 from satchel.backup import shelves
-from satchel.backup.catalogue import Catalogue
-from satchel.backup.pieces.locking import Locking
-from satchel.backup.proving import prove
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import SatchelError, TargetError
@@ -96,18 +102,6 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     Failing.acts, Failing.fails_at, Failing.how = 0, None, "full"
     yield Failing
     Failing.fails_at = None
-
-
-def sound(where: str, settings: Settings | None = None) -> list[str]:
-    """Return the backups that count as read again, each of which is read again now."""
-    shelf = FolderShelf(Path(where))
-    catalogue = Catalogue(shelf, *([Locking(settings.unlocking)] if settings else []))
-    found = [one for one in catalogue.all() if one.verified]
-    for one in found:
-        assert prove(one.manifest, catalogue.packs(one)).unopened == 0
-    assert (catalogue.problems, catalogue.closed) == ([], [])
-    shelf.close()
-    return [one.id for one in found]
 
 
 def acts_of(failing: type[Failing], work: Callable[[], object]) -> int:
@@ -206,55 +200,17 @@ print("done", flush=True)
 """
 
 
-class Machine(NamedTuple):
-    """A store, its backups, and the keys, all in one folder."""
-
-    folder: Path
-    encrypted: bool
-
-    @property
-    def store(self) -> str:
-        """The store's address."""
-        return str(self.folder / "here.db")
-
-    @property
-    def backups(self) -> str:
-        """The destination."""
-        return str(self.folder / "backups")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What its programs are told by the environment."""
-        said = {"SATCHEL_BACKUP_ENCRYPT_TO": "mine"} if self.encrypted else {}
-        return {
-            "SATCHEL_HOME": str(self.folder / HOME),
-            "SATCHEL_WITNESS": str(self.folder / WITNESS),
-            "SATCHEL_CONFIG": "",
-            **said,
-        }
-
-    @property
-    def settings(self) -> Settings:
-        """Its settings."""
-        return load_settings(store=self.store, environment=self.environment)
-
-    def again(self, folder: Path) -> Machine:
-        """Return a copy, in the place of what is there."""
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.folder, folder)
-        return Machine(folder, self.encrypted)
-
-    def killed(self, what: str, delay: float) -> bool:
-        """Start a program and kill it some time after it has begun; tell whether it was done."""
-        words = [sys.executable, "-c", _PROGRAM, what, self.backups, self.store]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **self.environment}
-        with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(delay)
-            process.kill()
-            return "done" in process.communicate()[0]
+def killed(machine: Machine, what: str, delay: float) -> bool:
+    """Start a program and kill it some time after it has begun; tell whether it was done."""
+    words = [sys.executable, "-c", _PROGRAM, what, machine.backups, machine.store]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **machine.environment}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.kill()
+        return "done" in process.communicate()[0]
 
 
 @pytest.mark.prove
@@ -266,27 +222,17 @@ def test_a_program_that_is_killed_leaves_the_last_backup(
 ) -> None:
     """By the system, at random moments: the last backup is whole, and so is the store."""
     draw = random.Random(f"{_SEED} {what} {encrypted}")  # noqa: S311 - no secret
-    before = Machine(kept, encrypted).again(tmp_path / "machine")
-    if encrypted:
-        create_identity(before.settings, "mine")
-    bank, last = own_bank(before.settings), ""
-    for number in range(3):
-        added(before.settings, bank, 20, 1000 * number + 1000)
-        last = backed(before.settings, before.backups).id or ""
-    added(before.settings, bank, 20, 9000)
+    machine, last = backed_up(kept, tmp_path / "machine", encrypted=encrypted)
+    image, was = tmp_path / "image", machine.remembered
+    machine.kept_in(image)
     began = time.monotonic()
-    assert before.again(tmp_path / "once").killed(what, 300)
+    assert killed(machine, what, 300)
     whole = time.monotonic() - began
-    done = 0
+    states, done = [was, machine.remembered], 0
     for number in range(_KILLS // 2):
         delay = draw.uniform(0.0, whole)
         with noting(f"seed {_SEED}, {what} number {number}, killed after {delay:.3f} s"):
-            machine = before.again(tmp_path / "again")
-            done += machine.killed(what, delay)
-            settings = machine.settings
-            assert last in sound(machine.backups, settings)
-            assert backed(settings, machine.backups).verified
-            new = str(machine.folder / "new.db")
-            assert restored(settings, machine.backups, new, backup=last, over=True).banks
-            assert told(machine.store)
+            machine.put_back(image)
+            done += killed(machine, what, delay)
+            require_good(machine, last, states, restores=number % 5 == 0)
     assert done < _KILLS // 2

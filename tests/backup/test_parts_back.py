@@ -118,7 +118,7 @@ def test_a_message_that_was_erased_does_not_come_back_with_its_session(
     bank, secret = own_bank(here), "the passphrase is xyzzy-plugh-1729"
     with opened(here, bank) as one:
         talk = begun(one, 2, "trip").session
-        said = say(one, talk, secret).messages[-1]
+        said = say(one, talk, secret).element
     first = backed(here, where)
     erase(here, bank, said)
     backed(here, where)
