@@ -158,27 +158,30 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
     with opened(here, bank) as one:
         begun(one, 2, "trip")
     made = backed(here, where)
+    same = restored(here, where, files=False).receipts
     runs = [
-        restored(here, where, str(tmp_path / "n.db")),
-        restored(here, where, str(tmp_path / "m.db"), banks=(bank,), session="trip"),
-        restored(here, where, files=False),
-        drill_backup(here, DrillOptions(source=where)),
+        ("restore", restored(here, where, str(tmp_path / "n.db")).receipts),
+        (
+            "restore",
+            restored(here, where, str(tmp_path / "m.db"), banks=(bank,), session="trip").receipts,
+        ),
+        ("restore", same),
+        ("drill", drill_backup(here, DrillOptions(source=where)).receipts),
     ]
-    assert [len(run.receipts) for run in runs] == [2, 1, 2, 2]
+    assert [len(receipts) for _, receipts in runs] == [2, 1, 2, 2]
     assert len(list_receipts(here)) == 7
-    for run, kind in zip(runs, ("restore", "restore", "restore", "drill"), strict=True):
-        for identity in run.receipts:
+    for kind, receipts in runs:
+        for identity in receipts:
             receipt = find_receipt(here, identity)
             account = receipt.account
             assert (receipt.standing, account.kind, account.read_back) == ("good", kind, "verified")
             assert account.input.name == made.id
             assert (account.input.digest or "").startswith("blake3:")
-    first = [find_receipt(here, one).account for one in runs[0].receipts]
+    first = [find_receipt(here, one).account for one in runs[0][1]]
     own = next(one for one in first if one.input.bank == bank)
     assert own.counts["session_event"].read_back >= 3
     assert own.total.read == own.total.read_back == own.input.size
-    same = [find_receipt(here, one).account.unchanged for one in runs[2].receipts]
-    assert same == [True, True]
+    assert [find_receipt(here, one).account.unchanged for one in same] == [True, True]
 
 
 def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from satchel.actions.backing_up.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
     destinations,
     opened_catalogue,
     require_believed,
 )
+from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
     erase_again,
     erased_since,

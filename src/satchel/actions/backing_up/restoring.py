@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.actions.backing_up.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
     destinations,
@@ -19,6 +18,7 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
+from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
     erase_again,
     erased_since,

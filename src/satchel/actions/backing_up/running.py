@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from satchel.actions.agents.agents import agent_called
 from satchel.actions.backing_up.destinations import (
     destinations,
     opened_catalogue,
@@ -19,7 +20,7 @@ from satchel.actions.backing_up.destinations import (
     working_on,
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
-from satchel.actions.backing_up.schedules.standing import failed, succeeded
+from satchel.actions.backing_up.kept.standing import failed, succeeded
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank
@@ -61,6 +62,9 @@ class BackupOptions:
 
     banks: tuple[str, ...] = ()
     """Which, as ``find_bank`` takes them; those of the configuration when empty, else all."""
+
+    agents: tuple[str, ...] = ()
+    """The agents, as configured, whose banks are meant besides."""
 
     files: bool | None = None
     """Whether memory files go along; as configured when not said."""
@@ -145,6 +149,7 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
         ConfigError: If there is no destination.
         EmptyInputError: If there is nothing to back up.
         UnknownBankError: If a bank that is named is not there.
+        UnknownAgentError: If an agent that is named is not configured.
     """
     require_owner(settings, "backup")
     asked = options or BackupOptions()
@@ -290,7 +295,7 @@ class _Run:
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
                     except VerificationError as error:
                         missing.append(f"the bank {bank}: {error.message}")
-        files = list(self._files(packs, missing))
+        files = list(self._files(packs, missing, notes))
         if not (banks or files or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)
         manifest = Manifest(
@@ -309,7 +314,11 @@ class _Run:
         return catalogue.add(manifest, key), notes
 
     def _banks(self, store: Store, reader: Reader) -> list[str]:
-        names = self.asked.banks or self.settings.options.backup.banks or ()
+        asked, configured = self.asked, self.settings.options.backup
+        names, agents = asked.banks, asked.agents
+        if not (names or agents):
+            names, agents = configured.banks or (), configured.agents or ()
+        names = (*names, *(agent_called(self.settings, one).bank for one in agents))
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         return reader.banks()
@@ -332,13 +341,15 @@ class _Run:
         if source is not None and source.found.head.counts.get("erasure"):
             catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
 
-    def _files(self, packs: Packs, missing: list[str]) -> Iterator[FilesPart]:
+    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
         wanted = self.asked.files
         if not (self.settings.options.backup.files if wanted is None else wanted):
             return
         where = namespace_of(self.settings).path("x")
         folder = folder_of(where)
         if folder is None:  # elsewhere, where copies of it are somebody else's to keep
+            place = shown_address(where.rpartition("/")[0])
+            notes.append(f"memory files are in {place}, which is not backed up")
             return
         for key in keys_in(folder.parent):
             try:

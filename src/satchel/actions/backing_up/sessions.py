@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.actions.backing_up.accounts import account_of, numbers
+from satchel.actions.backing_up.kept.accounts import account_of, numbers
 from satchel.actions.backing_up.restored import RestoredSession, RestoreOptions
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings

@@ -48,6 +48,9 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     banks: tuple[str, ...] | None = None
     """Which banks, by name or id; all when not set. In the environment: joined by ``:``."""
 
+    agents: tuple[str, ...] | None = None
+    """Which agents, by the ids of ``[agents.<id>]``: their banks, besides those of ``banks``."""
+
     files: bool = True
     """Whether memory files are backed up as well."""
 

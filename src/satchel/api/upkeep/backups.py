@@ -32,6 +32,9 @@ class RunArguments(TypedDict, total=False):
     """Destinations; those of the configuration when not given."""
 
     banks: Sequence[str]
+    agents: Sequence[str]
+    """Ids of agents, as configured, whose banks are meant."""
+
     files: bool
     """Whether memory files go along."""
 
@@ -121,6 +124,7 @@ class Backups:
         options = BackupOptions(
             to=tuple(map(str, said.get("to", ()))),
             banks=tuple(said.get("banks", ())),
+            agents=tuple(said.get("agents", ())),
             files=said.get("files"),
             prune=said.get("prune", True),
             anew=said.get("anew", False),

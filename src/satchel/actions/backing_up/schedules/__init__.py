@@ -1,1 +1,1 @@
-"""When backups are due, and how they went."""
+"""When backups are due, in the foreground and for the system."""

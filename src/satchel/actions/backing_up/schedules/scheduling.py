@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 from satchel.actions.backing_up.destinations import destinations
+from satchel.actions.backing_up.kept.standing import standing_of
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
-from satchel.actions.backing_up.schedules.standing import standing_of
 from satchel.actions.backing_up.schedules.timing import (
     command_of,
     cron_line,

@@ -65,6 +65,10 @@ def add_to(app: typer.Typer) -> None:
 def run_command(
     to: Destinations = None,
     bank: Banks = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Only this agent's bank: its id, as configured. Repeatable."),
+    ] = None,
     files: Annotated[
         bool | None,
         typer.Option("--files/--no-files", help="Whether memory files go along; else as set."),
@@ -92,6 +96,7 @@ def run_command(
         options = BackupOptions(
             to=tuple(to or ()),
             banks=tuple(bank or ()),
+            agents=tuple(agent or ()),
             files=files,
             prune=prune,
             anew=anew,

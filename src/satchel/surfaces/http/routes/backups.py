@@ -5,9 +5,9 @@ Putting one back is left to the commands: it takes the place of what is being se
 
 from fastapi import APIRouter, Response
 
+from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
-from satchel.actions.backing_up.schedules.standing import check_backups
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.bodies import BackupCheck, NewBackup
