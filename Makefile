@@ -15,7 +15,7 @@ check: .venv/.dev lint types layers docs test demo   ## everything CI runs
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (under 25 minutes)
-	$(BIN)python -m pytest -m prove -o timeout=1500 tests
+	HYPOTHESIS_PROFILE=prove $(BIN)python -m pytest -q -m 'prove or hypothesis' -o timeout=1500 tests
 	$(BIN)python -m benchmarks.report
 
 bench-full: .venv/.dev         ## a million entries; by hand

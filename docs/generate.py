@@ -9,8 +9,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from typer.main import get_command
 
 from satchel import errors
 from satchel.actions.config import sections
@@ -21,99 +23,11 @@ from satchel.screen.secrets import KINDS
 from satchel.seal.artifact.sections import ORDER, TYPED_SECTIONS
 from satchel.seal.limits import Limits
 from satchel.seal.verify.verification import STEPS, Outcome
+from satchel.surfaces.cli._app import app_of
 
 ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
 REFERENCE = ROOT / "reference"
-COMMANDS = (
-    (),
-    ("init",),
-    ("remember",),
-    ("list",),
-    ("show",),
-    ("history",),
-    ("stats",),
-    ("links",),
-    ("path",),
-    ("update",),
-    ("correct",),
-    ("forget",),
-    ("restore",),
-    ("rehydrate",),
-    ("promote",),
-    ("quarantine",),
-    ("quarantine", "list"),
-    ("quarantine", "show"),
-    ("quarantine", "release"),
-    ("quarantine", "reject"),
-    ("embed",),
-    ("duplicates",),
-    ("convert",),
-    ("inspect",),
-    ("verify",),
-    ("keys",),
-    ("keys", "create"),
-    ("keys", "list"),
-    ("keys", "export"),
-    ("keys", "rotate"),
-    ("keys", "trust"),
-    ("keys", "revoke"),
-    ("token",),
-    ("token", "issue"),
-    ("token", "attenuate"),
-    ("token", "inspect"),
-    ("token", "verify"),
-    ("token", "revoke"),
-    ("token", "list"),
-    ("token", "revocations"),
-    ("disclose",),
-    ("export",),
-    ("diff",),
-    ("import",),
-    ("undo",),
-    ("receipts",),
-    ("receipt",),
-    ("receipt", "show"),
-    ("receipt", "verify"),
-    ("jobs",),
-    ("jobs", "list"),
-    ("jobs", "resume"),
-    ("jobs", "cancel"),
-    ("memory",),
-    ("memory", "tree"),
-    ("memory", "clean"),
-    ("hook",),
-    ("hook", "session-start"),
-    ("hook", "session-stop"),
-    ("pull",),
-    ("push",),
-    ("migrate",),
-    ("sink",),
-    ("sink", "run"),
-    ("store",),
-    ("store", "copy"),
-    ("memory",),
-    ("memory", "export"),
-    ("memory", "import"),
-    ("banks", "config"),
-    ("banks", "config", "show"),
-    ("banks", "config", "set"),
-    ("banks", "config", "export"),
-    ("banks", "config", "import"),
-    ("recall",),
-    ("files",),
-    *(
-        ("files", verb)
-        for verb in (
-            *("ls", "read", "write", "edit", "mv", "rm", "history", "diff", "restore", "audit"),
-            *("sync", "promote"),
-        )
-    ),
-    ("formats",),
-    ("doctor",),
-    ("config",),
-    ("config", "show"),
-)
 MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 
@@ -145,10 +59,17 @@ def main() -> None:
 def commands() -> str:
     """Help texts, as the program prints them."""
     parts = [MADE, "# Commands", ""]
-    for words in COMMANDS:
+    for words in ((), *verbs(get_command(app_of()))):
         parts += [f"## `satchel {' '.join(words)}`".replace(" `", "`").replace("##`", "## `")]
         parts += ["", "```text", help_of(words), "```", ""]
     return "\n".join(parts)
+
+
+def verbs(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command below a group, in the order of the help."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield (*before, name)
+        yield from verbs(command, (*before, name))
 
 
 def help_of(words: tuple[str, ...]) -> str:

@@ -87,17 +87,22 @@ def test_each_verb_is_found_in_the_module_that_is_imported_for_it(module: str) -
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_every_command_has_help_with_an_example_and_json(
-    satchel: Run, words: tuple[str, ...], flag: str
+    satchel: Run, words: tuple[str, ...]
 ) -> None:
     """The help of each command shows how it is used, and that it can speak JSON."""
-    ran = satchel(*words, flag)
+    ran = satchel(*words, "--help")
     assert ran.status == 0
     assert f"satchel {' '.join(words)}" in ran.out
     assert "Example" in ran.out
     assert "--json" in ran.out
     assert ran.err == ""
+
+
+@pytest.mark.parametrize("words", [(), ("list",), ("keys", "create")], ids=" ".join)
+def test_help_has_a_short_name(satchel: Run, words: tuple[str, ...]) -> None:
+    """What a person types first works: one letter, for the whole, a command, one of a group."""
+    assert satchel(*words, "-h") == satchel(*words, "--help")
 
 
 @pytest.mark.parametrize("words", [(), ("keys",), ("config",)], ids=" ".join)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from satchel.actions.amplihack.transcripts import Turn, lessons
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Ran, Run
 
@@ -232,3 +234,31 @@ def test_an_agent_whose_name_is_a_path_is_refused(hook: Hook) -> None:
     for name in ("session-start", "session-stop"):
         ran = hook(name, {"session_id": "s", "output": "something long"}, "--agent", "../x")
         assert ran.status == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Wir haben uns gestern entschieden, die Preise als CSV zu behalten.", "decision"),
+        ("Il s'est avéré que l'import a besoin de la ligne de titre.", "learning"),
+        ("A partir de ahora usa siempre comillas simples en el código.", "pattern"),
+        ("Il problema era la riga del titolo che mancava nel file.", "learning"),
+        ("We hebben gisteren besloten om alleen CSV te bewaren.", "decision"),
+        ("Мы решили хранить цены только в CSV.", "decision"),
+        ("我们决定价格只保存为CSV格式。", "decision"),
+        ("価格はCSVだけで保存することにしました。", "decision"),
+        ("앞으로는 항상 작은따옴표를 사용해 주세요.", "pattern"),
+    ],
+    ids=["de", "fr", "es", "it", "nl", "ru", "zh", "ja", "ko"],
+)
+def test_what_is_learned_in_other_languages_is_kept(said: str, kind: str) -> None:
+    """An agent whose people do not speak English learns as well; a question is no lesson."""
+    turns = [Turn("user", f"Hallo, das ist nur ein Gruß. {said}"), Turn("user", f"{said[:-1]}?")]
+    assert [(one.text, one.kind) for one in lessons(iter(turns))] == [(said, kind)]
+
+
+def test_attack_sentences_made_to_be_slow_are_judged_at_once() -> None:
+    """Each phrase looks at a bounded stretch: a hostile transcript costs no more than its size."""
+    starts = ("we ", "wir ", "because ", "parce que ", "my ", "porque ", "les ")
+    turns = [Turn("user", start * (400 // len(start))) for start in starts] * 200
+    assert lessons(iter(turns)) == []

@@ -4,7 +4,8 @@ A word that every third memory has says little about any of them, and costs the 
 those terms nominate that are in few rows: at most ``SHARE`` of the log's, and never more than
 ``MOST_FEW``, so that the work stays the same in a larger bank. What ``LEAST_FEW`` rows have is not
 common in a bank of any size: ranking so many takes a millisecond. Common words never add a row to
-what rarer ones nominate.
+what rarer ones nominate. Of several rare ones, the rarest nominate until they have as many rows
+together as one may; what has none of these, but only less rare ones, would stand last.
 
 Where every term is common, the rarest do it: first the rows that have the two rarest together,
 then, where these are too few, the rows of the rarest alone; in both the newest ``COMMON`` are
@@ -20,7 +21,7 @@ from typing import NamedTuple
 SHARE = 0.03
 """Of the rows of a log: a term in more of them is common."""
 
-LEAST_FEW, MOST_FEW = 1000, 3000
+LEAST_FEW, MOST_FEW = 1000, 2000
 """Rows that are few in any bank; rows that are many in any bank."""
 
 HANDFUL = 20
@@ -90,12 +91,26 @@ def searches(spreads: Sequence[Spread], few: int) -> Iterator[Search]:
     by_reach = sorted((s for s in there if s.rows > few), key=lambda spread: spread.reach)
     common = tuple(spread.term for spread in by_reach)[:_HELPING]
     if rare:
+        by_rows = sorted(rare, key=lambda spread: spread.rows)
+        chosen = _rarest(by_rows, few)
+        needed = tuple(spread.term for spread in rare if spread.term in chosen)
+        others = [spread.term for spread in by_rows if spread.term not in needed]
         # The order of a handful is not worth counting in how many rows the common ones are.
-        helping = common if sum(spread.rows for spread in rare) > HANDFUL else ()
-        needed = tuple(spread.term for spread in rare)
+        handful = sum(spread.rows for spread in rare) <= HANDFUL
+        helping = () if handful else (*others, *common)[:_HELPING]
         yield Search(needed, all_needed=False, helping=helping, newest=RANKED)
     elif common:
         rarest, *others = common
         if others:
             yield Search(common, all_needed=True, helping=(), newest=COMMON)
         yield Search((rarest,), all_needed=False, helping=tuple(others), newest=COMMON)
+
+
+def _rarest(by_rows: Sequence[Spread], few: int) -> set[str]:
+    """Return the terms that nominate, the rarest first, until they have few rows together."""
+    chosen, rows = set[str](), 0
+    for spread in by_rows:
+        if rows < few:
+            chosen.add(spread.term)
+        rows += spread.rows
+    return chosen

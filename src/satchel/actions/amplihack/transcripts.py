@@ -13,6 +13,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
+from satchel.actions.amplihack.cues import kind_of
+
 LONGEST_LINE = 8 * 2**20
 """Bytes of a line that is looked at; a longer one is passed over."""
 
@@ -21,30 +23,16 @@ MOST_LEARNINGS = 12
 
 _PEOPLE = frozenset({"user", "human"})
 _SPOKEN = _PEOPLE | {"assistant", "ai", "model"}
-_SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_ASKS = ("?", "\uff1f")
 _MARKS = re.compile(r"^\s*(?:[-*+>#]+|\d+[.)])\s*")
 _SHORTEST, _LONGEST = 20, 400
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Characters that say as much as two or three letters."""
 _MOST_CHARACTERS = 200_000
 _MOST_SENTENCES = 4000
 _START = 300
 
-_CUES: tuple[tuple[str, int, str], ...] = (
-    ("learning", 4, r"\b(?:remember|note|important|lesson|takeaway|gotcha|caveat)\s*:"),
-    (
-        "learning",
-        4,
-        r"\b(?:root cause|turns out|turned out|(?:I|we) learned|discovered)\b",
-    ),
-    ("learning", 4, r"\bthe (?:problem|issue|bug|cause|fix|solution) (?:was|is)\b"),
-    ("learning", 4, r"\b(?:fixed (?:it )?by|solved by|resolved by|workaround)\b"),
-    ("learning", 3, r"\bbecause\b.*\b(?:fail|error|bug|wrong|broke|crash|slow|missing|need)"),
-    ("decision", 5, r"\b(?:we|I|let's|they)\b.{0,20}\b(?:decided|agreed|chose|settled on)\b"),
-    ("decision", 5, r"\bdecision\s*:"),
-    ("pattern", 3, r"\b(?:always|never|from now on|whenever|every time|must not|don't ever)\b"),
-    ("pattern", 3, r"\b(?:prefers?|convention|should (?:always|never))\b"),
-    ("context", 2, r"\b(?:requires?|depends on|only works|is configured|lives in|default is)\b"),
-)
-_COMPILED = tuple((re.compile(cue, re.IGNORECASE), kind, worth) for kind, worth, cue in _CUES)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
@@ -137,11 +125,8 @@ def gist(heard: Heard) -> str:
 
 def _judged(sentence: str, role: str) -> tuple[int, str] | None:
     """Return how much a sentence says, and what kind of thing; None for nothing."""
-    found = [(worth, kind) for cue, kind, worth in _COMPILED if cue.search(sentence)]
-    if not found or sentence.endswith("?"):
-        return None
-    worth, kind = max(found)
-    return worth + (role in _PEOPLE), kind
+    found = None if sentence.endswith(_ASKS) else kind_of(sentence)
+    return None if found is None else (found[0] + (role in _PEOPLE), found[1])
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -150,8 +135,12 @@ def _sentences(text: str) -> Iterator[str]:
         if number == _MOST_SENTENCES:
             return
         sentence = _MARKS.sub("", raw).strip()
-        if _SHORTEST <= len(sentence) <= _LONGEST:
+        if len(sentence) <= _LONGEST and _width(sentence) >= _SHORTEST:
             yield sentence
+
+
+def _width(sentence: str) -> int:
+    return len(sentence) + len(_WIDE.findall(sentence))
 
 
 def _said(value: Any) -> Iterator[Turn]:

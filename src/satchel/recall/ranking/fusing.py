@@ -12,12 +12,14 @@ signal adds, is in docs/decisions/0034.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import log
+
+import msgspec
 
 from satchel.errors import InputError
 from satchel.memory.entries import Entry, Episodic
 from satchel.ports.rows import Row, derive_row
+from satchel.recall.digits import told
 from satchel.seal.records import shape_of
 from satchel.stores.matching import Term, tokens_of
 
@@ -33,14 +35,11 @@ SHORT = 1000
 _LONGEST = 1 << 12
 """Characters of a memory in which the words of a question are looked for, from its start."""
 
-_DIGITS = 6
-
 Scores = Mapping[int, float]
 """By the places of memories in the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signals:
+class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a memory stands where it does; each between 0 and 1, before it is weighed."""
 
     words: float = 0.0
@@ -59,8 +58,8 @@ class Signals:
     @property
     def score(self) -> float:
         """The sum, weighed."""
-        told = WORDS * self.words + MEANING * self.meaning
-        return round(told + THREAD * self.thread + SPEAKER * self.speaker + self.linked, _DIGITS)
+        whole = WORDS * self.words + MEANING * self.meaning
+        return told(whole + THREAD * self.thread + SPEAKER * self.speaker + self.linked)
 
 
 def fused(
@@ -74,11 +73,11 @@ def fused(
         words: What the store says of their words.
         cosines: How nearly they mean the same.
     """
-    told = {place: words.get(place, 0.0) for place in rows}
+    said_so = {place: words.get(place, 0.0) for place in rows}
     meant = {place: cosines.get(place, 0.0) for place in rows}
     turns = {place: row.run for place, row in rows.items() if row.run is not None}
     shares = {place: min(1.0, SHORT / len(rows[place].body or b" " * SHORT)) for place in turns}
-    by_words = _even(_around(told, turns, shares))
+    by_words = _even(_around(said_so, turns, shares))
     by_meaning = _even(_around(meant, turns, shares))
     said = {place: _Said(terms, rows[place]) for place in turns}
     by_thread = _threads(terms, turns, said)
@@ -114,10 +113,7 @@ def _around(scores: Scores, turns: Mapping[int, str], shares: Scores) -> dict[in
 
 def _even(scores: Scores) -> dict[int, float]:
     most = max(scores.values(), default=0.0)
-    # Rounded: stores add up the scores of words in an order of their own.
-    return {
-        place: round(score / most, _DIGITS) if most > 0 else 0.0 for place, score in scores.items()
-    }
+    return {place: told(score / most) if most > 0 else 0.0 for place, score in scores.items()}
 
 
 class _Said:
@@ -151,9 +147,9 @@ def _threads(
     having = [sum(at in one for one in has.values()) for at in range(len(terms))]
     count = len(has)
     rarity = [log(1 + (count - each + 0.5) / (each + 0.5)) for each in having]
-    told = {thread: _total(rarity, one) for thread, one in has.items()}
-    most = max(told.values(), default=0.0)
-    return {place: told[thread] / most for place, thread in turns.items()} if most else {}
+    spoken = {thread: _total(rarity, one) for thread, one in has.items()}
+    most = max(spoken.values(), default=0.0)
+    return {place: spoken[thread] / most for place, thread in turns.items()} if most else {}
 
 
 def _total(rarity: Sequence[float], some: Iterable[int]) -> float:

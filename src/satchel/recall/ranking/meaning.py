@@ -9,6 +9,7 @@ from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference.embedder import Embedder
 from satchel.ports.rows import Row
+from satchel.recall.digits import told
 from satchel.recall.generations import Made, in_use
 from satchel.recall.sketches.asked import Asked, Compared
 from satchel.recall.sketches.drawing import size_of
@@ -95,9 +96,7 @@ class Meaning:
         self, made: Made, vector: Sequence[float], rows: Sequence[Row]
     ) -> dict[int, float]:
         there = self._view.vectors(made.generation, [row.id for row in rows])
-        return {
-            row.seq: round(_cosine(vector, there[row.id]), 6) for row in rows if row.id in there
-        }
+        return {row.seq: told(_cosine(vector, there[row.id])) for row in rows if row.id in there}
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
+from satchel.recall.digits import told
 from satchel.recall.sketches.asked import LOOKED_AT, Asked
 from satchel.recall.sketches.drawing import BITS, part_of, size_of
 
@@ -75,8 +76,8 @@ class MatrixSketches:
         some = self._alike(held, asked)
         cosines, places = self._cosines(held, some, asked), _places(held, some)
         best = np.lexsort((places, -cosines))[:limit]
-        told = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
-        return {place: round(cosine, 6) for place, cosine in told}
+        found = zip(places[best].tolist(), cosines[best].tolist(), strict=True)
+        return {place: told(cosine) for place, cosine in found}
 
     def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
@@ -88,7 +89,7 @@ class MatrixSketches:
                 there[place] = slot * SKETCHED_TOGETHER + at
         some = self._np.array(list(there.values()), dtype=int)
         found = self._cosines(held, some, asked).tolist()
-        return {place: round(cosine, 6) for place, cosine in zip(there, found, strict=True)}
+        return {place: told(cosine) for place, cosine in zip(there, found, strict=True)}
 
     def _alike(self, held: _Held, asked: Asked) -> Any:
         """Return where those are whose signs are most alike, among equals the first of the log."""
@@ -102,7 +103,7 @@ class MatrixSketches:
             apart += np.bitwise_count(held.signs[:used, word] ^ given)
         apart = apart.ravel()
         apart[~there] = self._size + 1
-        far = np.searchsorted(np.cumsum(np.bincount(apart)), LOOKED_AT)
+        far = np.partition(apart, LOOKED_AT - 1)[LOOKED_AT - 1]
         nearer, as_far = np.flatnonzero(apart < far), np.flatnonzero(apart == far)
         as_far = as_far[np.argsort(_places(held, as_far))]
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])

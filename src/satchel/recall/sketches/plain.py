@@ -5,6 +5,7 @@ from math import sqrt
 from operator import mul
 
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
+from satchel.recall.digits import told
 from satchel.recall.sketches.asked import LOOKED_AT, Asked
 from satchel.recall.sketches.drawing import BITS, part_of, size_of
 
@@ -34,21 +35,21 @@ class PlainSketches:
         signs = int("".join("1" if number > 0 else "0" for number in asked.numbers), 2)
         size = self._size
         for number, kept in sorted(self._parts.items()):
-            first, told = number * SKETCHED_TOGETHER, kept[BITS:].translate(_SIGNS)
+            first, drawn = number * SKETCHED_TOGETHER, kept[BITS:].translate(_SIGNS)
             for at in _there(kept):
-                own = int(told[at * size : (at + 1) * size], 2)
+                own = int(drawn[at * size : (at + 1) * size], 2)
                 apart[(own ^ signs).bit_count()].append(first + at)
         some = list[int]()
         for places in apart:
             some += places[: LOOKED_AT - len(some)]
         found = self._cosines(asked, some)
         best = sorted(found, key=lambda place: (-found[place], place))[:limit]
-        return {place: round(found[place], 6) for place in best}
+        return {place: told(found[place]) for place in best}
 
     def cosines(self, asked: Asked, places: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at places that have one."""
         there = [place for place in places if self._has(place)]
-        return {place: round(one, 6) for place, one in self._cosines(asked, there).items()}
+        return {place: told(one) for place, one in self._cosines(asked, there).items()}
 
     def _has(self, place: int) -> bool:
         number, at = divmod(place, SKETCHED_TOGETHER)

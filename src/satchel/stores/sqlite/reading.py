@@ -305,12 +305,27 @@ def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
 
 
 def _row(found: Sequence[Any]) -> Row:
-    place, identity, *rest = found
-    values = dict(zip(_COLUMNS[2:], rest, strict=True))
-    values["hold"] = bool(values["hold"])
-    if values["slot"] is not None:
-        values["slot"] = values["slot"].hex()
-    return Row(seq=place & SEQ_MASK, id=ID_PREFIX + identity.hex(), **values)
+    place, identity, tag, at, body, batch, retired, hold, slot, *spoken = found
+    kind, user, agent, run, app, session, moment, expires_at = spoken
+    return Row(  # spelled out: a question has hundreds
+        seq=place & SEQ_MASK,
+        id=ID_PREFIX + identity.hex(),
+        type=tag,
+        at=at,
+        body=body,
+        batch=batch,
+        retired=retired,
+        hold=hold != 0,
+        slot=None if slot is None else slot.hex(),
+        kind=kind,
+        user=user,
+        agent=agent,
+        run=run,
+        app=app,
+        session=session,
+        moment=moment,
+        expires_at=expires_at,
+    )
 
 
 def _behind(prefix: str) -> str | None:

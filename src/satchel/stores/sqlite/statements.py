@@ -15,6 +15,7 @@ Kinds = Sequence[type | tuple[type, ...]]
 
 ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
+_PADDED_TO = 32
 _KEY_BITS = 63
 NODE_BITS = SEQ_BITS + 1  # a tree has fewer than two nodes for each leaf
 
@@ -64,7 +65,9 @@ class Statements:
     def _in(self, sql: str, values: Sequence[Any], kinds: Kinds) -> list[Any]:
         found = []
         for start in range(0, len(values), _MOST_AT_ONCE):
-            part = values[start : start + _MOST_AT_ONCE]
+            part = [*values[start : start + _MOST_AT_ONCE]]
+            # The last one again and again: few lengths are few statements to prepare.
+            part += part[-1:] * (-len(part) % _PADDED_TO)
             found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
         return found
 
@@ -73,9 +76,13 @@ class Statements:
             self._connection.executemany(sql, values)
 
     def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
+        seen = set[tuple[type, ...]]()  # most rows are like the one before
         for row in rows:
-            if not all(map(isinstance, row, kinds)):
-                raise damaged(self._name, "a column holds what it cannot")
+            held = tuple(map(type, row))
+            if held not in seen:
+                if not all(map(isinstance, row, kinds)):
+                    raise damaged(self._name, "a column holds what it cannot")
+                seen.add(held)
             yield row
 
     @contextmanager
