@@ -75,7 +75,7 @@ def test_a_sealed_load_of_10_000_entries_and_20_000_edges_takes_8_times_the_raw_
 
 
 @pytest.mark.bench_full
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(5400)
 def test_a_sealed_load_of_100_000_entries_and_200_000_edges_takes_8_times_the_raw_rows(
     tmp_path: Path, server: str
 ) -> None:

@@ -32,9 +32,12 @@ class _Held(NamedTuple):
     signs: Any
     """Their signs, 64 in a word: (parts, words, 256)."""
 
+    squares: Any
+    """The sums of the squares of their numbers, whole: (parts, 256)."""
+
 
 class MatrixSketches:
-    """The sketches of one generation, in memory: 289 bytes for a vector of 256 numbers.
+    """The sketches of one generation, in memory: 297 bytes for a vector of 256 numbers.
 
     Args:
         np: numpy.
@@ -68,6 +71,8 @@ class MatrixSketches:
             bits = np.unpackbits(np.frombuffer(kept[:BITS], np.uint8), bitorder="little")
             held.there[at] = bits
             held.signs[at] = self._signs_of(held.rows[at]).T
+            wide = held.rows[at].astype(np.int64)
+            held.squares[at] = np.einsum("ij,ij->i", wide, wide)
         self._held = held._replace(slots=slots)
 
     def nearest(self, asked: Asked, limit: int) -> dict[int, float]:
@@ -112,7 +117,7 @@ class MatrixSketches:
         np = self._np
         rows = held.rows.reshape(-1, self._size)[some].astype(float)
         # Whole numbers below 2**53: exact, in whatever order they are added.
-        squares = np.einsum("ij,ij->i", rows, rows) * float(asked.square)
+        squares = held.squares.ravel()[some] * float(asked.square)
         dots = rows @ np.array(asked.numbers, dtype=float)
         return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
 
@@ -137,6 +142,7 @@ class MatrixSketches:
             np.zeros((parts, together), bool),
             np.zeros((parts, together, self._size), np.int8),
             np.zeros((parts, self._words, together), np.uint64),
+            np.zeros((parts, together)),
         )
         if before is not None:
             used = len(before.slots)

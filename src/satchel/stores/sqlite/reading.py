@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from types import NoneType
 from typing import Any
 
+import apsw
+
 from satchel.errors import InputError
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
@@ -51,8 +53,26 @@ _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
 
+Spreads = dict[tuple[Any, ...], _driving.Spread]
+"""How words are spread over banks as they were at a head: questions have the same words."""
+
+_MOST_SPREADS = 5000
+
+
 class View(Statements):
-    """One consistent view, on a connection inside a transaction."""
+    """One consistent view, on a connection inside a transaction.
+
+    Args:
+        connection: The connection.
+        name: Of the file, for errors.
+        spreads: What is known of words; nothing is kept where what is seen may be taken back.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, name: str, spreads: Spreads | None = None
+    ) -> None:
+        super().__init__(connection, name)
+        self._spreads = spreads
 
     def stamp(self) -> int:
         return int(self._all("PRAGMA data_version")[0][0])
@@ -164,7 +184,7 @@ class View(Statements):
             bounds += (first + start, first + end)
         last = self._all(_LAST, first, first + SEQ_MASK)[0][0]
         few = _driving.few_of(0 if last is None else last - first + 1)
-        spreads = [self._spread(term, bounds, hidden, few + 1) for term in terms]
+        spreads = self._spread_of(terms, bank, bounds, hidden, few + 1)
         joined, narrowed, values = _narrowing(wanted)
         sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
         found: dict[int, float] = {}
@@ -175,6 +195,20 @@ class View(Statements):
             if len(found) >= limit:
                 break
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def _spread_of(
+        self, terms: Sequence[str], bank: str, bounds: list[int], hidden: str, most: int
+    ) -> list[_driving.Spread]:
+        kept = {} if self._spreads is None else self._spreads
+        head, found = self.head(bank), list[_driving.Spread]()
+        for term in terms:
+            key = (bank, head, term, most, *bounds)
+            spread = kept.get(key) or self._spread(term, bounds, hidden, most)
+            if len(kept) >= _MOST_SPREADS:
+                kept.clear()
+            kept[key] = spread
+            found.append(spread)
+        return found
 
     def _spread(self, term: str, bounds: list[int], hidden: str, most: int) -> _driving.Spread:
         sql = _SPREAD.format(narrowed=hidden)

@@ -33,7 +33,7 @@ from satchel.stores.sqlite.opening import (
     open_for_writing,
     undisturbed,
 )
-from satchel.stores.sqlite.reading import View
+from satchel.stores.sqlite.reading import Spreads, View
 from satchel.stores.sqlite.schema import VERSION, found_version, make
 from satchel.stores.sqlite.writing import Transaction
 
@@ -88,6 +88,7 @@ class SqliteStore:
         self._vfs = vfs
         self._steps = steps
         self._local = threading.local()
+        self._spreads: Spreads = {}
         self._open: list[apsw.Connection] = []
         self._connection()
         watch(self)
@@ -111,7 +112,7 @@ class SqliteStore:
             translated(self.name, connection),
             deferred(connection, here),
         ):
-            yield View(connection, self.name)
+            yield View(connection, self.name, self._spreads)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
