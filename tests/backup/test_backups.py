@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +24,9 @@ from backup_kit import (
 from satchel.actions.backing_up.destinations import working_on
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
-from satchel.actions.backing_up.standing import check_backups
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.filing.opened import opened_files
@@ -36,7 +37,7 @@ from satchel.actions.upkeep.pruning import prune
 from satchel.actions.wiring import opened_store
 from satchel.backup import logs
 from satchel.backup.manifests import Index, read_index
-from satchel.backup.packs import Packs
+from satchel.backup.pieces.packs import Packs
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
@@ -148,6 +149,33 @@ def test_only_the_banks_that_are_asked_for_are_backed_up(here: Settings, where: 
     assert made.banks == 1
     prune_backups(here, (where,), rules=Rules(last=1))
     assert len(catalogued(where)) == 2  # the first has the only copy of the other bank
+
+
+def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: Path) -> None:
+    """Its bank and no other, as asked or as configured; one that nobody configured is told."""
+    file = tmp_path / "satchel.toml"
+    file.write_text(
+        '[agents.scout]\nbank = "assistant"\n[backup]\nagents = ["scout"]\n'
+        f'destination = "{where}"\n'
+    )
+    settings = load_settings(config=file, store=here.store)
+    assert run_backup(settings).made[0].banks == 1
+    assert backed(settings, where, agents=("scout",)).banks == 1
+    run = run_backup(settings, BackupOptions(agents=("nobody",)))
+    assert run.made[0].error is not None
+    assert {one.name for found in catalogued(where) for one in found.manifest.banks} == {
+        "assistant"
+    }
+
+
+def test_memory_files_that_are_kept_elsewhere_are_said_not_to_be_in_it(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Somebody else keeps copies of an object store, and the backup says so."""
+    file = tmp_path / "satchel.toml"
+    file.write_text('[files]\nstorage_root = "memory://elsewhere"\n')
+    made = backed(load_settings(config=file, store=here.store), where)
+    assert any("memory://elsewhere" in note and "not backed up" in note for note in made.notes)
 
 
 def test_nothing_to_back_up_is_no_success(tmp_path: Path, where: str) -> None:
@@ -390,6 +418,25 @@ def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_pat
 
 
 HOOKS = ("on_backup", "on_backup_failed")
+
+
+def test_a_command_is_run_when_a_backup_fails(here: Settings, tmp_path: Path) -> None:
+    """As configured; it is told what went wrong, and where."""
+    (tmp_path / "a file").write_text("no folder")
+    heard = tmp_path / "heard.json"
+    file = tmp_path / "satchel.toml"
+    command = ["sh", "-c", f"cat > '{heard}'"]
+    file.write_text(
+        f'[backup]\ndestination = "{tmp_path / "a file"}"\n'
+        "[[hooks.on_backup_failed]]\ninclude_content = true\n"
+        f"command = {json.dumps(command)}\n"
+    )
+    settings = load_settings(config=file, store=here.store)
+    assert run_backup(settings).exit_status != 0
+    settings.hooks.finish()
+    said = json.loads(heard.read_text())
+    assert said["event"] == "on_backup_failed"
+    assert "a file" in json.dumps(said)
 
 
 def test_doctor_misses_a_backup_that_is_not_fresh(here: Settings, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import tracemalloc
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.config import Settings
 from satchel.actions.wiring import writer_key
-from satchel.backup.erased import Gone, note
+from satchel.backup.erased import Gone, Lists
 from satchel.backup.manifests import Manifest, opened, signed
-from satchel.backup.packs import Packs, Ref, packed, place_of, unpacked
+from satchel.backup.pieces.packs import Packs, Ref, packed, place_of, unpacked
+from satchel.backup.pieces.squeezing import Squeeze, squeezed
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
     LimitError,
@@ -99,9 +101,9 @@ def test_a_byte_that_was_changed_anywhere_is_noticed(
 
 def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
     """A bomb is given up at the size that it said; one that says more is not begun."""
-    bomb = gzip.compress(bytes(96 << 20), 1)
-    for said in (10, 64 << 20, 1 << 40):
-        stored = struct.pack(">4scQ", b"SBP1", b"g", said) + bomb
+    bombs = {b"g": gzip.compress(bytes(96 << 20), 1), b"z": squeezed(bytes(96 << 20), Squeeze.ZSTD)}
+    for letter, said in product(bombs, (10, 64 << 20, 1 << 40)):
+        stored = struct.pack(">4scQ", b"SBP1", letter, said) + bombs[letter]
         tracemalloc.start()
         with pytest.raises(VerificationError):
             unpacked(stored, "0" * 64)
@@ -110,10 +112,10 @@ def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
         assert peak < (200 << 20 if said == 64 << 20 else 2 << 20)
 
 
-@given(data=st.binary(max_size=200), compress=st.booleans())
-def test_what_is_packed_comes_out_and_nothing_else(data: bytes, *, compress: bool) -> None:
-    """A piece is believed by its name alone."""
-    stored = packed(data, compress=compress)
+@given(data=st.binary(max_size=200), how=st.sampled_from(Squeeze))
+def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Squeeze) -> None:
+    """A piece is believed by its name alone, however it is compressed."""
+    stored = packed(data, how)
     digest = blake3(data).hexdigest()
     assert unpacked(stored, digest) == data
     for wrong in (stored[:-1], stored + b"\0", b"", b"SBP1"):
@@ -184,7 +186,7 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     ids = list(told(here.store)[bank]["current"])
     shelf = FolderShelf(Path(where))
     lies = {identity: Gone(3, one.size + 5) for identity in ids}
-    note(shelf, catalogued(where)[0].manifest.series, bank, lies, STRANGER)
+    Lists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, STRANGER)
     shelf.put(f"erased/{bank[7:]}/0123456789abcdef.json", b"{}")
     shelf.close()
     found = restored(here, where, str(tmp_path / "n.db"))

@@ -18,15 +18,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from backup_kit import HOME, WITNESS, added, backed, files_in, own_bank, restored, told
+from backup_kit import (
+    Machine,
+    added,
+    backed,
+    backed_up,
+    files_in,
+    own_bank,
+    require_good,
+    sound,
+)
 from ledger_kit import noting
 
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.encrypting.identities import create_identity
 from satchel.backup import shelves
-from satchel.backup.catalogue import Catalogue
-from satchel.backup.proving import prove
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import SatchelError, TargetError
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 
 _SEED = 20261122
 _KILLS = int(os.environ.get("SATCHEL_KILLS", "70"))
-"""Of each: of backups, of prunes, of restores."""
+"""Of each: of backups, of prunes, of restores; half of them encrypted."""
 
 
 class NoPower(BaseException):
@@ -96,18 +104,6 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     Failing.fails_at = None
 
 
-def sound(where: str) -> list[str]:
-    """Return the backups that count as read again, each of which is read again now."""
-    shelf = FolderShelf(Path(where))
-    catalogue = Catalogue(shelf)
-    found = [one for one in catalogue.all() if one.verified]
-    for one in found:
-        prove(one.manifest, catalogue.packs(one))
-    assert catalogue.problems == []
-    shelf.close()
-    return [one.id for one in found]
-
-
 def acts_of(failing: type[Failing], work: Callable[[], object]) -> int:
     """Return how many acts some work takes."""
     failing.acts, failing.fails_at = 0, None
@@ -128,9 +124,18 @@ def failure(failing: type[Failing], at: int, how: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("how", ["full", "power"])
 def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
-    here: Settings, where: str, tmp_path: Path, failing: type[Failing], how: str
+    here: Settings,
+    where: str,
+    tmp_path: Path,
+    failing: type[Failing],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
 ) -> None:
-    """And the next run is good, with nothing of the failed one left over."""
+    """And the next run is good, with nothing of the failed one left over; encrypted as well."""
+    if how == "power":
+        create_identity(here, "mine")
+        monkeypatch.setenv("SATCHEL_BACKUP_ENCRYPT_TO", "mine")
+        here = load_settings(store=here.store)
     first = backed(here, where)
     added(here, own_bank(here), 3)
     shutil.copytree(where, tmp_path / "before")
@@ -143,10 +148,10 @@ def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
             with failure(failing, at, how):
                 run = run_backup(here, BackupOptions(to=(where,)))
                 assert run.exit_status  # a full disk is told
-            assert first.id in sound(where)
+            assert first.id in sound(where, here)
     assert backed(here, where).verified
     prune_backups(here, (where,), rules=Rules(last=1))
-    assert len(sound(where)) == 1
+    assert len(sound(where, here)) == 1
     assert not [name for name in files_in(where) if name.endswith(".tmp")]
 
 
@@ -195,15 +200,10 @@ print("done", flush=True)
 """
 
 
-def killed(what: str, where: str, store: str, folder: Path, delay: float) -> bool:
-    """Start a program and kill it some time after it has begun; tell whether it was done before."""
-    words = [sys.executable, "-c", _PROGRAM, what, where, store]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "SATCHEL_HOME": str(folder / HOME),
-        "SATCHEL_WITNESS": str(folder / WITNESS),
-    }
+def killed(machine: Machine, what: str, delay: float) -> bool:
+    """Start a program and kill it some time after it has begun; tell whether it was done."""
+    words = [sys.executable, "-c", _PROGRAM, what, machine.backups, machine.store]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **machine.environment}
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -214,43 +214,25 @@ def killed(what: str, where: str, store: str, folder: Path, delay: float) -> boo
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("what", ["run", "prune", "restore"])
 def test_a_program_that_is_killed_leaves_the_last_backup(
-    here: Settings, tmp_path: Path, what: str
+    kept: Path, tmp_path: Path, what: str, *, encrypted: bool
 ) -> None:
     """By the system, at random moments: the last backup is whole, and so is the store."""
-    draw = random.Random(f"{_SEED} {what}")  # noqa: S311 - no secret
-    where, bank = str(tmp_path / "backups"), own_bank(here)
-    last = ""
-    for number in range(3):
-        added(here, bank, 20, 1000 * number + 1000)
-        last = backed(here, where).id or ""
-    added(here, bank, 20, 9000)
-    before = tmp_path / "machine"
-    for name in (HOME, WITNESS, "backups"):
-        shutil.copytree(tmp_path / name, before / name)
-    for path in tmp_path.glob("here.db*"):
-        shutil.copy(path, before / path.name)
-    shutil.copytree(before, tmp_path / "once")
+    draw = random.Random(f"{_SEED} {what} {encrypted}")  # noqa: S311 - no secret
+    machine, last = backed_up(kept, tmp_path / "machine", encrypted=encrypted)
+    image, was = tmp_path / "image", machine.remembered
+    machine.kept_in(image)
     began = time.monotonic()
-    once = tmp_path / "once"
-    assert killed(what, str(once / "backups"), str(once / "here.db"), once, 300)
+    assert killed(machine, what, 300)
     whole = time.monotonic() - began
-    done = 0
-    for number in range(_KILLS):
-        machine = tmp_path / "again"
-        shutil.rmtree(machine, ignore_errors=True)
-        shutil.copytree(before, machine)
+    states, done = [was, machine.remembered], 0
+    for number in range(_KILLS // 2):
         delay = draw.uniform(0.0, whole)
         with noting(f"seed {_SEED}, {what} number {number}, killed after {delay:.3f} s"):
-            store, backups = str(machine / "here.db"), str(machine / "backups")
-            done += killed(what, backups, store, machine, delay)
-            assert last in sound(backups)
-            environment = {"SATCHEL_WITNESS": str(machine / WITNESS), "SATCHEL_CONFIG": ""}
-            settings = load_settings(home=machine / HOME, store=store, environment=environment)
-            assert backed(settings, backups).verified
-            found = restored(settings, backups, str(machine / "new.db"), backup=last, over=True)
-            assert found.banks
-            assert told(store)
-    assert done < _KILLS
+            machine.put_back(image)
+            done += killed(machine, what, delay)
+            require_good(machine, last, states, restores=number % 5 == 0)
+    assert done < _KILLS // 2

@@ -13,10 +13,10 @@ from backup_kit import added, catalogued, own_bank
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.actions.backing_up.kept.standing import standing_of
 from satchel.actions.backing_up.running import BackupRun
-from satchel.actions.backing_up.scheduling import keep_schedule, schedule_for
-from satchel.actions.backing_up.standing import standing_of
-from satchel.actions.backing_up.timing import next_run
+from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
+from satchel.actions.backing_up.schedules.timing import next_run
 from satchel.actions.config import Settings, load_settings
 from satchel.backup.retention import MOST_UNVERIFIED, Candidate, Rules, to_drop
 from satchel.errors import ConfigError, UsageError

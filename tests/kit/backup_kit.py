@@ -1,20 +1,28 @@
 """Backups of a test's store, made and put back in a few words."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.actions.backing_up.restoring import Restored, RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import Restored, RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, Made, run_backup
-from satchel.actions.config import Settings
+from satchel.actions.banks import list_banks
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.encrypting.identities import create_identity
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import open_ledger, opened_store
 from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.pieces.locking import Locking
+from satchel.backup.proving import prove
 from satchel.backup.shelves import FolderShelf
 from satchel.memory.parts import Component
 from satchel.memory.records import Erasure, Status
@@ -91,11 +99,11 @@ def current(store: str, bank: str) -> list[str]:
         return [row.id for row in reader.scan(bank, wanted)]
 
 
-def catalogued(where: str) -> list[Found]:
-    """Return the backups of a folder."""
+def catalogued(where: str, settings: Settings | None = None) -> list[Found]:
+    """Return the backups of a folder, with the identities of a machine where they are encrypted."""
     shelf = FolderShelf(Path(where))
     try:
-        return Catalogue(shelf).all()
+        return Catalogue(shelf, *([Locking(settings.unlocking)] if settings else [])).all()
     finally:
         shelf.close()
 
@@ -108,3 +116,116 @@ def files_in(where: str | Path) -> dict[str, bytes]:
         for path in sorted(root.rglob("*"))
         if path.is_file()
     }
+
+
+def sound(where: str, settings: Settings | None = None) -> list[str]:
+    """Return the backups that count as read again, each of which is read again now."""
+    shelf = FolderShelf(Path(where))
+    catalogue = Catalogue(shelf, *([Locking(settings.unlocking)] if settings else []))
+    found = [one for one in catalogue.all() if one.verified]
+    for one in found:
+        assert prove(one.manifest, catalogue.packs(one)).unopened == 0
+    assert (catalogue.problems, catalogue.closed) == ([], [])
+    shelf.close()
+    return [one.id for one in found]
+
+
+class Machine(NamedTuple):
+    """A store, its backups, and the keys, all in one folder.
+
+    It stays in its folder: backups are of the store at a path. ``kept_in`` keeps what is in it.
+    """
+
+    folder: Path
+    encrypted: bool = False
+
+    @property
+    def disk(self) -> Path:
+        """The folder with the store and the witness."""
+        return self.folder / "disk"
+
+    @property
+    def store(self) -> str:
+        """The store's address."""
+        return str(self.disk / "here.db")
+
+    @property
+    def backups(self) -> str:
+        """The destination."""
+        return str(self.folder / "backups")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its programs are told by the environment."""
+        said = {"SATCHEL_BACKUP_ENCRYPT_TO": "mine"} if self.encrypted else {}
+        return {
+            "SATCHEL_HOME": str(self.folder / HOME),
+            "SATCHEL_WITNESS": str(self.disk / WITNESS),
+            "SATCHEL_CONFIG": "",
+            **said,
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+        return load_settings(store=self.store, environment=self.environment)
+
+    @property
+    def remembered(self) -> dict[str, list[str]]:
+        """The memories that are current in each bank."""
+        return {bank: current(self.store, bank) for bank in told(self.store)}
+
+    def kept_in(self, folder: Path) -> None:
+        """Copy what there is to a folder that is not there yet."""
+        shutil.copytree(self.folder, folder)
+
+    def put_back(self, folder: Path) -> None:
+        """Have what was copied to a folder in the place of what there is."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(folder, self.folder)
+
+
+def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Machine, str]:
+    """Make a machine with three backups, the last one named, and a store that has gone on."""
+    machine, last = Machine(folder, encrypted), ""
+    shutil.copytree(kept / HOME, folder / HOME)
+    shutil.copytree(kept / WITNESS, machine.disk / WITNESS)
+    for path in kept.glob("here.db*"):
+        shutil.copy(path, machine.disk / path.name)
+    settings = machine.settings
+    if encrypted:
+        create_identity(settings, "mine")
+        settings = machine.settings
+    bank = own_bank(settings)
+    for number in range(3):
+        added(settings, bank, 20, 1000 * number + 1000)
+        last = backed(settings, machine.backups).id or ""
+    added(settings, bank, 20, 9000)
+    return machine, last
+
+
+def require_good(
+    machine: Machine, last: str, states: Sequence[dict[str, list[str]]], *, restores: bool
+) -> None:
+    """Require what whoever starts a machine again can count on, whatever happened to it.
+
+    A store that was being restored over may have given way already without this machine having been
+    told: then it refuses the bank, as after any other that was put back, and the same restore done
+    again, by an owner, is what helps.
+
+    Args:
+        machine: The machine.
+        last: The backup that was the last one before.
+        states: What each bank may remember.
+        restores: Whether the last backup is put back over what there is as well.
+    """
+    settings = machine.settings
+    assert last in sound(machine.backups, settings)
+    for bank, ids in machine.remembered.items():
+        assert ids in [one[bank] for one in states]
+    is_well = all(one.problem is None for one in list_banks(settings))
+    assert backed(settings, machine.backups).verified
+    if restores or not is_well:
+        back = restored(settings, machine.backups, over=True, files=False, backup=last)
+        assert len(back.banks) == 2
+        assert [one.problem for one in list_banks(settings)] == [None, None]

@@ -66,8 +66,10 @@ class Disk(apsw.VFS):
 
     # -- what SQLite calls -----------------------------------------------------------------
 
-    def xOpen(self, name: Any, flags: list[int]) -> "_Open":  # noqa: N802 - SQLite's name
-        """Open a file."""
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+        """Open a file; of one without a name nothing is ever found again."""
+        if name is None:
+            return super().xOpen(name, flags)
         path = Path(name.filename() if isinstance(name, apsw.URIFilename) else name)
         self.known(path)
         return _Open(self, path, name, flags)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from satchel.backup.logs import Kept, rows_in, vectors_in
 from satchel.backup.manifests import BankPart, Index, read_index
-from satchel.backup.packs import Packs
+from satchel.backup.pieces.packs import Packs
 from satchel.backup.proving import head_of, segments_of, side_in
 from satchel.errors import InputError, SigningKeyError, UsageError, VerificationError
 from satchel.ledger.authority import Authority, founding, with_configs

@@ -1,32 +1,40 @@
 """What backups there are in a destination, and which of them were read again since.
 
 Names and sizes of what is there are anybody's; a manifest counts once its signature holds, and is
-believed when its signer is trusted here.
+believed when its signer is trusted here. Of an encrypted one that nothing here opens, its cover
+is known: whose it is, when it was taken, and what its pieces are called.
 """
 
 import re
 import secrets
+from base64 import b64encode
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from blake3 import blake3
 
+from satchel.backup.erased import Lists
 from satchel.backup.logs import Before
 from satchel.backup.manifests import (
     MOST_BYTES,
     NAME,
     SERIES,
+    Cover,
     Index,
     Manifest,
     Mark,
     named_by,
     opened,
+    opened_backup,
     read_index,
     refs_of,
     signed,
 )
-from satchel.backup.packs import Packs, Ref, digest_in, place_of
+from satchel.backup.pieces.locking import PLAIN, Locking, pieces_in, pieces_told, unbased
+from satchel.backup.pieces.packs import Packs, Ref, digest_in, place_of
+from satchel.backup.proving import Proved
 from satchel.backup.shelves import Shelf
-from satchel.errors import LimitError, SatchelError, VerificationError
+from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
 from satchel.memory.times import now
 from satchel.seal.signing.key import SigningKey
 
@@ -49,10 +57,38 @@ class Found(NamedTuple):
     verified: str | None
     """When it was read again last; None where that is not known."""
 
+    unopened: int = 0
+    """Packs that could only be held to the hash of their encrypted bytes then."""
+
+    cover: Cover | None = None
+    """What anybody may see of it, where it is encrypted."""
+
     @property
     def id(self) -> str:
         """Its name."""
         return self.manifest.id
+
+
+class Closed(NamedTuple):
+    """An encrypted backup that nothing here opens."""
+
+    cover: Cover
+    key: str
+    digest: str
+    verified: str | None
+    unopened: int
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.cover.id
+
+    @property
+    def at(self) -> str:
+        """When it was taken, by its name."""
+        day, _, time = self.id.partition("-")[0].partition("T")
+        date = f"{day[:4]}-{day[4:6]}-{day[6:]}"
+        return f"{date}T{time[:2]}:{time[2:4]}:{time[4:6]}.{time[6:]}"
 
 
 def new_id(at: str) -> str:
@@ -65,10 +101,15 @@ class Catalogue:
 
     Args:
         shelf: The destination.
+        locking: For whom new ones are encrypted, and what opens those that are.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, shelf: Shelf, locking: Locking = PLAIN) -> None:
+        self.shelf, self.locking = shelf, locking
+        self.lists = Lists(shelf, locking)
+        """What was erased since."""
+        self.closed = list[Closed]()
+        """Those that nothing here opens, as ``all`` found them."""
         self.problems = list[str]()
         """What looks like a backup, and is none."""
 
@@ -78,8 +119,10 @@ class Catalogue:
         Raises:
             TargetError: If the destination does not answer.
             LimitError: If there are more than anybody has.
+            UnreadableError, MalformedError: If an identity that somebody named is none.
         """
         self.problems.clear()
+        self.closed.clear()
         found = list[Found]()
         under = "catalogue" if series is None else f"catalogue/{series}"
         for number, name in enumerate(self.shelf.names(under)):
@@ -90,7 +133,18 @@ class Catalogue:
                 self.problems.append(f"{name}: no backup has this name")
                 continue
             try:
-                found.append(self._read(*place))
+                one = self._read(*place)
+            except SatchelError as error:
+                self.problems.append(f"{name}: {error.message}")
+                continue
+            if isinstance(one, Found):
+                found.append(one)
+                continue
+            self.locking.ready()
+            try:
+                found.append(self._uncovered(one))
+            except EncryptionError:
+                self.closed.append(one)
             except SatchelError as error:
                 self.problems.append(f"{name}: {error.message}")
         return sorted(found, key=lambda one: (one.manifest.at, one.id))
@@ -100,43 +154,79 @@ class Catalogue:
         """What to call the destination."""
         return self.shelf.name
 
-    def _read(self, series: str, identity: str) -> Found:
+    def _read(self, series: str, identity: str) -> Found | Closed:
         data = self.shelf.get(f"catalogue/{series}/{identity}.json", MOST_BYTES)
         if data is None:
             raise VerificationError("it is gone")
-        manifest, key = opened(data, Manifest)
-        if (manifest.series, manifest.id) != (series, identity):
+        value, key = opened_backup(data)
+        if (value.series, value.id) != (series, identity):
             raise VerificationError("it is another backup than its name says")
         digest = blake3(data).hexdigest()
-        return Found(manifest, key, digest, self._verified(manifest, key, digest))
+        verified, unopened = self._verified(value, key, digest)
+        if isinstance(value, Cover):
+            return Closed(value, key, digest, verified, unopened)
+        return Found(value, key, digest, verified, unopened)
 
-    def _verified(self, manifest: Manifest, key: str, digest: str) -> str | None:
-        """Return when a backup was read again; only its own signer's word counts for that."""
+    def _uncovered(self, closed: Closed) -> Found:
+        """Return an encrypted backup with what it says of itself.
+
+        Raises:
+            EncryptionError: If nothing here opens it.
+            VerificationError: If what is in it is of another backup, or another's.
+        """
+        manifest, key = opened(self.locking.opened(unbased(closed.cover.manifest)), Manifest)
+        is_same = (manifest.series, manifest.id) == (closed.cover.series, closed.id)
+        if not is_same or key != closed.key:
+            raise VerificationError("there is another backup in it than it says")
+        return Found(manifest, key, closed.digest, closed.verified, closed.unopened, closed.cover)
+
+    def _verified(self, named: Manifest | Cover, key: str, digest: str) -> tuple[str | None, int]:
+        """Return when a backup was read again, and how much of it could not be opened then.
+
+        Only its own signer's word counts for that.
+        """
         try:
-            data = self.shelf.get(_mark_of(manifest), MOST_BYTES)
+            data = self.shelf.get(_mark_of(named), MOST_BYTES)
             if data is None:
-                return None
+                return None, 0
             mark, signer = opened(data, Mark)
         except (VerificationError, LimitError):
-            return None
-        if (mark.id, mark.manifest, signer) != (manifest.id, digest, key):
-            return None
-        return mark.at
+            return None, 0
+        if (mark.id, mark.manifest, signer) != (named.id, digest, key):
+            return None, 0
+        return mark.at, mark.unopened
 
     def add(self, manifest: Manifest, key: SigningKey) -> Found:
         """Name a backup whose packs are all there; from now on it is there."""
-        data = signed(manifest, key)
+        data, cover = signed(manifest, key), None
+        if self.locking.locks:
+            packs = Packs(self.shelf, manifest.series, locking=self.locking)
+            pieces = {ref.name: ref.stored for ref in refs_of(manifest, packs)}
+            locked = self.locking.closed(data, is_index=True)
+            cover = Cover(
+                id=manifest.id,
+                series=manifest.series,
+                manifest=b64encode(locked).decode(),
+                pieces=pieces_told(pieces),
+            )
+            data = signed(cover, key)
+        if len(data) > MOST_BYTES:
+            raise LimitError("the backup has more pieces than one may name", file=self.name)
         self.shelf.put(f"catalogue/{manifest.series}/{manifest.id}.json", data)
-        return Found(manifest, key.did, blake3(data).hexdigest(), None)
+        return Found(manifest, key.did, blake3(data).hexdigest(), None, 0, cover)
 
-    def mark(self, found: Found, packs: int, key: SigningKey) -> Found:
+    def mark(self, found: Found, proved: Proved, key: SigningKey) -> Found:
         """Note that all of a backup was read again."""
-        at = now()
         mark = Mark(
-            id=found.id, series=found.manifest.series, manifest=found.digest, at=at, packs=packs
+            id=found.id,
+            series=found.manifest.series,
+            manifest=found.digest,
+            at=now(),
+            packs=proved.packs,
+            unopened=proved.unopened,
         )
         self.shelf.put(_mark_of(found.manifest), signed(mark, key))
-        return found._replace(verified=at)
+        return found._replace(verified=mark.at, unopened=proved.unopened)
 
     def unmark(self, found: Found) -> Found:
         """Take the note back: the backup does not hold any more."""
@@ -151,14 +241,31 @@ class Catalogue:
 
     def packs(self, found: Found) -> Packs:
         """Return what reads the packs of a backup."""
-        return Packs(self.shelf, found.manifest.series)
+        return Packs(self.shelf, found.manifest.series, locking=self.locking)
+
+    def held(self, found: Found | Closed) -> Iterator[int]:
+        """Hold the pieces of an encrypted backup to their names, whoever can open them.
+
+        Yields:
+            The bytes of each.
+
+        Raises:
+            VerificationError: If one is gone, or is not what was written.
+        """
+        if found.cover is not None:
+            packs = Packs(self.shelf, found.cover.series)
+            for name, size in pieces_in(found.cover.pieces):
+                yield len(packs.stored(name, size))
 
     def before(self, series: str) -> tuple[dict[str, Before], set[Ref]]:
         """Return what the newest sound backup of a series has of each bank, and its packs.
 
-        What cannot be read is as if it were not there: it is written again then.
+        What cannot be read is as if it were not there: it is written again then. So is what is
+        encrypted for others than new ones are, or not at all.
         """
         for one in reversed([one for one in self.all(series) if one.verified]):
+            if tuple(one.manifest.recipients) != self.locking.recipients:
+                continue
             packs = self.packs(one)
             try:
                 found = {
@@ -183,7 +290,11 @@ class Catalogue:
         named, ids = set[str](), set[str]()
         for one in self.all(series):
             ids.add(one.id)
-            named.update(ref.digest for ref in named_by(one.manifest, self.packs(one)))
+            named.update(ref.name for ref in named_by(one.manifest, self.packs(one)))
+            named.update(_pieces_of(one.cover))
+        for closed in self.closed:
+            ids.add(closed.id)
+            named.update(_pieces_of(closed.cover))
         if self.problems:
             raise VerificationError(
                 f"no packs were removed, since a backup cannot be read: {self.problems[0]}",
@@ -213,5 +324,10 @@ def _place_in(name: str) -> tuple[str, str] | None:
     return (series, identity) if is_one else None
 
 
-def _mark_of(manifest: Manifest) -> str:
-    return f"marks/{manifest.series}/{manifest.id}.json"
+def _pieces_of(cover: Cover | None) -> Iterator[str]:
+    for name, _ in pieces_in("" if cover is None else cover.pieces):
+        yield name
+
+
+def _mark_of(named: Manifest | Cover) -> str:
+    return f"marks/{named.series}/{named.id}.json"

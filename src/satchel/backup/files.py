@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from satchel.backup.manifests import FilesIndex, FilesPart, put_index, read_index
-from satchel.backup.packs import PIECE_BYTES, Packs
+from satchel.backup.pieces.packs import PIECE_BYTES, Packs
 from satchel.disk.private import private_folder
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import TargetExistsError, VerificationError

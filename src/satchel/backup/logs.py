@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from satchel.backup.manifests import Index, Segment, SegmentVectors
-from satchel.backup.packs import PIECE_BYTES, Packs, Ref
+from satchel.backup.pieces.packs import PIECE_BYTES, Packs, Ref
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.memory.records import Erasure, Redaction

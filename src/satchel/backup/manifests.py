@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from satchel.backup.packs import Packs, Ref
+from satchel.backup.pieces.packs import Packs, Ref
 from satchel.errors import InputError, VerificationError
 from satchel.memory.parts import Id
 from satchel.memory.times import is_canonical_time
@@ -139,9 +139,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     missing: list[str] = []
     """What should be in it and is not, with the reason: it is never taken for a whole one."""
 
+    recipients: list[str] = []
+    """For whom it is encrypted."""
+
     def __post_init__(self) -> None:
         if not is_canonical_time(self.at):
             raise ValueError("`at` is not a time")
+
+
+class Cover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What anybody may see of a backup that is encrypted."""
+
+    format: Literal["satchel-backup-cover/1"] = "satchel-backup-cover/1"
+    id: Annotated[str, Meta(pattern=NAME)]
+    series: Annotated[str, Meta(pattern=SERIES)]
+    manifest: str
+    """The signed manifest as an age file, in base64."""
+
+    pieces: str
+    """The packs by name, each with the bytes that it takes: 32 bytes and 8, in base64."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +172,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     at: str
     packs: _Count
     """How many were read."""
+
+    unopened: _Count = 0
+    """How many of them could only be held to the hash of their encrypted bytes."""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +218,15 @@ def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
     return value, checked.key
 
 
+def opened_backup(data: bytes) -> tuple[Manifest | Cover, str]:
+    """Return what the catalogue has of a backup, and whose signature it has; see ``opened``."""
+    is_cover = data.find(b'"format":"satchel-backup-cover/1"') > 0
+    if is_cover:
+        with suppress(VerificationError):
+            return opened(data, Cover)
+    return opened(data, Manifest)
+
+
 def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
     """Return the index that a pack holds.
 
@@ -213,8 +241,7 @@ def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
 
 def put_index(packs: Packs, index: msgspec.Struct) -> Ref:
     """Keep an index."""
-    data = msgspec.json.encode(index)
-    return packs.put(data)
+    return packs.put(msgspec.json.encode(index), is_index=True)
 
 
 def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:

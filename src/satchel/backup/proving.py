@@ -1,10 +1,13 @@
 """Proving a backup from its packs alone: the tree, the signed head, every record, all beside it.
 
 No key and no store is needed for that. Who may sign the log is judged when a store is made of it.
+A pack that nothing here opens is held to the hash of its encrypted bytes: so it is what was written
+by a run that opened it then, and held each of its records to the log.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,11 +18,12 @@ from satchel.backup.manifests import (
     Index,
     Manifest,
     Segment,
+    SegmentVectors,
     read_index,
     require_one_each,
 )
-from satchel.backup.packs import Packs, Ref
-from satchel.errors import InputError, VerificationError
+from satchel.backup.pieces.packs import Packs, Ref
+from satchel.errors import EncryptionError, InputError, VerificationError
 from satchel.ledger.heads import believed_head
 from satchel.memory.entries import Entry
 from satchel.memory.records import Erasure, Redaction
@@ -34,22 +38,29 @@ Tell = Callable[[int, int], None]
 """Is told of the records that were proved, and how many there are."""
 
 
-def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> int:
-    """Read all of a backup again, and require that it is what it says.
+class Proved(NamedTuple):
+    """How much of a backup was read again."""
 
-    Returns:
-        How many different packs were read.
+    packs: int
+    """Different packs."""
+
+    unopened: int = 0
+    """Those of them that nothing here opens."""
+
+
+def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Proved:
+    """Read all of a backup again, and require that it is what it says.
 
     Raises:
         VerificationError: Naming what does not hold.
         TargetError: If the destination does not answer.
     """
-    seen, done = set[str](), 0
+    proving, done = _Proving(packs), 0
     total = sum(part.size for part in manifest.banks)
     require_one_each([part.bank for part in manifest.banks], "bank")
     require_one_each([part.key for part in manifest.files], "key of memory files")
     for part in manifest.banks:
-        for number in _prove_bank(part, packs, seen):
+        for number in proving.bank(part):
             done += number
             if tell is not None:
                 tell(done, total)
@@ -57,10 +68,9 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> int:
         found = read_index(packs, one.index, FilesIndex).packs
         if sum(ref.bytes for ref in found) != one.size:
             raise VerificationError(f"the memory files of {one.key} have another size")
-        for ref in found:
-            packs.get(ref)
-        seen.update(ref.digest for ref in (one.index, *found))
-    return len(seen)
+        proving.read(*found)
+        proving.seen.update(ref.name for ref in (one.index, *found))
+    return Proved(len(proving.seen), len(proving.unopened))
 
 
 def head_of(part: BankPart) -> StoredHead:
@@ -97,20 +107,65 @@ def side_in(ref: Ref, packs: Packs) -> dict[str, bytes]:
         raise VerificationError(f"unlogged values cannot be read: {error}") from None
 
 
-def _prove_bank(part: BankPart, packs: Packs, seen: set[str]) -> Iterator[int]:
-    head, _ = believed_head(part.bank, head_of(part))
-    if (head.size, head.root) != (part.size, part.root):
-        raise VerificationError("the signed head is not that of the bank of the backup")
-    index = read_index(packs, part.index, Index)
-    walk = _Walk(part.bank)
-    for segment in segments_of(part, index):
-        yield walk.take(rows_in(segment, packs))
-        for held in segment.vectors:
-            for _ in vectors_in(held, packs):
+class _Proving:
+    """What was seen so far."""
+
+    def __init__(self, packs: Packs) -> None:
+        self._packs = packs
+        self.seen, self.unopened = set[str](), set[str]()
+
+    def read(self, *refs: Ref) -> None:
+        """Read packs; those that nothing here opens are held to the hash of their bytes."""
+        for ref in refs:
+            try:
+                self._packs.get(ref)
+            except EncryptionError:
+                self.unopened.add(ref.name)
+
+    def bank(self, part: BankPart) -> Iterator[int]:
+        """Prove a bank, and yield the numbers of records that were."""
+        head, _ = believed_head(part.bank, head_of(part))
+        if (head.size, head.root) != (part.size, part.root):
+            raise VerificationError("the signed head is not that of the bank of the backup")
+        packs = self._packs
+        index = read_index(packs, part.index, Index)
+        walk, is_whole = _Walk(part.bank), True
+        for segment in segments_of(part, index):
+            try:
+                yield walk.take(rows_in(segment, packs))
+            except EncryptionError:
+                is_whole = False
+                self.unopened.add(segment.log.name)
+                yield segment.count
+            for held in segment.vectors:
+                self._vectors(held)
+        if is_whole:
+            walk.require(head)
+        self._beside(index)
+        self.seen.update(ref.name for ref in (part.index, *index.refs()))
+
+    def _vectors(self, held: SegmentVectors) -> None:
+        try:
+            for _ in vectors_in(held, self._packs):
                 pass
-    walk.require(head)
-    _prove_beside(index, packs)
-    seen.update(ref.digest for ref in (part.index, *index.refs()))
+        except EncryptionError:
+            self.read(*held.packs)
+
+    def _beside(self, index: Index) -> None:
+        for blob in index.blobs:
+            try:
+                pieces = verified((self._packs.get(ref) for ref in blob.packs), blob.digest)
+                size = sum(map(len, pieces))
+            except EncryptionError:
+                self.read(*blob.packs)
+                continue
+            if size != blob.size:
+                raise VerificationError(f"the blob {blob.digest} has another size")
+        for ref in index.side:
+            try:
+                side_in(ref, self._packs)
+            except EncryptionError:
+                self.unopened.add(ref.name)
 
 
 class _Walk:
@@ -163,12 +218,3 @@ class _Walk:
             self._erased.add(model.entry)
         if isinstance(model, Redaction):
             self._redacted[model.entry] = model.result
-
-
-def _prove_beside(index: Index, packs: Packs) -> None:
-    for blob in index.blobs:
-        pieces = verified((packs.get(ref) for ref in blob.packs), blob.digest)
-        if sum(map(len, pieces)) != blob.size:
-            raise VerificationError(f"the blob {blob.digest} has another size")
-    for ref in index.side:
-        side_in(ref, packs)

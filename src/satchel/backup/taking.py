@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.backup.logs import Before, put_log
 from satchel.backup.manifests import BankPart, Blob, Index, put_index
-from satchel.backup.packs import PIECE_BYTES, Packs, Ref
+from satchel.backup.pieces.packs import PIECE_BYTES, Packs, Ref
 from satchel.errors import UnknownBankError
 from satchel.ledger.heads import name_in
 from satchel.ports.blobs import verified

@@ -7,14 +7,17 @@ from pathlib import Path
 from blake3 import blake3
 
 from satchel.actions.config import Settings
+from satchel.actions.encrypting.identities import create_identity, list_identities, lock_for
 from satchel.actions.wiring import shown_address, writer_key
 from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.pieces.locking import Locking
 from satchel.backup.shelves import opened_shelf
 from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder
 from satchel.errors import (
     ConfigError,
     EmptyInputError,
+    EncryptionError,
     UnknownBackupError,
     UnknownBankError,
     VerificationError,
@@ -62,18 +65,44 @@ def state_of(settings: Settings, destination: str) -> Path:
 
 
 @contextmanager
-def opened_catalogue(destination: str, *, create: bool = False) -> Iterator[Catalogue]:
+def opened_catalogue(
+    settings: Settings,
+    destination: str,
+    *,
+    create: bool = False,
+    recipients: Sequence[str] | None = None,
+) -> Iterator[Catalogue]:
     """Open a destination, and close it again.
+
+    Args:
+        settings: The surroundings.
+        destination: Which.
+        create: Make it where there is none.
+        recipients: For whom what is written is encrypted; as configured when not said.
 
     Raises:
         UnreadableError: If there is none, and none is to be made.
+        UsageError: If somebody for whom it is to be encrypted is no recipient.
         TargetError: If it cannot be opened.
     """
+    said = settings.options.backup.encrypt_to if recipients is None else recipients
+    to = lock_for(settings, said or ()).recipients
     shelf = opened_shelf(destination, create=create)
     try:
-        yield Catalogue(shelf)
+        own = _own_recipient(settings) if to else None
+        yield Catalogue(shelf, Locking(settings.unlocking, to, own))
     finally:
         shelf.close()
+
+
+def _own_recipient(settings: Settings) -> str:
+    """Return the recipient of this machine's own identity for backups, which is made if need be.
+
+    It opens what says where things are in a backup, and nothing of what they are.
+    """
+    name = f"backups-{series_of(settings)}"
+    known = {line.name: line.recipient for line in list_identities(settings)}
+    return known.get(name) or create_identity(settings, name).recipient
 
 
 @contextmanager
@@ -113,14 +142,17 @@ def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bo
 
 
 def chosen_backup(
-    found: Sequence[Found], wanted: str | None, where: str, *, bank: str | None = None
+    found: Sequence[Found], wanted: str | None, catalogue: Catalogue, *, bank: str | None = None
 ) -> Found:
     """Return the backup that is meant: by its name or the start of it, else the newest sound one.
 
     Raises:
         UnknownBackupError: If there is none.
         EmptyInputError: If there is no backup at all.
+        EncryptionError: If that one cannot be opened here.
     """
+    where = catalogue.name
+    _require_opened(found, wanted, catalogue)
     if not found:
         raise EmptyInputError("there is no backup", file=where, hint="Make one: satchel backup run")
     if wanted is not None:
@@ -141,6 +173,18 @@ def chosen_backup(
         )
     sound = [one for one in holding if one.verified] or holding
     return sound[-1]
+
+
+def _require_opened(found: Sequence[Found], wanted: str | None, catalogue: Catalogue) -> None:
+    closed = catalogue.closed
+    if wanted is not None:
+        closed = [one for one in closed if one.id.startswith(wanted) or one.id.endswith(wanted)]
+    if closed and (wanted is not None or not found):
+        raise EncryptionError(
+            f"the backup {closed[-1].id} is encrypted, and nothing here opens it",
+            file=catalogue.name,
+            hint="Name an identity that it was encrypted to: satchel --identity FILE.",
+        )
 
 
 def _holds(found: Found, bank: str) -> bool:

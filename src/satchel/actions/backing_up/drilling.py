@@ -16,7 +16,14 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
+from satchel.actions.backing_up.making import (
+    erase_again,
+    erased_since,
+    make_bank,
+    require_lists,
+    scratch,
+)
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.opened import OpenBank, open_bank_in
@@ -28,11 +35,13 @@ from satchel.backup.manifests import BankPart
 from satchel.errors import SatchelError, VerificationError
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Entry
+from satchel.memory.times import now
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store
 from satchel.recall.query import Query
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import Copy, Relation, compared, copy_in, tail
+from satchel.transfer.receipts.account import Account, End, told
 
 QUESTIONS = 10
 """How many words are looked for in each bank."""
@@ -86,6 +95,10 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken: str
     banks: list[DrilledBank]
     missing: list[str] = []
+    receipts: list[str] = []
+    """Ids of the signed reports, one for each bank."""
+
+    notes: list[str] = []
 
     @property
     def is_good(self) -> bool:
@@ -108,17 +121,48 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
     require_owner(settings, "backup")
     asked = options or DrillOptions()
     where = destinations(settings, (asked.source,) if asked.source else ())[0]
-    with opened_catalogue(where) as catalogue:
-        found = chosen_backup(catalogue.all(), asked.backup, catalogue.name)
+    with opened_catalogue(settings, where) as catalogue:
+        found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_believed(settings, found, asked.signers)
+        require_lists(catalogue, found)
         drilling = _Drilling(msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked)
+        began, accounts, banks = now(), list[Account](), list[DrilledBank]()
+        for part, bank in zip(found.manifest.banks, drilling.banks(found), strict=True):
+            banks.append(bank)
+            accounts.append(_account(settings, began, found, part, bank))
+        receipts, notes = kept_receipts(settings, accounts)
         return Drill(
             source=shown_address(where),
             backup=found.id,
             taken=found.manifest.at,
-            banks=list(drilling.banks(found)),
+            banks=banks,
             missing=found.manifest.missing,
+            receipts=receipts,
+            notes=notes,
         )
+
+
+def _account(
+    settings: Settings, began: str, found: Found, part: BankPart, bank: DrilledBank
+) -> Account:
+    """Return what a drill found of one bank."""
+    there = End(
+        name=told(bank.name or bank.bank),
+        bank=bank.bank,
+        store=told(shown_address(settings.store)),
+        size=part.size + bank.behind,
+    )
+    ends = end_of(found, part), there
+    return msgspec.structs.replace(
+        account_of("drill", began, ends, bank.counts, differs=bool(bank.problems)),
+        done=numbers(
+            added_since=bank.behind,
+            erased_again=bank.erased_again,
+            questions=bank.questions,
+            same_answers=bank.same_answers,
+        ),
+        notes=[told(one) for one in [*bank.problems, *bank.notes]],
+    )
 
 
 @dataclass(slots=True)

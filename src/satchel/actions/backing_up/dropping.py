@@ -14,7 +14,7 @@ from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store, shown_address
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.erased import Gone, held_by, noted
+from satchel.backup.erased import Gone, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.retention import Candidate, Rules, to_drop
 from satchel.errors import SatchelError, VerificationError
@@ -78,7 +78,7 @@ def prune_backups(
     for destination in destinations(settings, to):
         with (
             working_on(settings, destination, "backup prune"),
-            opened_catalogue(destination) as catalogue,
+            opened_catalogue(settings, destination) as catalogue,
         ):
             work = _Dropping(settings, catalogue, rules or rules_of(settings), dry_run)
             if erased is not None:
@@ -122,6 +122,7 @@ class _Dropping:
             destination=shown_address(catalogue.name),
             dropped=gone,
             kept=len(kept),
+            notes=_closed(catalogue),
             dry_run=self._dry_run,
         )
         if self._dry_run:
@@ -172,12 +173,18 @@ def held_in(catalogue: Catalogue, found: Found, known: dict[str, dict[str, Gone]
         if part.bank not in known:
             known[part.bank] = {
                 name: gone
-                for erased, key in noted(catalogue.shelf, part.bank)
+                for erased, key in catalogue.lists.of(part.bank)
                 if key == found.key
                 for name, gone in erased.records.items()
             }
         number += len(held_by(part, known[part.bank]))
     return number
+
+
+def _closed(catalogue: Catalogue) -> list[str]:
+    number = len(catalogue.closed)
+    said = f"{number} encrypted backups stay, since nothing here opens them: name an --identity"
+    return [said] if number else []
 
 
 def _candidate(found: Found) -> Candidate:

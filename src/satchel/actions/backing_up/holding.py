@@ -7,7 +7,7 @@ from satchel.actions.backing_up.destinations import destinations, opened_catalog
 from satchel.actions.backing_up.dropping import held_in
 from satchel.actions.opened import OpenBank
 from satchel.actions.wiring import shown_address, writer_key
-from satchel.backup.erased import Gone, erased_in, note
+from satchel.backup.erased import Gone, erased_in
 from satchel.errors import SatchelError, UnreadableError
 from satchel.ledger.logged import Logged
 from satchel.transfer.copies import copy_in
@@ -46,14 +46,20 @@ class Backups:
         found = list[str]()
         for destination in _configured(self._bank):
             try:
-                with opened_catalogue(destination) as catalogue:
+                with opened_catalogue(self._bank.settings, destination) as catalogue:
                     known = dict[str, dict[str, Gone]]()
                     number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
+                    closed = len(catalogue.closed)
             except UnreadableError:
                 continue
             except SatchelError as error:
                 found.append(f"backups in {shown_address(destination)}: {error.message}")
                 continue
+            if closed:
+                found.append(
+                    f"{closed} encrypted backups in {shown_address(destination)}, which nothing"
+                    " here opens: what they hold is not known"
+                )
             if number:
                 found.append(
                     f"{number} backups in {shown_address(destination)}, which hold it until they"
@@ -86,9 +92,9 @@ def _noted(bank: OpenBank, found: dict[str, Gone]) -> int:
     number = 0
     for destination in _configured(bank) if found else ():
         try:
-            with opened_catalogue(destination) as catalogue:
+            with opened_catalogue(bank.settings, destination) as catalogue:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
-                number += note(catalogue.shelf, series, bank.id, found, key)
+                number += catalogue.lists.note(series, bank.id, found, key)
         except UnreadableError:  # no backup was ever made there
             continue
     return number

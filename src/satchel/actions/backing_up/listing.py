@@ -15,10 +15,16 @@ from satchel.actions.backing_up.dropping import held_in
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address, writer_key
-from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.catalogue import Catalogue, Closed, Found
 from satchel.backup.erased import Gone
 from satchel.backup.proving import prove
 from satchel.errors import EmptyInputError, VerificationError
+
+UNOPENED = (
+    "encrypted pieces that nothing here opens are what was written; that what is in them is the"
+    " log that was signed shows with an identity: satchel --identity FILE"
+)
+"""What verifying an encrypted backup says where it could not be opened."""
 
 Progress = Callable[[int, int], None]
 
@@ -50,6 +56,12 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     missing: list[str] = []
     reason: str = ""
+    encrypted: bool = False
+    closed: bool = False
+    """Whether it is encrypted, and nothing here opens it: what is in it is not known."""
+
+    unopened: int = 0
+    """Pieces that could only be held to the hash of their encrypted bytes when it was verified."""
 
 
 class Backups(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +78,9 @@ class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     id: str
     destination: str
     packs: int = 0
+    unopened: int = 0
+    """Of these, the ones that nothing here opens: they are what was written, whatever is in it."""
+
     records: int = 0
     error: str | None = None
     notes: list[str] = []
@@ -81,9 +96,10 @@ def list_backups(settings: Settings, to: tuple[str, ...] = ()) -> Backups:
     require_owner(settings, "backup")
     lines, problems = list[BackupLine](), list[str]()
     for destination in destinations(settings, to):
-        with opened_catalogue(destination) as catalogue:
+        with opened_catalogue(settings, destination) as catalogue:
             known = dict[str, dict[str, Gone]]()
             lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
+            lines += [_closed_line(settings, catalogue, one) for one in catalogue.closed]
             problems += catalogue.problems
     return Backups(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
 
@@ -99,7 +115,8 @@ def verify_backups(
     """Read backups again from their packs: the newest, those that are named, or all.
 
     One of this machine that holds is marked, and one that does not hold is not any more: it is not
-    built on, and nothing older is dropped for its sake.
+    built on, and nothing older is dropped for its sake. Of an encrypted one that nothing here
+    opens, each piece is held to the hash that was signed; what is in it is told not to be known.
 
     Raises:
         EmptyInputError: If there is no backup.
@@ -109,7 +126,7 @@ def verify_backups(
     require_owner(settings, "backup")
     found = list[VerifiedBackup]()
     for destination in destinations(settings, to):
-        with opened_catalogue(destination) as catalogue:
+        with opened_catalogue(settings, destination) as catalogue:
             for one in _chosen(catalogue, wanted, every=every):
                 found.append(_verified(settings, catalogue, one, progress))
             found += [
@@ -119,40 +136,59 @@ def verify_backups(
     return found
 
 
-def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found]:
-    found = catalogue.all()
+def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found | Closed]:
+    opened = catalogue.all()
+    found: list[Found | Closed] = [*opened, *catalogue.closed]
+    found.sort(key=lambda one: one.id)
     if every:
         if not found and not catalogue.problems:
             raise EmptyInputError("there is no backup", file=catalogue.name)
         return found
     if wanted:
-        return [chosen_backup(found, name, catalogue.name) for name in wanted]
-    if not found and catalogue.problems:
-        return []
-    chosen_backup(found, None, catalogue.name)
+        return [
+            next((one for one in catalogue.closed if name in (one.id, one.id[: len(name)])), None)
+            or chosen_backup(opened, name, catalogue)
+            for name in wanted
+        ]
+    if not found and not catalogue.problems:
+        chosen_backup(opened, None, catalogue)
     return found[-1:]
 
 
 def _verified(
-    settings: Settings, catalogue: Catalogue, found: Found, progress: Progress | None
+    settings: Settings, catalogue: Catalogue, found: Found | Closed, progress: Progress | None
 ) -> VerifiedBackup:
-    mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
     notes = [] if is_believed(settings, found.key) else [f"signed by {found.key}: nobody known"]
-    result = VerifiedBackup(
-        id=found.id,
-        destination=shown_address(catalogue.name),
+    result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)
+    if isinstance(found, Closed):
+        return _held(catalogue, found, result)
+    mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
+    result = msgspec.structs.replace(
+        result,
         records=sum(part.size for part in found.manifest.banks),
         notes=[*notes, *found.manifest.missing],
     )
     try:
-        number = prove(found.manifest, catalogue.packs(found), progress)
+        proved = prove(found.manifest, catalogue.packs(found), progress)
     except VerificationError as error:
         if mine:
             catalogue.unmark(found)
         return msgspec.structs.replace(result, error=str(error))
     if mine and not found.manifest.missing:
-        catalogue.mark(found, number, writer_key(settings))
-    return msgspec.structs.replace(result, packs=number)
+        catalogue.mark(found, proved, writer_key(settings))
+    if proved.unopened:
+        result.notes.append(UNOPENED)
+    return msgspec.structs.replace(result, packs=proved.packs, unopened=proved.unopened)
+
+
+def _held(catalogue: Catalogue, found: Closed, result: VerifiedBackup) -> VerifiedBackup:
+    """Hold the pieces of a backup that nothing here opens to what was signed of them."""
+    try:
+        number = sum(1 for _ in catalogue.held(found))
+    except VerificationError as error:
+        return msgspec.structs.replace(result, error=str(error))
+    result.notes.append(UNOPENED)
+    return msgspec.structs.replace(result, packs=number, unopened=number)
 
 
 def _line(
@@ -174,4 +210,24 @@ def _line(
         holds_erased=held_in(catalogue, found, known),
         missing=manifest.missing,
         reason=manifest.reason,
+        encrypted=found.cover is not None,
+        unopened=found.unopened,
+    )
+
+
+def _closed_line(settings: Settings, catalogue: Catalogue, closed: Closed) -> BackupLine:
+    return BackupLine(
+        id=closed.id,
+        at=closed.at,
+        destination=shown_address(catalogue.name),
+        store="",
+        banks=[],
+        records=0,
+        verified=closed.verified,
+        own=closed.cover.series == series_of(settings),
+        believed=is_believed(settings, closed.key),
+        key=closed.key,
+        encrypted=True,
+        closed=True,
+        unopened=closed.unopened,
     )

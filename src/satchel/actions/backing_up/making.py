@@ -10,9 +10,9 @@ from satchel.actions.config import Settings
 from satchel.actions.wiring import writer_key
 from satchel.backup.assembling import Cut, assemble, size_at
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.erased import erased_in, noted
+from satchel.backup.erased import erased_in
 from satchel.backup.manifests import BankPart
-from satchel.errors import SigningKeyError, VerificationError
+from satchel.errors import EncryptionError, SigningKeyError, VerificationError
 from satchel.ledger.acceptance import Decider
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.erasure.targets import ERASABLE
@@ -76,6 +76,20 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     return True
 
 
+def require_lists(catalogue: Catalogue, found: Found) -> None:
+    """Require that what was erased since a backup can be read, as far as its machine noted it.
+
+    Raises:
+        EncryptionError: If nothing here opens that: restoring would bring back what was erased.
+    """
+    if found.manifest.series in catalogue.lists.unopened():
+        raise EncryptionError(
+            "the list of what was erased since is encrypted, and nothing here opens it",
+            file=catalogue.name,
+            hint="Name an identity that it was encrypted to: satchel --identity FILE.",
+        )
+
+
 def erased_since(
     settings: Settings,
     catalogue: Catalogue,
@@ -89,7 +103,7 @@ def erased_since(
     hold says nothing.
     """
     ids = dict[str, None]()
-    for erased, key in noted(catalogue.shelf, bank):
+    for erased, key in catalogue.lists.of(bank):
         if is_believed(settings, key, signers):
             ids |= dict.fromkeys(erased.records)
     if store is None:

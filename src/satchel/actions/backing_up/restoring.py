@@ -5,10 +5,9 @@ erased there again. Only then it goes where it is wanted: into a store that does
 any copy of a store, and over one that is there in one transaction, of which a safety copy was made.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,9 +18,23 @@ from satchel.actions.backing_up.destinations import (
     opened_catalogue,
     require_believed,
 )
-from satchel.actions.backing_up.making import erase_again, erased_since, make_bank, scratch
+from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
+from satchel.actions.backing_up.making import (
+    erase_again,
+    erased_since,
+    make_bank,
+    require_lists,
+    scratch,
+)
 from satchel.actions.backing_up.putting import Asked, put_back
+from satchel.actions.backing_up.restored import (
+    Restored,
+    RestoredBank,
+    RestoredFiles,
+    RestoreOptions,
+)
 from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.sessions import SessionBack
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
@@ -38,102 +51,10 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.files.namespace import folder_of
-from satchel.ledger.epochs import BankStanding
 from satchel.memory.times import now
 from satchel.ports.store import RawCopied, Store
-from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import Relation, copy_in
-
-Progress = Callable[[int, int], None]
-"""Is told of records: made, then brought and compared; and of how many there are in both."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions:
-    """What a restore is asked to do."""
-
-    source: str | None = None
-    """The destination that the backup is in; the first one of the configuration by default."""
-
-    backup: str | None = None
-    """Which, by its name or the start of it; the newest sound one by default."""
-
-    at: str | None = None
-    """A moment, canonical: the store as it was then, also between two backups."""
-
-    banks: tuple[str, ...] = ()
-    """Which, by name or id; all when empty."""
-
-    files: bool = True
-    """Whether memory files are put back as well, when no bank is named."""
-
-    into: str | None = None
-    """The address of the store; the configured one by default."""
-
-    over: bool = False
-    """Whether banks and files that are there give way."""
-
-    accept_loss: bool = False
-    """Whether this machine gives up what it saw of a bank and the backup lacks."""
-
-    signers: tuple[str, ...] = ()
-    """Keys that are believed for this backup besides those that are trusted here."""
-
-    owner: Callable[[], SigningKey] | None = None
-    """Gives the owner's key, which decides that something is given up; asked only then."""
-
-    dry_run: bool = False
-    progress: Progress | None = None
-
-
-class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one bank, or would."""
-
-    bank: str
-    name: str | None = None
-    size: int
-    """Records in its log."""
-
-    root: str
-    relation: Relation
-    """How the backup stood to what was there."""
-
-    carried: int = 0
-    erased_again: int = 0
-    """Records that had been erased since the backup, and are again."""
-
-    standing: BankStanding | None = None
-    given_up: bool = False
-    """Whether what this machine saw beyond it was given up, which the log says."""
-
-    safety: str | None = None
-    """Where what was there is kept."""
-
-    notes: list[str] = []
-
-
-class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Memory files that were put back, or would be."""
-
-    key: str
-    aside: str | None = None
-    """Where what was there is now."""
-
-
-class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a restore did, or would do."""
-
-    source: str
-    backup: str
-    taken: str
-    """When the backup was taken."""
-
-    at: str | None = None
-    target: str
-    banks: list[RestoredBank]
-    files: list[RestoredFiles] = []
-    notes: list[str] = []
-    dry_run: bool = False
+from satchel.transfer.receipts.account import Account, End, told
 
 
 def restore_backup(settings: Settings, options: RestoreOptions | None = None) -> Restored:
@@ -155,7 +76,7 @@ def restore_backup(settings: Settings, options: RestoreOptions | None = None) ->
     require_owner(settings, "backup")
     asked = options or RestoreOptions()
     where = destinations(settings, (asked.source,) if asked.source else ())[0]
-    with opened_catalogue(where) as catalogue:
+    with opened_catalogue(settings, where) as catalogue:
         return Restoring(settings, catalogue, asked).done()
 
 
@@ -164,6 +85,7 @@ class Made(NamedTuple):
 
     bank: str
     erased_again: int
+    part: BankPart
 
 
 class Restoring:
@@ -174,33 +96,94 @@ class Restoring:
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
         self._safety: str | None = None
+        self._recipients = tuple[str, ...]()
         self._done = self._total = 0
+        self._began = now()
 
     def done(self) -> Restored:
         """Do it."""
         found, notes = self._chosen()
         require_believed(self._settings, found, self._asked.signers)
+        require_lists(self._catalogue, found)
+        self._recipients = tuple(found.manifest.recipients)
         parts = self._parts(found)
         self._total = 3 * sum(part.size for part in parts)
+        if self._asked.session is not None:
+            return self._session(found, parts, notes)
         wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
         if wants_files:
             self._require_room(found)
+        accounts = list[Account]()
         with scratch() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
             # All that can be refused is refused before anything is written.
             banks = [self._put(store, one, found, dry_run=True) for one in made]
             if not self._asked.dry_run:
                 banks = [self._put(store, one, found, dry_run=False) for one in made]
+                pairs = zip(made, banks, strict=True)
+                accounts = [self._account(store, found, one, bank) for one, bank in pairs]
+        return self._restored(
+            found,
+            [*notes, *(f"not in the backup: {one}" for one in found.manifest.missing)],
+            accounts,
+            banks=banks,
+            files=list(self._files(found)) if wants_files else [],
+        )
+
+    def _restored(
+        self, found: Found, notes: list[str], accounts: list[Account], **done: Any
+    ) -> Restored:
+        receipts, problems = kept_receipts(self._settings, accounts)
         return Restored(
             source=shown_address(self._catalogue.name),
             backup=found.id,
             taken=found.manifest.at,
             at=self._asked.at,
             target=shown_address(self._target),
-            banks=banks,
-            files=list(self._files(found)) if wants_files else [],
-            notes=[*notes, *(f"not in the backup: {one}" for one in found.manifest.missing)],
             dry_run=self._asked.dry_run,
+            receipts=receipts,
+            notes=[*notes, *problems],
+            **done,
+        )
+
+    def _session(self, found: Found, parts: list[BankPart], notes: list[str]) -> Restored:
+        """Put one conversation back; nothing gives way to it."""
+        if len(parts) != 1:
+            raise UsageError(
+                f"the backup has {len(parts)} banks; which one has the session?",
+                field="bank",
+                hint="Say --bank NAME.",
+            )
+        with scratch() as store:
+            made = self._made(store, found, parts[0])
+            if made is None:
+                raise UsageError("the bank was not there yet at that moment", field="at")
+            back = SessionBack(self._settings, store, parts[0], self._asked)
+            end = end_of(found, parts[0])
+            done = back.done(f"restored from the backup {found.id}")
+            accounts = [] if self._asked.dry_run else [back.account(self._began, end, done)]
+        return self._restored(found, notes, accounts, banks=[], session=done)
+
+    def _account(self, store: Store, found: Found, made: Made, bank: RestoredBank) -> Account:
+        """Return what was done about one bank."""
+        with store.reading() as reader:
+            counts = dict(sorted(reader.counts(made.bank).items()))
+        there = End(
+            name=told(bank.name or bank.bank),
+            bank=bank.bank,
+            store=told(shown_address(self._target)),
+            size=bank.size,
+            root=bank.root,
+            records=bank.size,
+        )
+        account = account_of("restore", self._began, (end_of(found, made.part), there), counts)
+        return msgspec.structs.replace(
+            account,
+            unchanged=bank.relation is Relation.SAME,
+            done=numbers(
+                carried=bank.carried, erased_again=bank.erased_again, given_up=bank.given_up
+            ),
+            notes=[told(one) for one in (*bank.notes, *_safe(bank))],
         )
 
     def _chosen(self) -> tuple[Found, list[str]]:
@@ -212,7 +195,7 @@ class Restoring:
         bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
         at, wanted = self._asked.at, self._asked.backup
         if at is None or wanted is not None:
-            found = chosen_backup(every, wanted, self._catalogue.name, bank=bank)
+            found = chosen_backup(every, wanted, self._catalogue, bank=bank)
             return found, [] if found.verified else ["this backup was never read again whole"]
         believed = [
             one for one in every if is_believed(self._settings, one.key, self._asked.signers)
@@ -223,7 +206,7 @@ class Restoring:
         if later:
             return later[0], []
         earlier = [one for one in believed if one.manifest.at <= at]
-        found = chosen_backup(earlier or every, None, self._catalogue.name, bank=bank)
+        found = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
         return found, [f"no backup is from after {at}: this one is the nearest"]
 
     def _parts(self, found: Found) -> list[BankPart]:
@@ -250,7 +233,7 @@ class Restoring:
                 self._settings, self._catalogue, part.bank, there, self._asked.signers
             )
         again = erase_again(self._settings, store, part.bank, erased, self._asked.owner)
-        return Made(part.bank, again)
+        return Made(part.bank, again, part)
 
     def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
         asked = Asked(
@@ -301,7 +284,12 @@ class Restoring:
         """
         if self._safety is None:
             options = BackupOptions(
-                to=(self._catalogue.name,), files=False, prune=False, reason="before a restore"
+                to=(self._catalogue.name,),
+                files=False,
+                prune=False,
+                # Beside an encrypted backup nothing is left in plain.
+                encrypt_to=self._catalogue.locking.recipients or self._recipients,
+                reason="before a restore",
             )
             made = run_backup(self._settings, options).made[0]
             self._safety = made.id if made.error is None else self._copied(made.error)
@@ -349,6 +337,11 @@ class Restoring:
         self._done += records
         if self._asked.progress is not None:
             self._asked.progress(min(self._done, self._total), self._total)
+
+
+def _safe(bank: RestoredBank) -> Iterator[str]:
+    if bank.safety:
+        yield f"what was there is in {bank.safety}"
 
 
 def _at(settings: Settings, address: str) -> Settings:

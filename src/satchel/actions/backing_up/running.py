@@ -6,11 +6,13 @@ exit status, to hooks, and in ``doctor`` until a later one is good.
 
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
+from satchel.actions.agents.agents import agent_called
 from satchel.actions.backing_up.destinations import (
     destinations,
     opened_catalogue,
@@ -18,7 +20,7 @@ from satchel.actions.backing_up.destinations import (
     working_on,
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
-from satchel.actions.backing_up.standing import failed, succeeded
+from satchel.actions.backing_up.kept.standing import failed, succeeded
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank
@@ -32,14 +34,15 @@ from satchel.actions.wiring import (
     writer_key,
 )
 from satchel.backup.catalogue import Catalogue, Found, new_id
-from satchel.backup.erased import erased_in, note
+from satchel.backup.erased import erased_in
 from satchel.backup.files import keys_in, take_files
 from satchel.backup.logs import Before
 from satchel.backup.manifests import BankPart, FilesPart, Manifest
-from satchel.backup.packs import Packs, Ref
-from satchel.backup.proving import prove
+from satchel.backup.pieces.packs import Packs, Ref
+from satchel.backup.pieces.squeezing import Squeeze, require_squeeze
+from satchel.backup.proving import Proved, prove
 from satchel.backup.taking import take_bank
-from satchel.errors import EmptyInputError, SatchelError, VerificationError
+from satchel.errors import ConfigError, EmptyInputError, SatchelError, VerificationError
 from satchel.files.namespace import folder_of
 from satchel.memory.times import format_time, now
 from satchel.ports.store import Reader, Store
@@ -60,6 +63,9 @@ class BackupOptions:
     banks: tuple[str, ...] = ()
     """Which, as ``find_bank`` takes them; those of the configuration when empty, else all."""
 
+    agents: tuple[str, ...] = ()
+    """The agents, as configured, whose banks are meant besides."""
+
     files: bool | None = None
     """Whether memory files go along; as configured when not said."""
 
@@ -68,6 +74,12 @@ class BackupOptions:
 
     anew: bool = False
     """Whether everything is written again, as if there were no backup yet."""
+
+    encrypt_to: tuple[str, ...] = ()
+    """For whom it is encrypted, as in the configuration, which is asked when this is empty."""
+
+    plain: bool = False
+    """Not encrypted, whatever the configuration says, and whatever is there."""
 
     reason: str = ""
     moment: datetime | None = None
@@ -95,6 +107,10 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     bytes_written: int = 0
     verified: str | None = None
+    encrypted: bool = False
+    unopened: int = 0
+    """Packs of earlier runs that nothing here opens: they are held to the hash of their bytes."""
+
     missing: list[str] = []
     notes: list[str] = []
     dropped: list[str] = []
@@ -133,6 +149,7 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
         ConfigError: If there is no destination.
         EmptyInputError: If there is nothing to back up.
         UnknownBankError: If a bank that is named is not there.
+        UnknownAgentError: If an agent that is named is not configured.
     """
     require_owner(settings, "backup")
     asked = options or BackupOptions()
@@ -153,6 +170,18 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
             )
         _tell(settings, destination, made[-1])
     return BackupRun(store=shown_address(settings.store), made=made)
+
+
+def squeeze_of(settings: Settings) -> Squeeze:
+    """Return how pieces are compressed, as configured.
+
+    Raises:
+        MissingExtraError: If what does it is not installed.
+    """
+    said = str(settings.options.backup.compress).lower()
+    how = Squeeze({"true": "gzip", "false": "none"}.get(said, said))
+    require_squeeze(how)
+    return how
 
 
 def _tell(settings: Settings, destination: str, made: Made) -> None:
@@ -176,13 +205,14 @@ class _Run:
     def done(self) -> Made:
         """Take a backup, read it again, mark it, and drop what is no longer kept."""
         key, series = writer_key(self.settings), series_of(self.settings)
-        with opened_catalogue(self.destination, create=True) as catalogue:
+        with self._opened() as catalogue:
             catalogue.shelf.tidy()
+            self._require_meant(catalogue, series)
             before, known = ({}, set[Ref]()) if self.asked.anew else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
             found, notes = self._taken(catalogue, before, packs, key)
             try:
-                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
             except VerificationError as error:
                 catalogue.drop(found)
                 if not known:
@@ -190,21 +220,42 @@ class _Run:
                 notes.append(f"what was kept earlier does not hold, so all was written: {error}")
                 packs = self._packs(catalogue, series, set())
                 found, _ = self._taken(catalogue, {}, packs, key)
-                number = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
             missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
             if not missing:
-                found = catalogue.mark(found, number, key)
+                found = catalogue.mark(found, proved, key)
                 if self.asked.prune:
                     moment = self.asked.moment or datetime.now(UTC)
                     dropped = drop_old(self.settings, catalogue, moment)
-            return self._made(found, packs, number, [*notes, *dropped.notes], dropped.dropped)
+            return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
 
     def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
-        compress = self.settings.options.backup.compress
-        return Packs(catalogue.shelf, series, compress=compress, known=known)
+        how = squeeze_of(self.settings)
+        return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
+
+    def _opened(self) -> AbstractContextManager[Catalogue]:
+        to = None if not (self.asked.encrypt_to or self.asked.plain) else self.asked.encrypt_to
+        return opened_catalogue(self.settings, self.destination, create=True, recipients=to)
+
+    def _require_meant(self, catalogue: Catalogue, series: str) -> None:
+        """Refuse to leave memory in plain where it was encrypted, unless that is meant.
+
+        Raises:
+            ConfigError: If it is not.
+        """
+        if catalogue.locking.locks or self.asked.plain:
+            return
+        found = catalogue.all(series)
+        if catalogue.closed or (found and found[-1].cover is not None):
+            raise ConfigError(
+                "the backups there are encrypted, and nobody is named for whom this one would be",
+                field="backup.encrypt_to",
+                hint="Name them: --encrypt-to, or [backup] encrypt_to. To have it in plain from"
+                " now on: --plain.",
+            )
 
     def _made(
-        self, found: Found, packs: Packs, number: int, notes: list[str], dropped: list[str]
+        self, found: Found, packs: Packs, proved: Proved, notes: list[str], dropped: list[str]
     ) -> Made:
         manifest = found.manifest
         missing = manifest.missing
@@ -215,7 +266,9 @@ class _Run:
             banks=len(manifest.banks),
             records=sum(part.size for part in manifest.banks),
             files=len(manifest.files),
-            packs=number,
+            packs=proved.packs,
+            unopened=proved.unopened,
+            encrypted=found.cover is not None,
             written=packs.written,
             bytes_written=packs.bytes_written,
             verified=found.verified,
@@ -242,7 +295,7 @@ class _Run:
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
                     except VerificationError as error:
                         missing.append(f"the bank {bank}: {error.message}")
-        files = list(self._files(packs, missing))
+        files = list(self._files(packs, missing, notes))
         if not (banks or files or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)
         manifest = Manifest(
@@ -256,11 +309,16 @@ class _Run:
             banks=banks,
             files=files,
             missing=missing,
+            recipients=list(catalogue.locking.recipients),
         )
         return catalogue.add(manifest, key), notes
 
     def _banks(self, store: Store, reader: Reader) -> list[str]:
-        names = self.asked.banks or self.settings.options.backup.banks or ()
+        asked, configured = self.asked, self.settings.options.backup
+        names, agents = asked.banks, asked.agents
+        if not (names or agents):
+            names, agents = configured.banks or (), configured.agents or ()
+        names = (*names, *(agent_called(self.settings, one).bank for one in agents))
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         return reader.banks()
@@ -281,15 +339,17 @@ class _Run:
     ) -> None:
         source = copy_in(reader, bank)
         if source is not None and source.found.head.counts.get("erasure"):
-            note(catalogue.shelf, series_of(self.settings), bank, erased_in(source), key)
+            catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
 
-    def _files(self, packs: Packs, missing: list[str]) -> Iterator[FilesPart]:
+    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
         wanted = self.asked.files
         if not (self.settings.options.backup.files if wanted is None else wanted):
             return
         where = namespace_of(self.settings).path("x")
         folder = folder_of(where)
         if folder is None:  # elsewhere, where copies of it are somebody else's to keep
+            place = shown_address(where.rpartition("/")[0])
+            notes.append(f"memory files are in {place}, which is not backed up")
             return
         for key in keys_in(folder.parent):
             try:

@@ -1,5 +1,7 @@
 """The table ``[backup]``: what is backed up, when, where to, and what is kept of it."""
 
+from typing import Literal
+
 import msgspec
 
 from satchel.errors import ConfigError
@@ -36,11 +38,18 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     keep_yearly: int = 0
     """Likewise, of years."""
 
-    compress: bool = True
-    """Whether what is written is compressed with gzip."""
+    compress: Literal["gzip", "zstd", "none", "true", "false"] | bool = "gzip"
+    """How what is written is compressed: ``gzip`` or ``true``, ``zstd``, ``none`` or ``false``."""
+
+    encrypt_to: tuple[str, ...] | None = None
+    """For whom what is written is encrypted: ``age1...``, files with recipients, or names of
+    identities of this machine; nobody for plain. In the environment: joined by ``:``."""
 
     banks: tuple[str, ...] | None = None
     """Which banks, by name or id; all when not set. In the environment: joined by ``:``."""
+
+    agents: tuple[str, ...] | None = None
+    """Which agents, by the ids of ``[agents.<id>]``: their banks, besides those of ``banks``."""
 
     files: bool = True
     """Whether memory files are backed up as well."""

@@ -18,8 +18,8 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from satchel.actions.backing_up.scheduling import Clock, SystemClock
-from satchel.actions.backing_up.timing import Kind, Unit, command_of, timer_for
+from satchel.actions.backing_up.schedules.scheduling import Clock, SystemClock
+from satchel.actions.backing_up.schedules.timing import Kind, Unit, command_of, timer_for
 from satchel.actions.config import Settings
 from satchel.actions.hosts.finding import Seen, found_for
 from satchel.actions.hosts.known import Host

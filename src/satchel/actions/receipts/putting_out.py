@@ -10,7 +10,7 @@ from satchel.ports.records import RecordSet
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import Outcome
 from satchel.seal.verify.verifying import Request
-from satchel.transfer.receipts.account import End
+from satchel.transfer.receipts.account import End, told
 from satchel.transfer.writing import digest_of, read_back, write
 
 

@@ -13,7 +13,8 @@ from satchel.actions.backing_up.listing import (
     list_backups,
     verify_backups,
 )
-from satchel.actions.backing_up.restoring import Restored, RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import Restored, RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.signing import signing_key
@@ -31,6 +32,9 @@ class RunArguments(TypedDict, total=False):
     """Destinations; those of the configuration when not given."""
 
     banks: Sequence[str]
+    agents: Sequence[str]
+    """Ids of agents, as configured, whose banks are meant."""
+
     files: bool
     """Whether memory files go along."""
 
@@ -39,6 +43,12 @@ class RunArguments(TypedDict, total=False):
 
     anew: bool
     """Whether everything is written again."""
+
+    encrypt_to: Sequence[str]
+    """For whom it is encrypted; as configured when not given."""
+
+    plain: bool
+    """True for one that is not encrypted, whatever is configured and whatever is there."""
 
     progress: Progress
 
@@ -56,6 +66,9 @@ class RestoreArguments(TypedDict, total=False):
     """A moment, ISO 8601, between backups too."""
 
     banks: Sequence[str]
+    session: str
+    """One conversation of one bank, and nothing else."""
+
     into: str | Path
     """The address of another store."""
 
@@ -111,9 +124,12 @@ class Backups:
         options = BackupOptions(
             to=tuple(map(str, said.get("to", ()))),
             banks=tuple(said.get("banks", ())),
+            agents=tuple(said.get("agents", ())),
             files=said.get("files"),
             prune=said.get("prune", True),
             anew=said.get("anew", False),
+            encrypt_to=tuple(said.get("encrypt_to", ())),
+            plain=said.get("plain", False),
             progress=said.get("progress"),
         )
         try:
@@ -152,6 +168,7 @@ class Backups:
                 backup=said.get("backup"),
                 at=None if at is None else moment_said(at),
                 banks=tuple(said.get("banks", ())),
+                session=said.get("session"),
                 into=None if into is None else str(into),
                 over=said.get("over", False),
                 accept_loss=said.get("accept_loss", False),

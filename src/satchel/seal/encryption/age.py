@@ -175,6 +175,44 @@ def decrypt_with(source: BinaryIO, sink: BinaryIO, identity: str) -> None:
     _streamed(_pyrage(), source, sink, [identity])
 
 
+def encrypt_bytes(data: bytes, recipients: Sequence[str]) -> bytes:
+    """Return bytes encrypted to recipients, as plain age.
+
+    Raises:
+        TargetError: If that cannot be done.
+        MissingExtraError: If what encrypts is not installed.
+    """
+    pyrage = _pyrage()
+    try:
+        known = [pyrage.x25519.Recipient.from_str(one) for one in recipients]
+        return bytes(pyrage.encrypt(data, known))
+    except (pyrage.EncryptError, pyrage.RecipientError) as error:
+        raise TargetError(f"cannot encrypt: {error}") from None
+
+
+def decrypt_bytes(data: bytes, identities: Sequence[str]) -> bytes | None:
+    """Return what is in bytes that ``encrypt_bytes`` gave; None where none of the identities opens.
+
+    Args:
+        data: As it is kept; a header without an end is refused before anything is computed.
+        identities: Any of which may open it.
+
+    Raises:
+        EncryptionError: If it was cut or altered, or is no age data.
+        MissingExtraError: If what decrypts is not installed.
+    """
+    pyrage = _pyrage()
+    if not data.startswith(MAGIC) or data.find(b"\n--- ", 0, HEAD_BYTES) < 0:
+        raise EncryptionError("this is no encrypted piece, or its header is too long")
+    keys = [_identity(pyrage, one) for one in identities]
+    try:
+        return bytes(pyrage.decrypt(data, keys)) if keys else None
+    except pyrage.DecryptError as error:
+        if "atching" in str(error):
+            return None
+        raise _why(error) from None
+
+
 def _streamed(pyrage: Any, source: BinaryIO, sink: BinaryIO, identities: Any) -> None:
     keys = [_identity(pyrage, one) for one in identities]
     if not keys:

@@ -98,7 +98,7 @@ def doctor_command(
 
     Example: `satchel doctor --deep`
     """
-    from satchel.actions.backing_up.standing import check_backups
+    from satchel.actions.backing_up.kept.standing import check_backups
     from satchel.actions.bank_health import check_banks, repair_banks
     from satchel.actions.filing.checking import check_files
     from satchel.actions.hosts.standing import check_watching

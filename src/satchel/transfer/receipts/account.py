@@ -20,7 +20,7 @@ REFUSED = "record"
 _MOST_LINES, _MOST_NOTES, _MOST_REFUSALS = 200, 50, 100
 _LONGEST = 200
 
-Kind = Literal["import", "export", "convert", "migrate", "copy", "erase"]
+Kind = Literal["import", "export", "convert", "migrate", "copy", "erase", "restore", "drill"]
 ReadBack = Literal["equal", "verified", "differs"]
 
 

@@ -12,6 +12,8 @@ _TITLES = {
     "migrate": "RECEIPT OF A MIGRATION",
     "copy": "RECEIPT OF A COPY OF A STORE",
     "erase": "REPORT OF AN ERASURE",
+    "restore": "RECEIPT OF A RESTORE FROM A BACKUP",
+    "drill": "REPORT OF A DRILL WITH A BACKUP",
 }
 _LINES = 12
 _WIDE = 14
@@ -78,6 +80,9 @@ def sentence(account: Account) -> str:
     total = account.total
     if account.kind == "erase":
         return _erased(account)
+    if account.kind == "drill":
+        good = account.read_back != "differs"
+        return "The backup would do." if good else "THE BACKUP WOULD NOT DO; see the notes."
     if account.unchanged:
         return f"Nothing changed: all {total.read:,} records were there already, or are left out."
     if account.unaccepted:

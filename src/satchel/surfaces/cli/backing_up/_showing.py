@@ -1,11 +1,13 @@
 """What the commands about backups say to people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from satchel.actions.backing_up.drilling import Drill, DrilledBank
-from satchel.actions.backing_up.restoring import Restored, RestoredBank
+from satchel.actions.backing_up.listing import BackupLine
+from satchel.actions.backing_up.restored import Restored, RestoredBank, RestoredSession
 from satchel.actions.backing_up.running import BackupRun, Made
 from satchel.surfaces.cli._console import count, line, message
+from satchel.surfaces.cli._options import tell_receipts
 
 
 def show_run(found: BackupRun) -> None:
@@ -25,9 +27,27 @@ def _sentence(one: Made) -> str:
     parts = [count(one.banks, "bank"), count(one.records, "record")]
     parts += [f"files of {count(one.files, 'key')}"] if one.files else []
     new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
-    done = "read again, all of it holds" if one.verified else "not whole"
+    done = "not whole"
+    if one.verified:
+        done = "read again, all of it holds"
+    if one.verified and one.unopened:
+        done = f"read again, holds; {count(one.unopened, 'piece')} by the hash alone, unopened"
     gone = f"; {count(len(one.dropped), 'older one')} gone" if one.dropped else ""
     return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
+
+
+def listed(one: BackupLine) -> Iterator[str]:
+    """Yield what is to be said of a backup in a listing."""
+    if one.reason:
+        yield one.reason
+    if one.encrypted:
+        yield "encrypted, and nothing here opens it" if one.closed else "encrypted"
+    if not one.own:
+        yield "of another store"
+    if not one.believed:
+        yield "signed by nobody known"
+    if one.holds_erased:
+        yield f"holds {one.holds_erased:,} erased"
 
 
 def show_restored(found: Restored) -> None:
@@ -37,12 +57,24 @@ def show_restored(found: Restored) -> None:
         _notes(one.name or one.bank, one.notes)
         if one.safety:
             message(f"what was there is in {one.safety}")
+    if found.session is not None:
+        line(f"session {found.session.name or found.session.session}: {_session(found.session)}")
+        _notes("session", found.session.notes)
     for part in found.files:
         line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
         if part.aside:
             message(f"what was there is in {part.aside}")
     _notes("backup", found.notes)
     line(f"{found.backup} of {found.taken} -> {found.target}")
+    tell_receipts(found.receipts, 0)
+
+
+def _session(one: RestoredSession) -> str:
+    parts = [count(one.messages, "message"), f"{count(one.added, 'record')} added"]
+    parts += [f"{one.returned:,} that were deleted are back"] if one.returned else []
+    parts += [f"{one.there:,} were there"] if one.there else []
+    where = one.bank_name or one.bank or "a new bank"
+    return f"{', '.join(parts)}, in {where}{' (made for it)' if one.made else ''}"
 
 
 def _restored(one: RestoredBank, *, dry_run: bool) -> str:
@@ -63,6 +95,8 @@ def show_drill(found: Drill) -> None:
     for name in found.missing:
         message("not in the backup: ", name, style="bold red")
     line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
+    _notes("drill", found.notes)
+    tell_receipts(found.receipts, 0)
 
 
 def _drilled(one: DrilledBank) -> str:

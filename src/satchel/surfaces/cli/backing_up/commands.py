@@ -10,10 +10,11 @@ from satchel.actions.backing_up.destinations import moment_said
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
-from satchel.actions.backing_up.scheduling import keep_schedule, schedule_for
-from satchel.actions.backing_up.timing import Kind
+from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
+from satchel.actions.backing_up.schedules.timing import Kind
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.cli._console import (
     count,
@@ -25,8 +26,8 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import DryRun, Json, Owner, given_options, owner_key
-from satchel.surfaces.cli.backing_up._showing import show_drill, show_restored, show_run
+from satchel.surfaces.cli._options import DryRun, EncryptTo, Json, Owner, given_options, owner_key
+from satchel.surfaces.cli.backing_up._showing import listed, show_drill, show_restored, show_run
 
 _REFUSED = 3
 
@@ -65,6 +66,10 @@ def add_to(app: typer.Typer) -> None:
 def run_command(
     to: Destinations = None,
     bank: Banks = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Only this agent's bank: its id, as configured. Repeatable."),
+    ] = None,
     files: Annotated[
         bool | None,
         typer.Option("--files/--no-files", help="Whether memory files go along; else as set."),
@@ -74,6 +79,10 @@ def run_command(
     ] = True,
     anew: Annotated[
         bool, typer.Option("--anew", help="Write everything again, whatever is there.")
+    ] = False,
+    encrypt_to: EncryptTo = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Not encrypted, whatever is set and whatever is there.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -88,9 +97,12 @@ def run_command(
         options = BackupOptions(
             to=tuple(to or ()),
             banks=tuple(bank or ()),
+            agents=tuple(agent or ()),
             files=files,
             prune=prune,
             anew=anew,
+            encrypt_to=tuple(encrypt_to or ()),
+            plain=plain,
             progress=tell,
         )
         found = run_backup(state.settings, options)
@@ -121,14 +133,7 @@ def list_command(to: Destinations = None, as_json: Json = False) -> None:
                     f"{one.records:,}",
                     str(len(one.files)),
                     "verified" if one.verified else "never read again whole",
-                    "; ".join(
-                        [
-                            *([one.reason] if one.reason else []),
-                            *([] if one.own else ["of another store"]),
-                            *([] if one.believed else ["signed by nobody known"]),
-                            *([f"holds {one.holds_erased:,} erased"] if one.holds_erased else []),
-                        ]
-                    ),
+                    "; ".join(listed(one)),
                 ]
                 for one in found.backups
             ],
@@ -176,6 +181,12 @@ def restore_command(
         typer.Option("--at", help="How it was at this moment: 2026-01-31T12:00:00Z."),
     ] = None,
     bank: Banks = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", help="Only this conversation of the bank: its id, its start, or its name."
+        ),
+    ] = None,
     into: Annotated[
         str | None,
         typer.Option("--into", help="Another store, of any kind, as for --store; made if need be."),
@@ -195,10 +206,11 @@ def restore_command(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Put a backup back: all of it, some banks, or how they were at a moment.
+    """Put a backup back: all of it, some banks, one session, or how they were at a moment.
 
     What was erased since is erased again before it is anywhere. Nothing that is there is touched
-    without --over, and then it is backed up first.
+    without --over, and then it is backed up first. A session needs no --over: what is missing is
+    added, what was deleted is back, and later messages stay. A signed receipt is kept.
 
     Example: `satchel backup restore --at 2026-01-31T12:00:00Z --into old.db`
     """
@@ -208,6 +220,7 @@ def restore_command(
             backup=which,
             at=None if at is None else moment_said(at),
             banks=tuple(bank or ()),
+            session=session,
             into=into,
             over=over,
             accept_loss=accept_loss,

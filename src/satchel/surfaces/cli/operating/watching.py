@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from satchel.actions.backing_up.timing import Kind
+from satchel.actions.backing_up.schedules.timing import Kind
 from satchel.actions.hosts.known import Host
 from satchel.actions.hosts.watching import (
     Watched,

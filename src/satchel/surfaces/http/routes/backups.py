@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter, Response
 
+from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
-from satchel.actions.backing_up.standing import check_backups
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.bodies import BackupCheck, NewBackup

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Response
 from satchel.actions.backing_up.destinations import moment_said
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups, rules_of
-from satchel.actions.backing_up.restoring import RestoreOptions, restore_backup
+from satchel.actions.backing_up.restored import RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.signing import signing_key
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served

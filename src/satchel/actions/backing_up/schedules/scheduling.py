@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from satchel.actions.backing_up.destinations import destinations
+from satchel.actions.backing_up.kept.standing import standing_of
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
-from satchel.actions.backing_up.standing import standing_of
-from satchel.actions.backing_up.timing import Kind, command_of, next_run, timer_for
+from satchel.actions.backing_up.schedules.timing import Kind, command_of, next_run, timer_for
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address

@@ -1,0 +1,140 @@
+"""What a restore is asked to do, and what it did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from satchel.ledger.epochs import BankStanding
+from satchel.seal.signing.key import SigningKey
+from satchel.transfer.copies import Relation
+
+Progress = Callable[[int, int], None]
+"""Is told of records: made, then brought and compared; and of how many there are in both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """What a restore is asked to do."""
+
+    source: str | None = None
+    """The destination that the backup is in; the first one of the configuration by default."""
+
+    backup: str | None = None
+    """Which, by its name or the start of it; the newest sound one by default."""
+
+    at: str | None = None
+    """A moment, canonical: the store as it was then, also between two backups."""
+
+    banks: tuple[str, ...] = ()
+    """Which, by name or id; all when empty."""
+
+    session: str | None = None
+    """One conversation of one bank, and nothing else: its id, the start of that, or its name."""
+
+    files: bool = True
+    """Whether memory files are put back as well, when no bank is named."""
+
+    into: str | None = None
+    """The address of the store; the configured one by default."""
+
+    over: bool = False
+    """Whether banks and files that are there give way."""
+
+    accept_loss: bool = False
+    """Whether this machine gives up what it saw of a bank and the backup lacks."""
+
+    signers: tuple[str, ...] = ()
+    """Keys that are believed for this backup besides those that are trusted here."""
+
+    owner: Callable[[], SigningKey] | None = None
+    """Gives the owner's key, which decides that something is given up; asked only then."""
+
+    dry_run: bool = False
+    progress: Progress | None = None
+
+
+class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one bank, or would."""
+
+    bank: str
+    name: str | None = None
+    size: int
+    """Records in its log."""
+
+    root: str
+    relation: Relation
+    """How the backup stood to what was there."""
+
+    carried: int = 0
+    erased_again: int = 0
+    """Records that had been erased since the backup, and are again."""
+
+    standing: BankStanding | None = None
+    given_up: bool = False
+    """Whether what this machine saw beyond it was given up, which the log says."""
+
+    safety: str | None = None
+    """Where what was there is kept."""
+
+    notes: list[str] = []
+
+
+class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory files that were put back, or would be."""
+
+    key: str
+    aside: str | None = None
+    """Where what was there is now."""
+
+
+class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one conversation, or would."""
+
+    session: str
+    """Its id, in the backup and where it was put."""
+
+    name: str | None = None
+    bank: str | None
+    """Id of the bank that it went into; None for one that a dry run would make."""
+
+    bank_name: str | None = None
+    made: bool = False
+    """Whether the bank was made for it."""
+
+    messages: int
+    """Those that it has in the backup; of a fork, with those before it."""
+
+    added: int = 0
+    """Records that were not there."""
+
+    returned: int = 0
+    """Records that were deleted there, and are back."""
+
+    there: int = 0
+    """Records that were there anyway."""
+
+    later: int = 0
+    """Messages that the conversation has beyond the backup; they stay."""
+
+    notes: list[str] = []
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a restore did, or would do."""
+
+    source: str
+    backup: str
+    taken: str
+    """When the backup was taken."""
+
+    at: str | None = None
+    target: str
+    banks: list[RestoredBank]
+    files: list[RestoredFiles] = []
+    session: RestoredSession | None = None
+    receipts: list[str] = []
+    """Ids of the signed receipts, one for each bank."""
+
+    notes: list[str] = []
+    dry_run: bool = False

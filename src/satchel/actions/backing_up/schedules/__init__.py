@@ -1,0 +1,1 @@
+"""When backups are due, in the foreground and for the system."""

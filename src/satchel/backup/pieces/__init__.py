@@ -1,0 +1,1 @@
+"""The pieces of a backup: how they are named, compressed and encrypted."""

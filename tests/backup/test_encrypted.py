@@ -1,0 +1,329 @@
+"""Backups that are encrypted: nothing of them can be read at the destination, and all still works.
+
+Two machines' worth of keys: ``safe`` is the identity of a person who keeps it elsewhere; the
+machine that makes the backups knows whom to encrypt to, and no more.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from backup_kit import (
+    added,
+    backed,
+    catalogued,
+    current,
+    erase,
+    files_in,
+    logged,
+    own_bank,
+    restored,
+    told,
+)
+from msgspec.structs import replace
+
+from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.listing import list_backups, verify_backups
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.filing.opened import opened_files
+from satchel.backup.retention import Rules
+from satchel.errors import EncryptionError, MalformedError, SatchelError
+from satchel.memory.entries import Semantic
+from satchel.seal.encryption.age import new_identity
+from satchel.seal.encryption.unlocking import Unlocking
+from satchel.seal.sealing import seal
+
+SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not be found
+
+
+@pytest.fixture
+def safe(tmp_path: Path) -> tuple[Path, str]:
+    """A file with an identity that is kept elsewhere, and its recipient."""
+    identity, recipient = new_identity()
+    path = tmp_path / "safe.txt"
+    path.write_text(identity + "\n")
+    return path, recipient
+
+
+def opening(settings: Settings, identity: Path) -> Settings:
+    """Return settings of a person who names an identity."""
+    unlocking = Unlocking(folder=settings.home / "identities", files=(identity,))
+    return replace(settings, unlocking=unlocking)
+
+
+def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """As it was; without the identity nothing is restored, nor tried out, and nothing is left."""
+    with opened_files(here, "notes", create=True) as files:
+        files.write_text("a.md", "one")
+    made = backed(here, where, encrypt_to=(safe[1],))
+    assert (made.encrypted, made.unopened, made.verified is not None) == (True, 0, True)
+    for attempt in (
+        lambda: restored(here, where, str(tmp_path / "new.db")),
+        lambda: drill_backup(here, DrillOptions(source=where)),
+    ):
+        with pytest.raises(EncryptionError, match="nothing here opens"):
+            attempt()
+    assert not (tmp_path / "new.db").exists()
+    person = opening(here, safe[0])
+    restored(person, where, str(tmp_path / "new.db"))
+    assert told(str(tmp_path / "new.db")) == told(here.store)
+    assert drill_backup(person, DrillOptions(source=where)).is_good
+    with opened_files(here, "notes") as files:
+        files.write_text("a.md", "two")
+    restored(person, where, over=True)
+    with opened_files(here, "notes") as files:
+        assert files.read_text("a.md") == "one"
+
+
+def test_nothing_at_the_destination_tells_what_is_in_it(
+    here: Settings, where: str, safe: tuple[Path, str]
+) -> None:
+    """Neither texts nor names, ids, hashes of contents, nor that two pieces hold the same."""
+    bank = own_bank(here)
+    record = seal(Semantic(text=SECRET))
+    logged(here, bank, [record])
+    backed(here, where, encrypt_to=(safe[1],))
+    erase(here, bank, record.id)
+    made = backed(here, where, encrypt_to=(safe[1],))
+    again = str(Path(where).with_name("again"))
+    backed(here, again, encrypt_to=(safe[1],))
+    assert made.written
+    (part,) = [one for one in catalogued(where, here)[-1].manifest.banks if one.bank == bank]
+    hidden = [SECRET, "assistant", bank[7:], record.id[7:], part.root[7:], part.index.digest]
+    for name, data in files_in(where).items():
+        for one in hidden:
+            assert one.encode() not in data, name
+            assert one not in name
+    pieces = [{name for name in files_in(there) if "packs/" in name} for there in (where, again)]
+    assert pieces[0].isdisjoint(pieces[1])
+
+
+def test_a_machine_without_the_identity_goes_on_with_its_backups(
+    here: Settings, where: str, safe: tuple[Path, str], tmp_path: Path
+) -> None:
+    """It copies nothing twice, drops what no rule keeps, and verifies what can be: the pieces."""
+    first = backed(here, where, encrypt_to=(safe[1],))
+    same = backed(here, where, encrypt_to=(safe[1],))
+    assert (first.written, same.written) == (first.packs, 0)
+    added(here, own_bank(here), 3)
+    more = backed(here, where, encrypt_to=(safe[1],))
+    assert 0 < more.written <= 3
+    assert 0 < more.unopened < more.packs
+    (found,) = verify_backups(here, (where,))
+    assert (found.error, found.unopened > 0) == (None, True)
+    assert "with an identity" in found.notes[0]
+    (found,) = verify_backups(opening(here, safe[0]), (where,))
+    assert (found.error, found.unopened, found.notes) == (None, 0, [])
+    (gone,) = prune_backups(here, (where,), rules=Rules(last=1))
+    assert len(gone.dropped) == 2
+    restored(opening(here, safe[0]), where, str(tmp_path / "n.db"))
+    assert told(str(tmp_path / "n.db")) == told(here.store)
+
+
+def test_an_identity_of_the_machine_itself_has_all_of_it_proved_each_time(
+    here: Settings, where: str
+) -> None:
+    """Named as one: then nothing is left to hashes alone."""
+    from satchel.actions.encrypting.identities import create_identity
+
+    create_identity(here, "mine")
+    backed(here, where, encrypt_to=("mine",))
+    added(here, own_bank(here))
+    made = backed(here, where, encrypt_to=("mine",))
+    assert (made.written < made.packs, made.unopened) == (True, 0)
+    assert drill_backup(here, DrillOptions(source=where)).is_good
+
+
+def test_whoever_opens_nothing_can_tell_whether_each_piece_is_what_was_written(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """Another machine, without keys: it lists the backups and holds each piece to its hash."""
+    backed(here, where, encrypt_to=(safe[1],))
+    environment = {"SATCHEL_WITNESS": str(tmp_path / "w2"), "SATCHEL_CONFIG": ""}
+    other = load_settings(home=tmp_path / "h2", store=here.store, environment=environment)
+    (line,) = list_backups(other, (where,)).backups
+    assert (line.closed, line.banks, line.at[:4].isdigit()) == (True, [], True)
+    (found,) = verify_backups(other, (where,))
+    assert (found.error, found.packs == found.unopened > 3) == (None, True)
+    for path in sorted(Path(where).glob("packs/*/*/*")):
+        before = path.read_bytes()
+        for damaged in (before[:-1], before[:-1] + bytes([before[-1] ^ 1])):
+            path.write_bytes(damaged)
+            (found,) = verify_backups(other, (where,))
+            assert found.error is not None
+        path.write_bytes(before)
+    with pytest.raises(EncryptionError):
+        restored(other, where, signers=(line.key,))
+
+
+def test_others_for_whom_it_is_get_all_of_it_again(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """What was encrypted for others, or not at all, is never built on."""
+    backed(here, where)
+    identity, recipient = new_identity()
+    for to in ((safe[1],), (safe[1], recipient), (recipient,)):
+        made = backed(here, where, encrypt_to=to)
+        assert made.written == made.packs
+    (tmp_path / "other.txt").write_text(identity)
+    restored(opening(here, tmp_path / "other.txt"), where, str(tmp_path / "n.db"))
+    assert told(str(tmp_path / "n.db")) == told(here.store)
+
+
+def test_a_backup_in_plain_beside_encrypted_ones_has_to_be_meant(
+    here: Settings, where: str, safe: tuple[Path, str]
+) -> None:
+    """A configuration that was lost does not lay the memory open."""
+    backed(here, where, encrypt_to=(safe[1],))
+    before = files_in(where)
+    run = run_backup(here, BackupOptions(to=(where,)))
+    assert (run.exit_status, run.made[0].code) == (2, "config.invalid")
+    assert files_in(where) == before
+    assert not backed(here, where, plain=True).encrypted
+
+
+def test_what_is_kept_before_a_restore_is_encrypted_as_the_backup_is(
+    here: Settings, where: str, safe: tuple[Path, str]
+) -> None:
+    """Also where nothing is configured."""
+    bank = own_bank(here)
+    backed(here, where, encrypt_to=(safe[1],))
+    logged(here, bank, [seal(Semantic(text=SECRET))])
+    found = restored(opening(here, safe[0]), where, over=True, banks=(bank,), files=False)
+    assert found.banks[0].safety
+    assert all(one.cover is not None for one in catalogued(where, here))
+    assert len(catalogued(where, here)) == 2
+
+
+def test_what_was_erased_stays_erased_in_encrypted_backups(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """The list opens for those who may restore, and for the machine that adds to it."""
+    bank = own_bank(here)
+    records = [seal(Semantic(text=f"{SECRET} {number}")) for number in range(3)]
+    logged(here, bank, records)
+    first = backed(here, where, encrypt_to=(safe[1],))
+    for record in records[:2]:
+        erase(here, bank, record.id)
+        backed(here, where, encrypt_to=(safe[1],))
+    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [2, 1, 0]
+    shutil.rmtree(here.state / "banks")
+    Path(here.store).rename(tmp_path / "lost.db")
+    found = restored(
+        opening(here, safe[0]), where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True
+    )
+    assert sum(one.erased_again for one in found.banks) == 2
+    assert set(current(str(tmp_path / "n.db"), bank)) & {one.id for one in records} == {
+        records[2].id
+    }
+    (gone,) = prune_backups(
+        load_settings(store=str(tmp_path / "lost.db")), (where,), rules=Rules(), erased=True
+    )
+    assert gone.dropped == []  # of another store
+    Path(tmp_path / "lost.db").rename(here.store)
+    (gone,) = prune_backups(here, (where,), rules=Rules(), erased=True)
+    assert len(gone.dropped) == 2
+
+
+def test_a_list_of_erasures_that_cannot_be_opened_stops_a_restore(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """Of a backup in plain too: what was erased since is never brought back unnoticed."""
+    bank = own_bank(here)
+    ids = added(here, bank, 2)
+    first = backed(here, where)
+    erase(here, bank, ids[0])
+    backed(here, where, encrypt_to=(safe[1],))
+    assert not [name for name in files_in(where) if name.startswith(f"erased/{bank[7:]}")]
+    for path in (here.home / "identities").iterdir():
+        path.unlink()
+    with pytest.raises(EncryptionError, match="what was erased since"):
+        restored(here, where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True)
+    assert not (tmp_path / "n.db").exists()
+    found = restored(
+        opening(here, safe[0]), where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True
+    )
+    assert sum(one.erased_again for one in found.banks) == 1
+
+
+def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
+    here: Settings, where: str, safe: tuple[Path, str]
+) -> None:
+    """It writes everything again, and never drops or sweeps what the older ones are made of."""
+    backed(here, where, encrypt_to=(safe[1],))
+    before = {name: data for name, data in files_in(where).items() if "packs/" in name}
+    for path in (here.home / "identities").iterdir():
+        path.unlink()
+    made = backed(here, where, encrypt_to=(safe[1],))
+    assert made.written == made.packs
+    (gone,) = prune_backups(here, (where,), rules=Rules(last=1))
+    assert (gone.dropped, "stay" in gone.notes[0]) == ([], True)
+    assert before.items() <= files_in(where).items()
+    person = opening(here, safe[0])
+    assert [one.error for one in verify_backups(person, (where,), every=True)] == [None, None]
+
+
+# -- by somebody who means ill ---------------------------------------------------------------------
+
+
+def test_an_encrypted_backup_that_somebody_altered_is_never_restored(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """A cover with another's manifest, pieces that were exchanged, a list that is cut."""
+    backed(here, where, encrypt_to=(safe[1],))
+    person = opening(here, safe[0])
+    (cover,) = Path(where).glob("catalogue/*/*.json")
+    packs = sorted(Path(where).glob("packs/*/*/*"))
+    one, other = packs[0].read_bytes(), packs[1].read_bytes()
+    whole = cover.read_bytes()
+
+    def exchanged() -> None:
+        packs[0].write_bytes(other)
+        packs[1].write_bytes(one)
+
+    def cut() -> None:
+        cover.write_bytes(whole.replace(b'"pieces":"', b'"pieces":"AAAA'))
+
+    def longer() -> None:
+        packs[0].write_bytes(b"age-encryption.org/v1\n" + b"-> X25519 a\n" * 100_000)
+
+    for harm in (exchanged, cut, longer):
+        harm()
+        with pytest.raises(SatchelError):
+            restored(person, where, str(tmp_path / "n.db"))
+        assert not (tmp_path / "n.db").exists()
+        packs[0].write_bytes(one)
+        packs[1].write_bytes(other)
+        cover.write_bytes(whole)
+    assert restored(person, where, str(tmp_path / "n.db")).banks
+
+
+def test_an_identity_that_is_none_is_told_and_not_passed_over(
+    here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
+) -> None:
+    """Nobody is told that there is no backup, since a file was mistyped."""
+    backed(here, where, encrypt_to=(safe[1],))
+    (tmp_path / "wrong.txt").write_text("not an identity")
+    with pytest.raises(MalformedError):
+        restored(opening(here, tmp_path / "wrong.txt"), where)
+
+
+def test_zstd_and_nothing_are_ways_to_compress_as_gzip_is(
+    here: Settings, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As configured, by the environment too; one destination may have all of them."""
+    sizes = dict[str, int]()
+    for number, how in enumerate(("none", "gzip", "zstd")):
+        monkeypatch.setenv("SATCHEL_BACKUP_COMPRESS", how)
+        settings = load_settings(store=here.store)
+        sizes[how] = backed(settings, where, anew=True).bytes_written
+        restored(settings, where, str(tmp_path / f"{number}.db"))
+        assert told(str(tmp_path / f"{number}.db")) == told(here.store)
+    assert sizes["zstd"] < sizes["none"]
+    assert sizes["gzip"] < sizes["none"]
