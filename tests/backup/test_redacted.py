@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
-from satchel.backup.pieces.packs import Packs
 
 from satchel.actions.config import Settings
 from satchel.actions.erasing.redacting import RedactOptions, redact
@@ -12,6 +11,7 @@ from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import opened_bank
 from satchel.actions.wiring import opened_store
 from satchel.backup.manifests import Index, read_index
+from satchel.backup.pieces.packs import Packs
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import UsageError
 from satchel.memory.entries import Semantic
