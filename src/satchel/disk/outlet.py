@@ -38,10 +38,11 @@ class Outlet:
     before: bytes | None = None
     """What is in the file that something is written into; None where that is not asked for."""
 
+    called: str | None = None
+    """What receipts call it, where its path is gone as soon as it was fetched."""
+
     def __init__(self, folder: int, path: Path, *, strict: bool) -> None:
         self.path = path
-        self.called: str | None = None
-        """What receipts call it, where its path is gone as soon as it was fetched."""
         self._folder = folder
         self._strict = strict
         self._written: tuple[int, int] | None = None

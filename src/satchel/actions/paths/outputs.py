@@ -37,7 +37,7 @@ class FolderOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet) -> None:
-        self.path = inner.path
+        self.path, self.called = inner.path, inner.called
         self._inner = inner
         self._staged: StagedFolder | None = None
         self._stack: ExitStack | None = None
@@ -119,7 +119,7 @@ class WithinOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet) -> None:
-        self.path = inner.path
+        self.path, self.called = inner.path, inner.called
         self._inner = inner
         self._mode: int | None = None
         self.before = self._now()

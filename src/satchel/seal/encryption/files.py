@@ -61,7 +61,7 @@ class EncryptedOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet, lock: Lock) -> None:
-        self.path = inner.path
+        self.path, self.called = inner.path, inner.called
         self._inner = inner
         self._lock = lock
         self._reader, self._recipient = new_identity()
