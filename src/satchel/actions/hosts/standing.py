@@ -76,7 +76,8 @@ def check_watching(settings: Settings, moment: datetime | None = None) -> Iterat
         if found is None or found.store != shown_address(settings.store) or found.at is None:
             continue
         age = (moment or datetime.now(UTC)) - datetime.fromisoformat(found.at)
-        detail = f"{len(found.files):,} transcripts, last looked {found.at[:16].replace('T', ' ')}"
+        looked = found.at[:16].replace("T", " ")
+        detail = f"last looked {looked}, files known: {len(found.files):,}"
         if found.missed:
             detail += f", {len(found.missed):,} could not be taken"
         is_old = age > _STALE
