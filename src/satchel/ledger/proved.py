@@ -12,12 +12,15 @@ from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
-from satchel.ports.rows import PENDING, Filter, Row, derive_row
+from satchel.ports.rows import PENDING, Filter, Link, Row, derive_row
 from satchel.ports.store import Reader
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 
 _TOGETHER, _FEW = 256, 10
+
+_MOST_LINKED = 50_000
+"""Records whose links are kept in memory for one view, as proved."""
 
 _ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
@@ -44,6 +47,7 @@ class ProvedRows:
         self._fold = found.fold
         self._bank = found.head.bank
         self._sources: dict[int, Logged | None] = {}
+        self._linked: dict[int, tuple[Link, ...]] = {}
         self._erased = Erased(found, removed)
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
@@ -130,12 +134,20 @@ class ProvedRows:
         if not isinstance(self._reader, Walked):
             raise StoreError("links of this store cannot be walked along")
         found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
-        made = {logged.seq: logged for logged in self.at([linked.place for linked in found])}
+        made = self._links_made({linked.place for linked in found})
         for place, link in found:
-            row = made[place].row if place in made else None
-            if row is None or link not in row.links or not _CURRENT.nominates(row):
+            if link not in made.get(place, ()):
                 raise _mislinked(place)
         return found
+
+    def _links_made(self, places: set[int]) -> dict[int, tuple[Link, ...]]:
+        """Return what current records link, proved; a walk meets each of them from both ends."""
+        if len(self._linked) + len(places) > _MOST_LINKED:
+            self._linked.clear()
+        for logged in self.at(sorted(places - self._linked.keys())):
+            is_current = _CURRENT.nominates(logged.row)
+            self._linked[logged.seq] = logged.row.links if is_current else ()
+        return self._linked
 
     def _proved(self, rows: list[Row], *, pending: bool = False) -> list[Logged]:
         """Prove rows, and leave out what nobody sees."""
