@@ -114,7 +114,7 @@ def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
     if entry.kind not in (None, PASSAGE):
         lost["kind"] = _NO_FIELD
     scope = entry.scope
-    if scope is not None and (scope.user or scope.run or scope.app or scope.namespace):
+    if scope is not None and not (scope.agent and scope == Scope(agent=scope.agent)):
         lost["scope"] = "a passage has an agent, and nobody else"
     if entry.origin is not None and entry.origin.provider != NAME:
         lost["origin"] = "a passage does not say where it came from"
