@@ -29,11 +29,14 @@ def members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
     """Yield the path of every value that starts in ``head``, with the byte that it starts with.
 
     Lenient: it tells formats apart and validates nothing. Text inside strings is never taken for
-    structure, so what a memory says cannot make its file look like another product's.
+    structure, so what a memory says cannot make its file look like another product's. What does not
+    begin as JSON, such as an archive with JSON in it, has none.
     """
     path: list[Step] = []
-    naming = False
-    for token in _TOKEN.findall(head.removeprefix(BOM)):
+    naming, plain = False, head.removeprefix(BOM)
+    if plain.lstrip()[:1] not in (b"{", b"["):
+        return
+    for token in _TOKEN.findall(plain):
         if token in b"[{":
             yield tuple(path), token
             path.append(b"" if token == b"{" else 0)
