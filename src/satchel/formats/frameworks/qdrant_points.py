@@ -5,7 +5,7 @@ vectors are kept as they are. A collection on this machine is read and written w
 (``connectors.qdrant_local``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -26,7 +26,13 @@ from satchel.seal.records import Sealed
 
 _NAME = "qdrant_points"
 _LISTING = Listing("points", sign="payload", inside="result")
-_STARTS = ((), (0,), (b"points", 0), (b"result", b"points", 0))
+_STARTS = ((0,), (b"points", 0), (b"result", b"points", 0))
+
+
+def _is_point(
+    found: Mapping[tuple[bytes | int, ...], bytes], start: tuple[bytes | int, ...]
+) -> bool:
+    return found.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in found
 
 
 class QdrantPoints:
@@ -46,11 +52,10 @@ class QdrantPoints:
     )
 
     def recognises(self, place: Place) -> bool:
+        # Of lines, the first: many formats have an id in one line and a payload in another.
+        line = dict(members(place.head.partition(b"\n")[0]))
         found = dict(members(place.head))
-        return any(
-            found.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in found
-            for start in _STARTS
-        )
+        return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
