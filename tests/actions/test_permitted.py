@@ -81,6 +81,7 @@ ASKED_BY_ANOTHER = {
     "moment",
     "conditions_of",
     "gist_of",
+    "distiller_of",
     "connector_for",
     "is_signed",
     "selection",

@@ -4,8 +4,7 @@ First every record of both sides goes into one sum of keyed hashes, in whatever 
 the sums are equal, so are the records, and that is all. (Where all of it came from other providers,
 origins are not in the sum, and count as gone: a format has no word for where else it was.) What the
 format's product keeps beside a memory (``Info.beside``) is not compared. Only where the sums differ
-are both read once more, laid side by side on disk, paired and compared.
-Memory is bounded either way.
+are both read once more, laid side by side on disk, paired and compared. Memory is bounded.
 
 A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
 its origin (or its own, which is what a writer puts where none was), else by its words, else by its
