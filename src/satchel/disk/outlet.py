@@ -235,6 +235,35 @@ class Outlet:
                 return
 
 
+class OutletOver(Outlet):
+    """An outlet made over another one, which has the name; what is written is not what is there.
+
+    Args:
+        inner: The other one.
+    """
+
+    def __init__(self, inner: Outlet) -> None:
+        self.path, self.called = inner.path, inner.called
+        self._inner = inner
+
+    def close(self) -> None:
+        """Do what closing the outlet does that it is made over."""
+        self._inner.close()
+
+    def beside(self, name: str) -> Outlet:
+        """Return another name in the same folder, as it is."""
+        return self._inner.beside(name)
+
+    @property
+    def status(self) -> os.stat_result | None:
+        """What there is of that name."""
+        return self._inner.status
+
+    def is_same(self, file: OpenFile) -> bool:
+        """Tell whether the name leads to a file."""
+        return self._inner.is_same(file)
+
+
 class StagedFolder:
     """A folder beside its target that may take the target's name.
 

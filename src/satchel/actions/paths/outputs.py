@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, cast
 
 from satchel.actions.paths.folders import names_in, put_together
-from satchel.disk.outlet import Outlet, StagedFolder
+from satchel.disk.outlet import Outlet, OutletOver, StagedFolder
 from satchel.disk.reading import OpenFile, reading
 from satchel.disk.writing import PRIVATE_FILE
 from satchel.errors import LimitError, TargetError, UsageError
@@ -27,7 +27,7 @@ ARCHIVE = ".zip"
 _MODES = 0o777
 
 
-class FolderOutlet(Outlet):
+class FolderOutlet(OutletOver):
     """A name that a folder is going to have; who writes to it writes an archive of its files.
 
     What is read back is put together from the files on the disk.
@@ -37,28 +37,10 @@ class FolderOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet) -> None:
-        self.path, self.called = inner.path, inner.called
-        self._inner = inner
+        super().__init__(inner)
         self._staged: StagedFolder | None = None
         self._stack: ExitStack | None = None
         self._replaces = False
-
-    def close(self) -> None:
-        """Do what closing the outlet does that it is made over."""
-        self._inner.close()
-
-    def beside(self, name: str) -> Outlet:
-        """Return another name in the same folder."""
-        return self._inner.beside(name)
-
-    @property
-    def status(self) -> os.stat_result | None:
-        """What there is of that name."""
-        return self._inner.status
-
-    def is_same(self, file: OpenFile) -> bool:
-        """Tell whether the name leads to a file."""
-        return self._inner.is_same(file)
 
     @contextmanager
     def writing(
@@ -105,7 +87,7 @@ class FolderOutlet(Outlet):
         self._staged = None
 
 
-class WithinOutlet(Outlet):
+class WithinOutlet(OutletOver):
     """The name of a file that something is written into, which may be there already.
 
     What was there is kept beside it, as ``NAME.bak``, when it changes.
@@ -119,27 +101,14 @@ class WithinOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet) -> None:
-        self.path, self.called = inner.path, inner.called
-        self._inner = inner
+        super().__init__(inner)
         self._mode: int | None = None
         self.before = self._now()
-
-    def close(self) -> None:
-        """Do what closing the outlet does that it is made over."""
-        self._inner.close()
-
-    def beside(self, name: str) -> Outlet:
-        """Return another name in the same folder."""
-        return self._inner.beside(name)
 
     @property
     def status(self) -> os.stat_result | None:
         """Nothing that would have to be replaced: the file stays."""
         return None
-
-    def is_same(self, file: OpenFile) -> bool:
-        """Tell whether the name leads to a file."""
-        return self._inner.is_same(file)
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:

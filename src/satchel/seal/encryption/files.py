@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
-from satchel.disk.outlet import Outlet
+from satchel.disk.outlet import Outlet, OutletOver
 from satchel.disk.reading import OpenFile, reading
 from satchel.disk.writing import PRIVATE_FILE
 from satchel.errors import TargetError, UsageError
@@ -49,7 +49,7 @@ def plain_file(file: OpenFile, unlocking: Unlocking) -> Iterator[OpenFile]:
             yield found
 
 
-class EncryptedOutlet(Outlet):
+class EncryptedOutlet(OutletOver):
     """A name that an encrypted file is going to have; who writes to it writes plain bytes.
 
     What is written can be read back until the outlet is closed, by an identity that is made for
@@ -61,27 +61,9 @@ class EncryptedOutlet(Outlet):
     """
 
     def __init__(self, inner: Outlet, lock: Lock) -> None:
-        self.path, self.called = inner.path, inner.called
-        self._inner = inner
+        super().__init__(inner)
         self._lock = lock
         self._reader, self._recipient = new_identity()
-
-    def close(self) -> None:
-        """Do what closing the outlet does that it is made over."""
-        self._inner.close()
-
-    def beside(self, name: str) -> Outlet:
-        """Return another name in the same folder, in plain."""
-        return self._inner.beside(name)
-
-    @property
-    def status(self) -> os.stat_result | None:
-        """What there is of that name."""
-        return self._inner.status
-
-    def is_same(self, file: OpenFile) -> bool:
-        """Tell whether the name leads to a file."""
-        return self._inner.is_same(file)
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
