@@ -73,6 +73,7 @@ def test_a_tree_of_nothing_says_so_and_makes_nothing(satchel: Run, own_home: Pat
         "🧠 Memory Graph (Backend: sqlite)",
         "└── (empty - no memories found)",
     ]
+    assert "satchel list" in ran.err  # facts and episodes of an agent are no part of the tree
     assert not own_home.exists()
 
 

@@ -8,7 +8,7 @@ import typer
 
 from satchel.actions.amplihack.resolving import open_agents
 from satchel.actions.amplihack.sessions import MOST_IMPORTANT, MemoryRecord, SessionRows
-from satchel.surfaces.cli._console import line, print_json
+from satchel.surfaces.cli._console import line, message, print_json
 from satchel.surfaces.cli._options import Json
 from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 
@@ -70,6 +70,8 @@ def tree_command(
         return
     for text in drawn(name, rows, counts, depth):
         line(text)
+    if not rows and not counts:
+        message("note: ", "the tree has memories of sessions; for all others: satchel list")
 
 
 def drawn(
