@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote
 
+from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Folder
 from satchel.errors import UnreadableError, UsageError
 
@@ -13,7 +13,12 @@ SCHEME = "mem0:"
 USUAL = "mem0"
 """The collection that Mem0 makes when it is not told another."""
 
-_MEMBERS = frozenset({"collection", "history", "dimensions"})
+_KIND = Kind(
+    SCHEME,
+    "Mem0 store",
+    frozenset({"collection", "history", "dimensions"}),
+    "mem0:///path/to/folder?collection=NAME&history=FILE",
+)
 _MOST_DIMENSIONS = 65_536
 _OTHERS = re.compile("_entities$|-entities$|^mem0migrations$")
 
@@ -40,22 +45,9 @@ class Address:
         Raises:
             UsageError: If it is none.
         """
-        if not text.startswith(SCHEME):
-            return cls(folder=Path(text).expanduser())
-        # Written as a path somewhere, several slashes became one.
-        path, _, query = text.removeprefix(SCHEME).partition("?")
-        members = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = sorted(members.keys() - _MEMBERS)
-        if not path or unknown:
-            problem = f"no such member: {unknown[0]}" if unknown else "it names no folder"
-            raise UsageError(
-                f"not the address of a Mem0 store: {problem}",
-                field="mem0",
-                hint="Write it as mem0:///path/to/folder?collection=NAME&history=FILE.",
-            )
-        cleaned = re.sub("^/+", "/", unquote(path))
+        folder, members = _KIND.read(text)
         return cls(
-            folder=Path(cleaned).expanduser(),
+            folder=folder,
             collection=members.get("collection"),
             history=Path(members["history"]).expanduser() if members.get("history") else None,
             dimensions=_dimensions(members.get("dimensions")),

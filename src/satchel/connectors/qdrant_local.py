@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, unquote
 
+from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
 from satchel.connectors._qdrant_vectors import config_for, shown, stored, widened
 from satchel.errors import MalformedError, UnreadableError, UsageError
@@ -31,7 +31,12 @@ USUAL = "memories"
 """The collection that is made when none is named."""
 
 _DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
-_MEMBERS = frozenset({"collection", "distance"})
+_KIND = Kind(
+    SCHEME,
+    "Qdrant folder",
+    frozenset({"collection", "distance"}),
+    "qdrant:///path/to/folder?collection=NAME",
+)
 _TOGETHER = 256
 _CURSOR = re.compile("points/([0-9]{1,18})", re.ASCII)
 _OTHER_VERSION = "there is another version of it there; --force replaces it"
@@ -53,28 +58,11 @@ class Address:
         Raises:
             UsageError: If it is none.
         """
-        if not text.startswith(SCHEME):
-            return cls(folder=Path(text).expanduser())
-        # Written as a path somewhere, several slashes became one.
-        path, _, query = text.removeprefix(SCHEME).partition("?")
-        members = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = sorted(members.keys() - _MEMBERS)
+        folder, members = _KIND.read(text)
         distance = members.get("distance", _DISTANCES[0])
-        if not path or unknown or distance not in _DISTANCES:
-            problem = f"no such member: {unknown[0]}" if unknown else "it names no folder"
-            if path and not unknown:
-                problem = f"a distance is one of {', '.join(_DISTANCES)}"
-            raise UsageError(
-                f"not the address of a Qdrant folder: {problem}",
-                field="qdrant",
-                hint="Write it as qdrant:///path/to/folder?collection=NAME.",
-            )
-        cleaned = re.sub("^/+", "/", unquote(path))
-        return cls(
-            folder=Path(cleaned).expanduser(),
-            collection=members.get("collection") or None,
-            distance=distance,
-        )
+        if distance not in _DISTANCES:
+            raise _KIND.refused(f"a distance is one of {', '.join(_DISTANCES)}")
+        return cls(folder=folder, collection=members.get("collection") or None, distance=distance)
 
 
 class QdrantLocal:

@@ -1,0 +1,48 @@
+"""Addresses of folders, as a person writes them: ``SCHEME:///path/to/folder?member=value``."""
+
+import re
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from satchel.errors import UsageError
+
+
+class Kind(NamedTuple):
+    """What an address is of."""
+
+    scheme: str
+    """What it begins with, the colon included."""
+
+    what: str
+    """As it is named to a person."""
+
+    members: AbstractSet[str]
+    example: str
+
+    def refused(self, problem: str) -> UsageError:
+        """Return the error that says what is wrong, and how it is written."""
+        return UsageError(
+            f"not the address of a {self.what}: {problem}",
+            field=self.scheme.removesuffix(":"),
+            hint=f"Write it as {self.example}.",
+        )
+
+    def read(self, text: str) -> tuple[Path, dict[str, str]]:
+        """Return the folder and the members of an address; of a path alone, no members.
+
+        Raises:
+            UsageError: If it names no folder, or a member that there is not.
+        """
+        if not text.startswith(self.scheme):
+            return Path(text).expanduser(), {}
+        path, _, query = text.removeprefix(self.scheme).partition("?")
+        members = dict(parse_qsl(query, keep_blank_values=True))
+        unknown = sorted(members.keys() - self.members)
+        if unknown:
+            raise self.refused(f"no such member: {unknown[0]}")
+        if not path:
+            raise self.refused("it names no folder")
+        # Written as a path somewhere, several slashes became one.
+        return Path(re.sub("^/+", "/", unquote(path))).expanduser(), members
