@@ -44,16 +44,14 @@ class KeyDecider(Decider):
         """
 
         def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
+            given_up = self._required_owner(found, tree)
             records, old = list[Sealed](), self.owner
             for new in heirs:
                 if not is_new(found.authority.keys, new.did):
                     raise UsageError(f"{new.did} had a part in the bank already", field="key")
                 records.append(succeeding(self.bank, old, new, self.clock(), *self.also))
                 old = new
-            return records, compared.given_up
+            return records, given_up
 
         return bool(heirs) and bool(self._decide(self.writer, draw))
 
@@ -73,9 +71,7 @@ class KeyDecider(Decider):
         drawn = list[Sealed]()
 
         def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
+            given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             there = keys.ending(key)
             if there is None or (there.action != REVOKED and action == REVOKED):
@@ -97,7 +93,7 @@ class KeyDecider(Decider):
                     drawn.append(
                         ending(action, self.bank, key, self.owner, self.clock(), reason, *self.also)
                     )
-            return drawn, compared.given_up
+            return drawn, given_up
 
         self._decide(self.writer, draw)
         return bool(drawn)
@@ -119,15 +115,13 @@ class KeyDecider(Decider):
         drawn = list[Sealed]()
 
         def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
+            given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             if key not in keys.owners:
                 _require_room(keys, key)
                 by = (self.owner, *self.also, *([newcomer] if newcomer is not None else []))
                 drawn.append(adding_owner(self.bank, key, self.clock(), *by))
-            return drawn, compared.given_up
+            return drawn, given_up
 
         self._decide(self.writer, draw)
         return bool(drawn)
@@ -144,9 +138,7 @@ class KeyDecider(Decider):
         drawn = list[Sealed]()
 
         def draw(found: TrustedHead, tree: ProvedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            if compared.refusal is not None:
-                raise compared.refusal
+            given_up = self._required_owner(found, tree)
             keys = found.authority.keys
             if not 1 <= threshold <= len(keys.owners):
                 raise UsageError(
@@ -158,7 +150,7 @@ class KeyDecider(Decider):
                 by = (self.owner, *self.also)
                 at = self.clock()
                 drawn.append(setting_threshold(self.bank, threshold, keys.turns, at, *by))
-            return drawn, compared.given_up
+            return drawn, given_up
 
         self._decide(self.writer, draw)
         return bool(drawn)
@@ -189,6 +181,13 @@ class KeyDecider(Decider):
         if any(starts_epoch(one) for one in fresh):
             self._erase_again()
         return bool(fresh)
+
+    def _required_owner(self, found: TrustedHead, tree: ProvedTree) -> GivenUp | None:
+        """Require that this is an owner, and the store what it was; return what was given up."""
+        compared = self._as_owner(found, tree)
+        if compared.refusal is not None:
+            raise compared.refusal
+        return compared.given_up
 
     def _changing(self, found: TrustedHead, records: Sequence[Sealed]) -> Iterator[Sealed]:
         """Yield those of some records that change who may do what."""
