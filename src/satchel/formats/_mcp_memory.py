@@ -10,6 +10,7 @@ from blake3 import blake3
 
 from satchel.disk.databases.keyed import Keyed
 from satchel.errors import MalformedError
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Entity, Origin, TrustClass
 from satchel.ports.report import Report
@@ -46,7 +47,7 @@ def entries_of(row: Row) -> Iterator[Semantic]:
     Raises:
         MalformedError: If it has no name, no type, or observations that are no texts.
     """
-    name, kind = _text(row, "name"), _text(row, "entityType")
+    name, kind = text_in(row, "name"), text_in(row, "entityType")
     found = row.get("observations")
     if type(found) is not list or not all(type(one) is str for one in found):
         raise MalformedError("`observations` is not a list of texts", field="observations")
@@ -79,7 +80,7 @@ def relation_of(row: Row) -> Semantic:
     Raises:
         MalformedError: If one of its three texts is missing.
     """
-    start, kind, end = (_text(row, name) for name in _OF_A_RELATION)
+    start, kind, end = (text_in(row, name) for name in _OF_A_RELATION)
     kept = {key: part for key, part in row.items() if key not in _OF_A_RELATION}
     return Semantic(
         kind=RELATION,
@@ -88,14 +89,6 @@ def relation_of(row: Row) -> Semantic:
         object=end,
         origin=_origin(kept, RELATION, start, kind, end),
     )
-
-
-def _text(row: Row, name: str) -> str:
-    part = row.get(name)
-    if type(part) is not str:
-        problem = "is missing" if name not in row else "is not text"
-        raise MalformedError(f"`{name}` {problem}", field=name)
-    return part
 
 
 def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:

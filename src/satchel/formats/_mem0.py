@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.times import exact_time, format_time, iso_text, read_time, to_datetime
@@ -157,10 +158,7 @@ def _entry(said: Row, kept: Row) -> Entry:
 
 def _mapped_members(row: Row) -> Row:
     """Return the members of an entry by name; ``id`` is the one in its origin."""
-    text = row.get("memory")
-    if not isinstance(text, str):
-        problem = "is missing" if "memory" not in row else "is not text"
-        raise MalformedError(f"`memory` {problem}", field="memory")
+    text = text_in(row, "memory")
     metadata = row.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     procedural = metadata.get(_TYPE) == _PROCEDURAL

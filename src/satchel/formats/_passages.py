@@ -7,6 +7,7 @@ import msgspec
 
 from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, settled
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.times import exact_time, iso_text, read_time
@@ -42,9 +43,7 @@ def entry_of(row: Any) -> Semantic:
     """
     if type(row) is not dict:
         raise MalformedError("not an object")
-    if type(row.get("text")) is not str:
-        problem = "is missing" if "text" not in row else "is not text"
-        raise MalformedError(f"`text` {problem}", field="text")
+    text_in(row, "text")
     made = Semantic(kind=PASSAGE, **_said(row))
     kept = differences({k: v for k, v in row.items() if k != "id"}, _written(made))
     if isinstance(kept.get(_VECTOR), list):

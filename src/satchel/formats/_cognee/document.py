@@ -23,9 +23,9 @@ from satchel.formats._cognee.shape import (
     RAW,
     Row,
     require_version,
-    text_in,
 )
 from satchel.formats._lines import Lines, json_object
+from satchel.formats._members import text_in
 from satchel.formats._order import Order
 from satchel.formats._unpacking import Unpacked
 from satchel.memory.entries import Entry, Semantic

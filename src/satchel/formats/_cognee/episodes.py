@@ -6,7 +6,8 @@ from typing import Any
 from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
 from satchel.formats._cognee.rows import kept_of, time_text
-from satchel.formats._cognee.shape import EPISODE, NAME, Row, text_in
+from satchel.formats._cognee.shape import EPISODE, NAME, Row
+from satchel.formats._members import text_in
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time

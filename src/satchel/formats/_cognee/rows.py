@@ -18,8 +18,8 @@ from satchel.formats._cognee.shape import (
     NAME,
     RAW,
     Row,
-    text_in,
 )
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Identity, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import GraphNode, SessionEvent

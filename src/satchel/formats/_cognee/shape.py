@@ -32,19 +32,6 @@ MANIFEST, PERMISSIONS = "manifest.json", "permissions.json"
 Row = dict[str, Any]
 
 
-def text_in(row: Row, name: str) -> str:
-    """Return a member that has to be a text.
-
-    Raises:
-        MalformedError: If it is none.
-    """
-    part = row.get(name)
-    if type(part) is not str:
-        problem = "is missing" if name not in row else "is not text"
-        raise MalformedError(f"`{name}` {problem}", field=name)
-    return part
-
-
 def require_version(manifest: Row, *, any_version: bool) -> None:
     """Refuse an archive that is newer than what is known.
 

@@ -26,9 +26,9 @@ from satchel.formats._graphiti.shape import (
     THINGS,
     Row,
     id_in,
-    text_in,
     texts,
 )
+from satchel.formats._members import text_in
 from satchel.memory.entries import Episodic, Semantic
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import Edge, GraphNode

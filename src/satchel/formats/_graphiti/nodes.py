@@ -24,9 +24,9 @@ from satchel.formats._graphiti.shape import (
     THINGS,
     Row,
     id_in,
-    text_in,
     texts,
 )
+from satchel.formats._members import text_in
 from satchel.memory.records import Edge, GraphNode
 from satchel.seal.encoding.carry import ABSENT
 

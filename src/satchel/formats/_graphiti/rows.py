@@ -19,8 +19,8 @@ from satchel.formats._graphiti.shape import (
     TARGET,
     Row,
     id_in,
-    text_in,
 )
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Entity, Origin, Scope, TrustClass
 from satchel.memory.records import Edge, GraphNode

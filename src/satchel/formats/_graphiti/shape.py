@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from satchel.errors import MalformedError
+from satchel.formats._members import text_in
 
 NAME = "graphiti"
 """The format, and the provider that records from it name."""
@@ -81,19 +81,6 @@ def is_safe_label(label: str) -> bool:
 def is_safe_group(group: str) -> bool:
     """Tell whether Graphiti takes the name of a group."""
     return _GROUP.fullmatch(group) is not None
-
-
-def text_in(row: Row, name: str) -> str:
-    """Return a member that has to be a text.
-
-    Raises:
-        MalformedError: If it is none.
-    """
-    part = row.get(name)
-    if type(part) is not str:
-        problem = "is missing" if name not in row else "is not text"
-        raise MalformedError(f"`{name}` {problem}", field=name)
-    return part
 
 
 def id_in(row: Row) -> str:

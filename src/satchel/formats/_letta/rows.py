@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from satchel.errors import MalformedError
 from satchel.formats._as_written import differences, reproduce
+from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Identity, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import GraphNode, SessionEvent
@@ -44,19 +44,6 @@ ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
 Row = dict[str, Any]
 
 
-def text_of(row: Row, name: str) -> str:
-    """Return a member that has to be a text.
-
-    Raises:
-        MalformedError: If it is none.
-    """
-    part = row.get(name)
-    if type(part) is not str:
-        problem = "is missing" if name not in row else "is not text"
-        raise MalformedError(f"`{name}` {problem}", field=name)
-    return part
-
-
 def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
     """Return a block as an entry: who the agent is, or what it knows.
 
@@ -68,7 +55,7 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
     Raises:
         MalformedError: If it has no label, or no value.
     """
-    label, text = text_of(row, "label"), text_of(row, "value")
+    label, text = text_in(row, "label"), text_in(row, "value")
     cls = Identity if _SELF.fullmatch(label) else Semantic
     made = cls(
         kind=BLOCK,
@@ -162,7 +149,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
     Raises:
         MalformedError: If it says no role.
     """
-    role = text_of(row, "role")
+    role = text_in(row, "role")
     text, when = _words(row.get("content")), row.get("created_at")
     made = read_time(when) if type(when) is str else None
     name = row.get("id")
