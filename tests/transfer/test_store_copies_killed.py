@@ -22,6 +22,7 @@ from satchel.actions.config import load_settings
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
 from satchel.actions.wiring import open_ledger, opened_store
+from satchel.errors import SatchelError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Edge, Status
@@ -136,7 +137,7 @@ def _begun(store: str, bank: str) -> int | None:
         with opened_at(store, read_only=True) as opened, opened.reading() as reader:
             head = reader.head(bank)
             return None if head is None else sum(reader.counts(bank).values())
-    except Exception:  # noqa: BLE001 - it was killed while it made the store: nothing is there
+    except SatchelError:  # it was killed while it made the store: nothing is there
         return None
 
 
