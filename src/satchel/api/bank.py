@@ -305,8 +305,8 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing):
         """Make the vectors that memories lack; see ``satchel embed``.
 
         Args:
-            model: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; the configured one
-                when None.
+            model: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; the
+                configured one when None.
             rebuild: Make all of them again, then drop the old ones.
 
         Raises:

@@ -181,7 +181,8 @@ class _Recall:
         rows = {seq: logged.row for seq, logged in there.items()}
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
-        found = fused(self.terms, rows, words, meaning.cosines(list(rows.values())))
+        cosines = meaning.cosines(list(rows.values()))
+        found = fused(self.terms, rows, words, cosines, meaning.weights)
         return [(there[seq], signals) for seq, signals in found.items()]
 
     def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
