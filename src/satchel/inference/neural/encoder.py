@@ -77,7 +77,7 @@ class Network:
 
         A text of which half or more of the pieces are unknown says nothing.
         """
-        threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(texts))
+        threads = min(_MOST_THREADS, os.cpu_count() or 1, len(texts))
         if threads <= 1:
             return [self._vector(text) for text in texts]
         with ThreadPoolExecutor(threads) as pool:
