@@ -72,6 +72,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "memory import",
         "evaluate recall",
         "evaluate framed",
+        "evaluate containment",
         "evaluate tcs",
         "evaluate rhf",
         "evaluate paper",
@@ -189,6 +190,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "quarantine reject": [THERE, "--bank", "here"],
         "evaluate recall": [sealed.with_name("questions.json")],
         "evaluate framed": [sealed.with_name("questions.json"), "--budget", "600"],
+        "evaluate containment": [sealed.with_name("corpus.jsonl"), "--mutated", "1"],
         "evaluate tcs": ["--probes", sealed.with_name("small.json")],
         "evaluate rhf": ["--probes", sealed.with_name("small.json"), "--level", "50"],
         "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
@@ -302,6 +304,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     sealed.with_name("questions.json").write_text(QUESTIONS)
+    sealed.with_name("corpus.jsonl").write_text('{"text": "tea is green"}\n')
     small_set(sealed.parent)
     said = b'{"session_id": "s"}'  # what a host says to a hook
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
