@@ -21,8 +21,8 @@ _MOST_BESIDE, _LONGEST_BESIDE = 6, 80
 
 _NAME = re.compile(r"[^\W\d_][\w -]{0,39}").fullmatch
 _FOR_PROGRAMS = re.compile(
-    r"(?i)(?:^|[_ -])(?:id|ids|uuid|guid|hash|digest|checksum|sha\d*|md5|etag|version|revision|index"
-    r"|offset|vector|embedding|score|tokens?|at|timestamp|created|updated|url|uri|path|file|mime"
+    r"(?i)(?:^|[_ -])(?:id|ids|uuid|guid|hash|digest|checksum|sha\d*|md5|etag|version|revision"
+    r"|index|offset|vector|embedding|score|tokens?|at|timestamp|created|updated|url|uri|path|file|mime"
     r"|type|schema|source)$|Id$"
 ).search
 _KEY = re.compile(r"(?i)[0-9a-f-]{16,}|\w+://\S*|[\w+/=-]{32,}").fullmatch
