@@ -111,6 +111,7 @@ ASKED_BY_ANOTHER = {
     "fidelity_page",
     "fidelity_rows",
     "framed_page",
+    "contained_rows",
     "framed_rows",
     "paper_page",
     "transfer_page",

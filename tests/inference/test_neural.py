@@ -25,7 +25,7 @@ TINY = Network(network(TABLE), PIECES, "tiny")
 
 def vector(raw: bytes) -> list[float]:
     """Return the numbers of a vector."""
-    return np.frombuffer(raw, "<f4").astype(float).tolist()
+    return [float(number) for number in np.frombuffer(raw, "<f4")]
 
 
 @pytest.fixture

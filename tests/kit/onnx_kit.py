@@ -46,7 +46,7 @@ def network(
     graph = b"".join(_part(1, node) for node in nodes) + _part(2, b"tiny") + _part(5, weights)
     for name in takes:
         graph += _part(11, _value(name, _INT64, ["batch", "sequence"]))
-    shape = ["batch", width] if pooled else ["batch", "sequence", width]
+    shape: list[str | int] = ["batch", width] if pooled else ["batch", "sequence", width]
     graph += _part(12, _value(gives, _FLOAT, shape))
     return _number(1, 8) + _part(7, graph) + _part(8, _part(1, b"") + _number(2, 13))
 

@@ -15,9 +15,9 @@ import msgspec
 from blake3 import blake3
 
 from satchel.actions.config import Settings
-from satchel.disk.private import PRIVATE_FILE, private_folder
+from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
-from satchel.disk.writing import writing
+from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import SatchelError
 
 MOST = 256
