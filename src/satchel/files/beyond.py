@@ -57,7 +57,7 @@ class Beyond(Looking):
             Write(
                 said=rel_path,
                 data=data,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -74,7 +74,7 @@ class Beyond(Looking):
             MemoryStoreError: The first refusal.
         """
         wanted = [
-            Write(said=path, data=encoded_text(path, text), actor=actor, reason=reason)
+            Write(said=path, data=encoded_text(path, text), actor=self._who(actor), reason=reason)
             for path, text in contents
         ]
         return self._store.do_all(list(wanted))
@@ -102,7 +102,7 @@ class Beyond(Looking):
                 op="append",
                 said=rel_path,
                 make=appended(text),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -131,7 +131,7 @@ class Beyond(Looking):
                 op="edit",
                 said=rel_path,
                 make=edited(old, new, count),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -156,7 +156,7 @@ class Beyond(Looking):
         """
         change = Delete(
             said=rel_path,
-            actor=actor,
+            actor=self._who(actor),
             reason=reason,
             expected_sha=expected_sha,
             expected_version=expected_version,
@@ -188,7 +188,9 @@ class Beyond(Looking):
                 path=str(rel_path)[:200],
                 hint="Copy what is to stay into a new store, and remove the old one.",
             )
-        change = Erase(said=rel_path, actor=actor, reason=reason, expected_sha=expected_sha)
+        change = Erase(
+            said=rel_path, actor=self._who(actor), reason=reason, expected_sha=expected_sha
+        )
         return int(self._store.do(change))
 
     _erasable = True
@@ -213,7 +215,7 @@ class Beyond(Looking):
         change = Rename(
             said=old_path,
             new=new_path,
-            actor=actor,
+            actor=self._who(actor),
             reason=reason,
             expected_sha=expected_sha,
             overwrite=overwrite,
@@ -239,7 +241,7 @@ class Beyond(Looking):
             Restore(
                 said=rel_path,
                 version=version,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -265,7 +267,7 @@ class Beyond(Looking):
             Promote(
                 said=proposal,
                 new=target,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 keep=keep,
@@ -279,6 +281,7 @@ class Beyond(Looking):
         Raises:
             StoreError: If it could not be put on the disk.
         """
+        by = actor if self.acting is None else "outside"  # whoever finds it did not write it
         odd: list[str] = []
         tree = self._store.tree
         paths = set(tree.files("", odd))
@@ -290,7 +293,7 @@ class Beyond(Looking):
             if path == TRANSCRIPT:
                 continue
             try:
-                what = self._store.do(TakeIn(said=path, actor=actor, reason=reason, trusted=True))
+                what = self._store.do(TakeIn(said=path, actor=by, reason=reason, trusted=True))
             except MemoryStoreError as error:
                 refused.append(f"{path}: {error.message}")
                 continue
@@ -315,7 +318,7 @@ class Beyond(Looking):
             audit=now.audit if audit is None else audit,
             keep_versions=now.keep_versions if keep_versions is None else keep_versions,
         )
-        self._store.do(NewPolicy(said="", policy=policy, actor=actor, reason=reason))
+        self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
 
     def change(self, change: Asked) -> MemoryMeta:
         """Do a change that gives a file its text; for what is built on a store.
@@ -323,6 +326,8 @@ class Beyond(Looking):
         Raises:
             MemoryStoreError: If it is refused.
         """
+        self._ask("change")
+        change.actor = self._who(change.actor)
         return self._done(change)
 
     def _done(self, change: Asked) -> MemoryMeta:

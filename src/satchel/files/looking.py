@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from satchel.errors import MemoryStoreError
@@ -35,6 +35,19 @@ class Looking:
     """The part of ``MemoryStore`` that changes nothing."""
 
     _store: Committing
+
+    leave: Callable[[str], None] | None = None
+    """Asked by the name of each thing that is going to be done, and refuses what may not be."""
+
+    acting: str | None = None
+    """Who all is done by, whatever is said; None where whoever calls says it."""
+
+    def _ask(self, name: str) -> None:
+        if self.leave is not None:
+            self.leave(name)
+
+    def _who(self, said: str) -> str:
+        return said if self.acting is None else self.acting
 
     def _load_history(self) -> None:
         """Have the versions known that are only in the remote."""
@@ -193,6 +206,7 @@ class Looking:
 
         Reads every file.
         """
+        self._ask("unmanaged")
         with self._store.manifest.looking() as rows:
             known = {row.path: row.sha for row in rows.files() if not row.away}
         known.pop(TRANSCRIPT, None)

@@ -234,8 +234,9 @@ class MemoryStore(Beyond):
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.
         """
+        self._ask("flush_messages")
         done: tuple[bytes | None, list[dict[str, Any]]] = self._store.do(
-            Flush(self._base, self.messages)
+            Flush(self._base, self.messages, self._who("agent"))
         )
         self._base, self.messages[:] = done
 
@@ -245,6 +246,7 @@ class MemoryStore(Beyond):
 
     def audit_tail_sync(self, n: int = 20) -> list[dict[str, Any]]:
         """Return the last ``n`` events, the newest last; none where there is no audit."""
+        self._ask("audit_tail")
         if n <= 0 or not self.audit:
             return []
         found = None if self._place is None else self._place.tail(self._store, n)
@@ -322,7 +324,7 @@ class MemoryStore(Beyond):
             Write(
                 said=rel_path,
                 data=encode(),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 
 from satchel.actions.config import Settings
+from satchel.actions.filing.behind import is_behind as files_behind
 from satchel.actions.inferring.models import keeping
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.errors import SatchelError
@@ -75,6 +76,8 @@ def opened_to_ask(settings: Settings, wanted: str | None, text: str) -> Iterator
 def _is_behind(bank: OpenBank) -> bool:
     if bank.bearer is not None:
         return False
+    if files_behind(bank):
+        return True
     with suppress(SatchelError), bank.ledger.reading() as view:
         return keeping_up.is_behind(view, keeping(bank.settings))
     return False

@@ -17,7 +17,7 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
@@ -28,6 +28,9 @@ from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
 from satchel.api.awaited.parts import Code, Quarantine, Sessions, Tokens
+
+if TYPE_CHECKING:
+    from satchel.files import MemoryStore
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -91,6 +94,10 @@ class Bank:
     def sessions(self) -> "Sessions":
         """As ``satchel.Bank.sessions``."""
         return Sessions(self._plain.sessions)
+
+    async def files(self) -> "MemoryStore":
+        """As ``satchel.Bank.files``; its own calls are awaited as ``read_text.aio`` and so on."""
+        return await away(lambda: self._plain.files)
 
     remember = awaited(plain_bank.Bank.remember)
     recall = awaited(plain_bank.Bank.recall)

@@ -1,0 +1,68 @@
+"""The memory files of a bank, and those of any name for who serves a store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from satchel.actions.opened import OpenBank
+from satchel.api.lifetime import Lifetime
+
+if TYPE_CHECKING:  # most programs open no memory files
+    from satchel.api.satchel import Satchel
+    from satchel.files import MemoryStore
+
+_opening = Lock()
+
+
+class Filing:
+    """The part of ``Bank`` that gives its memory files."""
+
+    _opened: OpenBank
+    _lifetime: Lifetime
+    _memory_files: Any = None
+
+    @property
+    def files(self) -> "MemoryStore":
+        """Its memory files: text at paths, with history and audit; those of its name.
+
+        Open as long as the bank is, and made where there are none, unless the bank is open for
+        reading. What is written to them is in the bank's log when it is recalled or exported, or
+        closed. For the holder of a token each call asks whether it is allowed.
+
+        Raises:
+            MemoryStoreError: If the bank has no name, or one that no folder can have; or there are
+                none, and the bank is open for reading.
+            PermissionRefusedError: If the token that was presented does not allow it.
+        """
+        with self._lifetime.use(), _opening:
+            if self._memory_files is None:
+                self._memory_files = self._files_opened()
+            found: MemoryStore = self._memory_files
+            return found
+
+    def _files_opened(self) -> "MemoryStore":
+        from satchel.actions.filing.behind import catch_up
+        from satchel.actions.filing.held import only_read
+        from satchel.actions.filing.opened import files_of_bank
+
+        bank = self._opened
+        store = files_of_bank(bank)
+        if bank.bearer is None and not bank.ledger.writes:
+            only_read(store)
+
+        def end() -> None:
+            store.close()
+            catch_up(bank)
+
+        self._lifetime.also(end)
+        return store
+
+
+@contextmanager
+def files_of(satchel: "Satchel", key: str, *, create: bool = False) -> Iterator["MemoryStore"]:
+    """Open the memory files of a name as whoever has a store open may use them."""
+    from satchel.actions.filing.opened import opened_files
+
+    with opened_files(satchel._settings, key, create=create) as store:  # noqa: SLF001 - its own
+        yield store
