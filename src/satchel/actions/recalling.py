@@ -334,7 +334,7 @@ def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
         terms=list(hit.terms),
         id=hit.logged.record.id,
         seq=row.seq,
-        superseded=row.retired is not None,
+        superseded=hit.superseded,
     )
 
 

@@ -121,6 +121,7 @@ def _hit(view: View, logged: Logged, score: float, terms: Sequence[Term]) -> Fil
         lower(TrustClass.AGENT, effective_trust(view, logged)),
         having,
         estimated_tokens(f"{file.path}\n{passage.text}") + PER_MEMORY,
+        view.retirement(logged.row) is not None,
     )
 
 

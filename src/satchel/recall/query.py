@@ -224,6 +224,9 @@ class FileHit:
     tokens: int
     """About how many the passage takes."""
 
+    superseded: bool = False
+    """Whether the file is another by now, where the bank was asked as it was before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

@@ -37,7 +37,7 @@ def catch_up(bank: OpenBank) -> None:
     holder of a token, or where another bank has the name. Nothing that goes wrong with it hinders
     anybody: what is missing is caught up later.
     """
-    if not bank.ledger.writes or not is_behind(bank):
+    if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
         return
     from satchel.actions.filing.following import follow_into
     from satchel.actions.filing.opened import store_of

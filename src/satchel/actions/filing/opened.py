@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from satchel.actions.config import Settings
 from satchel.actions.filing.following import follow
-from satchel.actions.filing.held import held_bank, hold, require_reading
+from satchel.actions.filing.held import held_bank, hold, only_read, require_reading
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
@@ -115,10 +115,14 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     Raises:
         MemoryStoreError, PermissionRefusedError: As ``store_of``; and if the bank has no name.
     """
+    bank.asked("read files")
     if bank.bearer is not None:
         require_reading(bank)
     if not bank.name:
         raise MemoryStoreError("the bank has no name, so no memory files are its own")
     if bank.bearer is not None:
         return store_of(bank.settings, bank.name, create=True, held=bank)
-    return store_of(bank.settings, bank.name, create=bank.ledger.writes)
+    store = store_of(bank.settings, bank.name, create=bank.ledger.writes)
+    if not bank.ledger.writes:
+        only_read(store)
+    return store

@@ -43,13 +43,10 @@ class Filing:
 
     def _files_opened(self) -> "MemoryStore":
         from satchel.actions.filing.behind import catch_up
-        from satchel.actions.filing.held import only_read
         from satchel.actions.filing.opened import files_of_bank
 
         bank = self._opened
         store = files_of_bank(bank)
-        if bank.bearer is None and not bank.ledger.writes:
-            only_read(store)
 
         def end() -> None:
             store.close()
