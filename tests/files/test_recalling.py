@@ -151,7 +151,7 @@ def test_the_files_of_a_bank_can_be_awaited() -> None:
     async def story() -> list[str]:
         async with Awaited.open() as satchel:
             bank = await satchel.bank("ada")
-            files = await bank.files()
+            files = await bank.files.open()
             await files.write_text.aio("a.md", "Ada climbs lighthouses")
             return [one.path for one in (await bank.recall("lighthouses")).files]
 

@@ -23,7 +23,8 @@ from satchel.files.keeping.changes import (
 from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
 from satchel.files.looking import Looking
-from satchel.files.paths import TRANSCRIPT
+from satchel.files.paths import TRANSCRIPT, open_to_all
+from satchel.files.remote.collecting import DAY, Collected
 
 
 class Synced(NamedTuple):
@@ -177,23 +178,45 @@ class Beyond(Looking):
         That it was there, and that it was erased, stays in the audit: path, times, digests. Texts
         that other paths have, too, stay theirs. Returns how many states the path had.
 
+        A store that is elsewhere is saved, and the packs that held the texts are removed there,
+        after what else they held was copied. What its service keeps of removed objects (versions
+        of a bucket, replicas), and working copies of others, nobody here can reach.
+
         Raises:
-            MemoryStoreError: If there never was such a file, or the store is a working copy of a
-                remote one, whose packs never change.
-            ConcurrencyError: If the file is not as expected, where that was said.
+            MemoryStoreError: If there never was such a file.
+            ConcurrencyError: If the file is not as expected, where that was said; or others changed
+                what was changed here.
+            TargetError: If the place does not answer; erasing it again goes on.
         """
-        if not self._erasable:
-            raise MemoryStoreError(
-                "what was saved in packs elsewhere cannot be erased one by one",
-                path=str(rel_path)[:200],
-                hint="Copy what is to stay into a new store, and remove the old one.",
-            )
+        if self._place is not None and not self.is_in_place:
+            self._place.refresh(self._store, frozenset())
+            self._load_history()
         change = Erase(
             said=rel_path, actor=self._who(actor), reason=reason, expected_sha=expected_sha
         )
-        return int(self._store.do(change))
+        states = int(self._store.do(change))
+        if self._place is not None and not self.is_in_place:
+            path = open_to_all(rel_path)
+            with self._store.manifest.looking() as rows:
+                until = rows.last_version(path)
+            self._place.bring(self._store)
+            self._place.erase(path, until)
+        return states
 
-    _erasable = True
+    @both
+    def collect(self, grace: float = DAY) -> Collected:
+        """Remove what nothing refers to where the store was saved: old texts, and lost races.
+
+        Safe while others read and write. Where versions are kept, their texts are.
+
+        Args:
+            grace: Seconds for which those who read may go on with what they read last.
+
+        Raises:
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        return Collected(0, 0, 0) if self._place is None else self._place.collect(grace)
 
     @both
     def rename(

@@ -17,7 +17,7 @@ from collections.abc import (
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
 from satchel.actions.operating.copying_stores import StoreCopy
@@ -27,10 +27,7 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
-from satchel.api.awaited.parts import Code, Quarantine, Sessions, Tokens
-
-if TYPE_CHECKING:
-    from satchel.files import MemoryStore
+from satchel.api.awaited.parts import Code, Files, Quarantine, Sessions, Tokens
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -95,9 +92,10 @@ class Bank:
         """As ``satchel.Bank.sessions``."""
         return Sessions(self._plain.sessions)
 
-    async def files(self) -> "MemoryStore":
-        """As ``satchel.Bank.files``; its own calls are awaited as ``read_text.aio`` and so on."""
-        return await away(lambda: self._plain.files)
+    @property
+    def files(self) -> "Files":
+        """As ``satchel.Bank.files``, opened by ``await bank.files.open()``."""
+        return Files(self._plain)
 
     remember = awaited(plain_bank.Bank.remember)
     recall = awaited(plain_bank.Bank.recall)

@@ -195,6 +195,31 @@ def restore_command(
     _tell(meta, as_json=as_json)
 
 
+@files.command("collect")
+def collect_command(
+    hours: Annotated[
+        float, typer.Option("--hours", min=0, help="For which readers may go on meanwhile.")
+    ] = 24.0,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what nothing refers to any more where the files are saved, such as in S3.
+
+    Safe while others read and write. What is found is removed by the first collection that many
+    hours later; texts of versions stay where versions are kept. In a folder there is nothing to do.
+
+    Example: `satchel files collect --hours 1`
+    """
+    with opened_files(state.settings, key) as store:
+        done = store.collect(grace=hours * 3600)
+    if as_json:
+        print_json(done._asdict())
+        return
+    line(f"{count(done.removed, 'pack')} removed, {done.waiting:,} waiting")
+    if done.rewritten:
+        line(f"  what is still wanted was copied out of {count(done.rewritten, 'pack')}")
+
+
 @files.command("sync")
 def sync_command(
     folder: Annotated[
