@@ -10,6 +10,7 @@ from satchel.actions.filing.opened import opened_files
 from satchel.actions.paths.permission import file_to_read, require_uncontained
 from satchel.errors import LimitError, UsageError
 from satchel.files import MemoryMeta
+from satchel.files.keeping.changes import decoded_text
 from satchel.files.keeping.tree import LARGEST
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
@@ -51,7 +52,11 @@ def write_command(
             store.change_policy(keep_versions=True, actor=actor)
         if append:
             meta = store.append_text(
-                path, data.decode(), actor=actor, reason=reason, expected_sha=expected_sha
+                path,
+                decoded_text(path, data),
+                actor=actor,
+                reason=reason,
+                expected_sha=expected_sha,
             )
         else:
             meta = store.write_bytes(
