@@ -131,7 +131,7 @@ ASKED_BY_ANOTHER = {
     # what they work on was opened by one that asks
     "matching",
     "clean",
-    "catch_up",
+    "tell",
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",

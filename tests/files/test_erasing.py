@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from satchel import Satchel
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError
 
 Folder = Callable[[], Path]
@@ -128,3 +129,26 @@ def test_a_working_copy_from_before_an_erasure_brings_nothing_back(folder: Folde
         store.refresh()
         assert store.read_text("a.md") == "begun again"
         assert [one for one in _laid_open(store, _TEXT) if one.startswith(root)] == []
+
+
+def test_erasing_from_a_bank_reaches_what_was_saved_elsewhere(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The byte scan of the erasure looks at the packs, too, and says what nobody here can reach."""
+    place = folder()
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"sqlite://{place}/files.db")
+    with Satchel.open() as satchel:
+        files = satchel.bank("ada").files
+        files.write_text("a.md", _TEXT)
+        files.write_text("b.md", "stays")
+        files.save()
+        assert _laid_open(files, _TEXT)
+    with Satchel.open() as satchel:
+        bank = satchel.bank("ada")
+        (found,) = bank.recall("Lovelace").files
+        done = bank.erase(found.id, reason="asked for")
+        assert _laid_open(bank.files, _TEXT) == []
+        assert bank.files.list_paths() == ["b.md"]
+        assert bank.recall("Lovelace").files == []
+    assert _holding(place, _TEXT) == []
+    assert any("object store" in one for one in done.unreached)

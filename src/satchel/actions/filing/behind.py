@@ -4,9 +4,13 @@ What opens memory files is imported only where there are any: most banks are ask
 """
 
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from satchel.actions.opened import OpenBank, find_bank
 from satchel.errors import SatchelError
+
+if TYPE_CHECKING:
+    from satchel.files import MemoryStore
 
 
 def is_behind(bank: OpenBank) -> bool:
@@ -39,10 +43,18 @@ def catch_up(bank: OpenBank) -> None:
     """
     if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
         return
-    from satchel.actions.filing.following import follow_into
     from satchel.actions.filing.opened import store_of
+
+    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
+        tell(bank, store)
+
+
+def tell(bank: OpenBank, store: "MemoryStore") -> None:
+    """Have a bank log what changed in its memory files, which are open; as ``catch_up``."""
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+    from satchel.actions.filing.following import follow_into
 
     with suppress(SatchelError):
         if find_bank(bank.store, str(bank.name)) == bank.id:
-            with store_of(bank.settings, str(bank.name), create=False) as store:
-                follow_into(bank, store)
+            follow_into(bank, store)

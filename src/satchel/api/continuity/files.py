@@ -28,7 +28,8 @@ class Filing:
 
         Open as long as the bank is, and made where there are none, unless the bank is open for
         reading. What is written to them is in the bank's log when it is recalled or exported, or
-        closed. For the holder of a token each call asks whether it is allowed.
+        closed; where they are saved elsewhere, when it is closed. For the holder of a token each
+        call asks whether it is allowed.
 
         Raises:
             MemoryStoreError: If the bank has no name, or one that no folder can have; or there are
@@ -42,15 +43,15 @@ class Filing:
             return found
 
     def _files_opened(self) -> "MemoryStore":
-        from satchel.actions.filing.behind import catch_up
+        from satchel.actions.filing.behind import tell
         from satchel.actions.filing.opened import files_of_bank
 
         bank = self._opened
         store = files_of_bank(bank)
 
         def end() -> None:
+            tell(bank, store)
             store.close()
-            catch_up(bank)
 
         self._lifetime.also(end)
         return store
