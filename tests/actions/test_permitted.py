@@ -132,6 +132,7 @@ ASKED_BY_ANOTHER = {
     "matching",
     "clean",
     "tell",
+    "is_behind",
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
@@ -166,6 +167,8 @@ ASKED_BY_ANOTHER = {
     "rehydrate_bank",
     "export_bank",
     "export_from",
+    "import_memories",
+    "export_memories",
     "import_into",
     "compare",
 }

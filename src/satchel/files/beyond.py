@@ -20,11 +20,11 @@ from satchel.files.keeping.changes import (
     edited,
     encoded_text,
 )
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
 from satchel.files.looking import Looking
 from satchel.files.paths import TRANSCRIPT, open_to_all
-from satchel.files.remote.collecting import DAY, Collected
 
 
 class Synced(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from satchel.errors import MemoryStoreError
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.local_place import LocalPlace
 from satchel.files.keeping.policy import Policy
 from satchel.files.namespace import folder_of
-from satchel.files.remote.collecting import DAY, Collected
 from satchel.files.remote.objects import MemoryObjects, Objects
 from satchel.files.remote.remote_place import RemotePlace
 

@@ -53,7 +53,7 @@ def export_memories(
     """
     told = Moved()
     with (
-        opened_files(settings, key) as store,
+        opened_files(settings, key, leaves=True) as store,
         file_to_write(settings, output) as outlet,
         outlet.writing(overwrite=overwrite) as sink,
     ):

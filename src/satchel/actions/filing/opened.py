@@ -37,7 +37,12 @@ def namespace_of(settings: Settings) -> Namespace:
 
 @contextmanager
 def opened_files(
-    settings: Settings, key: str | None, root: Path | None = None, *, create: bool = False
+    settings: Settings,
+    key: str | None,
+    root: Path | None = None,
+    *,
+    create: bool = False,
+    leaves: bool = False,
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
 
@@ -46,6 +51,8 @@ def opened_files(
         key: Name of the store; the bank that is meant when none is named, by default.
         root: A folder that has a store, in place of a key.
         create: Make one where there is none.
+        leaves: Whether files are going to leave the store for another place, so that the holder
+            of a token has to be allowed to export.
 
     Raises:
         UsageError: If both are given.
@@ -69,6 +76,8 @@ def opened_files(
         if settings.token is not None:
             held = stack.enter_context(held_bank(settings, key))
             name = str(held.name)
+            if leaves:
+                held.asked("export")
         store = stack.enter_context(store_of(settings, name, create=create, held=held))
         try:
             yield store

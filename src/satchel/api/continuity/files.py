@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank
 from satchel.api.lifetime import Lifetime
 
 if TYPE_CHECKING:  # most programs open no memory files
-    from satchel.api.satchel import Satchel
     from satchel.files import MemoryStore
 
 _opening = Lock()
@@ -57,8 +57,14 @@ class Filing:
         return store
 
 
+class _Settled(Protocol):
+    """An open store, of which only the surroundings are needed."""
+
+    _settings: Settings
+
+
 @contextmanager
-def files_of(satchel: "Satchel", key: str, *, create: bool = False) -> Iterator["MemoryStore"]:
+def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator["MemoryStore"]:
     """Open the memory files of a name as whoever has a store open may use them."""
     from satchel.actions.filing.opened import opened_files
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
 from satchel.files.keeping.changes import Erase, TakeIn
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.group import Group
 from satchel.files.keeping.manifest import FILE_NAME
 from satchel.files.keeping.policy import Policy
 from satchel.files.paths import OWN, TRANSCRIPT
-from satchel.files.remote.collecting import DAY, Collected
 
 
 class LocalPlace:

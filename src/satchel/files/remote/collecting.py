@@ -13,7 +13,7 @@ is erased: the packs that held it go at once.
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from satchel.files.remote.objects import Objects
 from satchel.files.remote.packs import (
@@ -28,9 +28,6 @@ from satchel.files.remote.packs import (
     read_log,
 )
 
-DAY = 86_400.0
-"""Seconds for which readers may go on with an older head."""
-
 Erased = tuple[str, int]
 """A path of whose texts nothing is to be left, and the number of the last version of these."""
 
@@ -38,19 +35,6 @@ NOTHING: Erased = ("", 0)
 
 _MOST_COPIED = 64 << 20
 _MOST_IN_A_PACK = 32 << 20
-
-
-class Collected(NamedTuple):
-    """What a collection did."""
-
-    removed: int
-    """Packs that are gone."""
-
-    waiting: int
-    """Packs that nothing refers to, which go once readers had their time."""
-
-    rewritten: int
-    """Packs whose wanted contents were copied, so that they could go."""
 
 
 @dataclass

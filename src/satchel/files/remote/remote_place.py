@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 from satchel.disk.kept import locked
 from satchel.errors import MemoryStoreError, StoreBusyError, TargetError
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.policy import Policy
 from satchel.files.paths import OWN, TRANSCRIPT
 from satchel.files.remote.adopting import adopt_remote
 from satchel.files.remote.arriving import Arrive, Left, leaving
-from satchel.files.remote.collecting import DAY, NOTHING, Collected, Collecting, Erased, remove
+from satchel.files.remote.collecting import NOTHING, Collecting, Erased, remove
 from satchel.files.remote.heads import chained, first_head, followed
 from satchel.files.remote.objects import NotWritten, Objects, Taken
 from satchel.files.remote.packs import (

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from satchel.actions import recalling as actions
+from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
 from satchel.recall.query import COMPONENTS, Query
@@ -73,7 +74,7 @@ class Asked:
 def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
-    with opened_to_ask(state.settings, asked.bank, asked.text) as opened:
+    with opened_to_ask(state.settings, asked.bank, asked.text, also=is_behind) as opened:
         answer = _answer(opened, asked, query)
     if asked.json:
         print_json(answer)

@@ -275,7 +275,7 @@ def _alike(
     from satchel.files.exchange.folders import keep_alike
 
     require_uncontained(state.settings, str(folder))
-    with opened_files(state.settings, *where, create=True) as store:
+    with opened_files(state.settings, *where, create=True, leaves=True) as store:
         done = keep_alike(store, folder, prefix=prefix, actor=actor, delete_many=delete_many)
         store.save()
     if as_json:
