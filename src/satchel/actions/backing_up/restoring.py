@@ -35,6 +35,7 @@ from satchel.actions.backing_up.restored import (
 )
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.backing_up.sessions import SessionBack
+from satchel.actions.backing_up.whole_agents.returning import AgentsBack, agents_in
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
@@ -43,7 +44,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import is_there, local_path, shown_address
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
-from satchel.backup.manifests import BankPart
+from satchel.backup.manifests import AgentPart, BankPart
 from satchel.disk.private import private_folder
 from satchel.errors import (
     UnknownBankError,
@@ -110,9 +111,12 @@ class Restoring:
         self._total = 3 * sum(part.size for part in parts)
         if self._asked.session is not None:
             return self._session(found, parts, notes)
-        wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
+        wants_files = self._wants_files
         if wants_files:
             self._require_room(found)
+        agents = self._agents(found)
+        if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
+            notes.append(f"files are as they were at {found.manifest.at}, when it was taken")
         accounts = list[Account]()
         with scratch() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
@@ -128,7 +132,24 @@ class Restoring:
             accounts,
             banks=banks,
             files=list(self._files(found)) if wants_files else [],
+            agents=list(agents.put()),
         )
+
+    @property
+    def _wants_files(self) -> bool:
+        """Whether memory files are put back: with the whole, and where they belong."""
+        asked = self._asked
+        return asked.files and not (asked.banks or asked.agents) and asked.into is None
+
+    def _agents(self, found: Found) -> AgentsBack:
+        """Return the agents whose files and settings are put back."""
+        asked, parts = self._asked, list[AgentPart]()
+        is_here = asked.into is None or asked.workspace is not None
+        if asked.files and asked.agents and is_here:
+            parts = agents_in(found.manifest, asked.agents)
+        elif self._wants_files:
+            parts = found.manifest.agents
+        return AgentsBack(self._settings, parts, self._catalogue.packs(found), asked)
 
     def _restored(
         self, found: Found, notes: list[str], accounts: list[Account], **done: Any
@@ -211,17 +232,20 @@ class Restoring:
 
     def _parts(self, found: Found) -> list[BankPart]:
         parts = found.manifest.banks
-        if not self._asked.banks:
+        if not (self._asked.banks or self._asked.agents):
             return parts
-        chosen = [_named(found, name) for name in self._asked.banks]
-        for name, some in zip(self._asked.banks, chosen, strict=True):
+        agents = agents_in(found.manifest, self._asked.agents)
+        names = [*self._asked.banks, *(one.bank for one in agents if one.bank is not None)]
+        chosen = [_named(found, name) for name in names]
+        for name, some in zip(names, chosen, strict=True):
             if len(some) != 1:
                 raise UnknownBankError(
                     f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
                     file=found.id,
                     hint="See: satchel backup list.",
                 )
-        return [part for (part,) in chosen]
+        wanted = {part.bank for (part,) in chosen}
+        return [part for part in parts if part.bank in wanted]
 
     def _made(self, store: Store, found: Found, part: BankPart) -> Made | None:
         """Make a bank in a store of the moment, without what was erased since."""

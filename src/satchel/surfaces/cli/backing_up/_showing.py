@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from satchel.actions.backing_up.drilling import Drill, DrilledBank
 from satchel.actions.backing_up.listing import BackupLine
-from satchel.actions.backing_up.restored import Restored, RestoredBank, RestoredSession
+from satchel.actions.backing_up.restored import (
+    Restored,
+    RestoredAgent,
+    RestoredBank,
+    RestoredSession,
+)
 from satchel.actions.backing_up.running import BackupRun, Made
 from satchel.surfaces.cli._console import count, line, message
 from satchel.surfaces.cli._options import tell_receipts
@@ -26,6 +31,7 @@ def show_run(found: BackupRun) -> None:
 def _sentence(one: Made) -> str:
     parts = [count(one.banks, "bank"), count(one.records, "record")]
     parts += [f"files of {count(one.files, 'key')}"] if one.files else []
+    parts += [count(one.agents, "agent")] if one.agents else []
     new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
     done = "not whole"
     if one.verified:
@@ -40,6 +46,8 @@ def listed(one: BackupLine) -> Iterator[str]:
     """Yield what is to be said of a backup in a listing."""
     if one.reason:
         yield one.reason
+    if one.agents:
+        yield f"agents {', '.join(one.agents)}"
     if one.encrypted:
         yield "encrypted, and nothing here opens it" if one.closed else "encrypted"
     if not one.own:
@@ -64,9 +72,24 @@ def show_restored(found: Restored) -> None:
         line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
         if part.aside:
             message(f"what was there is in {part.aside}")
+    for agent in found.agents:
+        line(f"agent {agent.id}: {_agent(agent, dry_run=found.dry_run)}")
+        _notes(agent.id, agent.notes)
+        if agent.aside:
+            message(f"what was there is in {agent.aside}")
     _notes("backup", found.notes)
     line(f"{found.backup} of {found.taken} -> {found.target}")
     tell_receipts(found.receipts, 0)
+
+
+def _agent(one: RestoredAgent, *, dry_run: bool) -> str:
+    what = "would be put back" if dry_run else "put back"
+    parts = ["no files"] if not one.folder else []
+    if one.folder:
+        did = "there already" if one.same else what
+        parts.append(f"{count(one.files, 'file')} {did}, in {one.folder}")
+    parts += ["the configuration names it now"] if one.configured and not dry_run else []
+    return "; ".join(parts)
 
 
 def _session(one: RestoredSession) -> str:
@@ -92,6 +115,11 @@ def show_drill(found: Drill) -> None:
         _notes(one.name or one.bank, one.notes)
         for problem in one.problems:
             message(f"{one.name or one.bank}: ", problem, style="bold red")
+    for agent in found.agents:
+        since = f", {agent.changed:,} other ones by now" if agent.changed else ""
+        line(f"agent {agent.agent}: {count(agent.files, 'file')}{since}")
+        for problem in agent.problems:
+            message(f"agent {agent.agent}: ", problem, style="bold red")
     for name in found.missing:
         message("not in the backup: ", name, style="bold red")
     line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
