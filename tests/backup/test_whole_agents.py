@@ -17,9 +17,8 @@ from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.encrypting.identities import create_identity
 from satchel.actions.opened import opened_bank
-from satchel.backup import folders
 from satchel.backup.folders import KeptFile, Told, files_of, keep_agent, told_of
-from satchel.backup.manifests import AgentPart, Manifest
+from satchel.backup.manifests import AgentIndex, AgentPart, Manifest, read_index
 from satchel.backup.pieces.packs import Packs
 from satchel.backup.proving import prove
 from satchel.backup.retention import Rules
@@ -170,7 +169,7 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     shelf = FolderShelf(Path(where))
     packs = Packs(shelf, found.manifest.series)
     (part,) = found.manifest.agents
-    ref = folders.read_index(packs, part.index, folders.AgentIndex).packs[0]
+    ref = read_index(packs, part.index, AgentIndex).packs[0]
     shelf.close()
     (path,) = Path(where).rglob(ref.digest)
     data = path.read_bytes()

@@ -175,7 +175,7 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
             made.append(
                 Made(
                     destination=shown_address(destination),
-                    error=str(error),
+                    error=str(error).replace(destination, shown_address(destination)),
                     code=error.code,
                     exit_status=error.exit_status,
                 )
