@@ -8,7 +8,7 @@ from blake3 import blake3
 
 from satchel.actions.config import Settings
 from satchel.actions.encrypting.identities import create_identity, list_identities, lock_for
-from satchel.actions.wiring import shown_address, writer_key
+from satchel.actions.wiring import writer_key, written_place
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.pieces.locking import Locking
 from satchel.backup.shelves import opened_shelf
@@ -51,10 +51,7 @@ def _whole(said: str) -> str:
 
 def series_of(settings: Settings) -> str:
     """Return whose backups those of this machine and store are."""
-    store = shown_address(settings.store)
-    if "://" not in store:
-        store = str(Path(store).expanduser().absolute())
-    said = f"{writer_key(settings).did}\0{store}"
+    said = f"{writer_key(settings).did}\0{written_place(settings.store)}"
     return blake3(said.encode()).hexdigest()[:_DIGITS]
 
 
@@ -142,9 +139,21 @@ def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bo
 
 
 def chosen_backup(
-    found: Sequence[Found], wanted: str | None, catalogue: Catalogue, *, bank: str | None = None
+    found: Sequence[Found],
+    wanted: str | None,
+    catalogue: Catalogue,
+    *,
+    bank: str | None = None,
+    agents: Sequence[str] = (),
 ) -> Found:
     """Return the backup that is meant: by its name or the start of it, else the newest sound one.
+
+    Args:
+        found: The backups.
+        wanted: The name, or the start of it.
+        catalogue: Where they are.
+        bank: A bank, by name or id, that the newest has to have.
+        agents: Ids of agents that it has to have, where some backup does.
 
     Raises:
         UnknownBackupError: If there is none.
@@ -171,6 +180,10 @@ def chosen_backup(
         raise UnknownBankError(
             f"no backup has the bank {bank!r}", file=where, hint="See: satchel backup list."
         )
+    ids = set(agents)
+    holding = [
+        one for one in holding if ids <= {part.id for part in one.manifest.agents}
+    ] or holding
     sound = [one for one in holding if one.verified] or holding
     return sound[-1]
 

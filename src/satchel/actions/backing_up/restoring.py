@@ -41,7 +41,7 @@ from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import is_there, local_path, shown_address
+from satchel.actions.wiring import is_same, is_there, local_path, shown_address
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
 from satchel.backup.manifests import AgentPart, BankPart
@@ -96,6 +96,8 @@ class Restoring:
         self._settings = settings if asked.into is None else _at(settings, asked.into)
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
+        # Somebody who says that more is lost means this store from now on, wherever it is.
+        self._beside = not asked.accept_loss and not is_same(self._target, settings.store)
         self._safety: str | None = None
         self._recipients = tuple[str, ...]()
         self._done = self._total = 0
@@ -216,7 +218,8 @@ class Restoring:
         bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
         at, wanted = self._asked.at, self._asked.backup
         if at is None or wanted is not None:
-            found = chosen_backup(every, wanted, self._catalogue, bank=bank)
+            agents = self._asked.agents
+            found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
             return found, [] if found.verified else ["this backup was never read again whole"]
         believed = [
             one for one in every if is_believed(self._settings, one.key, self._asked.signers)
@@ -263,6 +266,7 @@ class Restoring:
         asked = Asked(
             address=self._target,
             over=self._asked.over,
+            beside=self._beside,
             accept_loss=self._asked.accept_loss or self._asked.over,
             owner=self._asked.owner,
             safety=self._kept_safe,

@@ -20,6 +20,7 @@ from satchel.seal.encoding.carry import carry
 _EXPECTED = frozenset({"ignored", "memory itself or its backups"})
 """Reasons that nobody has to be told of each time."""
 
+_MOST_NAMED = 3
 _SIDES = ("", "-wal", "-shm", "-journal")
 
 
@@ -79,13 +80,21 @@ def take_agent(
 
     files = ((path, data) for path, data, _ in workspace.contents())
     part = keep_agent(packs, agent.id, bank, files, around)
-    notes += [
-        f"the agent {agent.id}: {number:,} left behind: {why}"
-        for why, number in sorted(workspace.counts.items())
-        if why not in _EXPECTED
-    ]
+    notes += _left_behind(agent.id, workspace)
     notes += [f"the agent {agent.id}: {secrets:,} secrets in its settings replaced"][: secrets > 0]
     return part
+
+
+def _left_behind(identity: str, workspace: Workspace) -> Iterator[str]:
+    """Yield what stayed behind, a line for each reason, with some names."""
+    for why, number in sorted(workspace.counts.items()):
+        if why in _EXPECTED:
+            continue
+        names = [one.path for one in workspace.left if one.reason == why]
+        names = names or [one.path for one in workspace.links]
+        some = ", ".join(names[:_MOST_NAMED])
+        more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
+        yield f"the agent {identity}: left behind: {some}{more} ({why})"
 
 
 def _said(agent: Agent) -> tuple[dict[str, Any], int]:

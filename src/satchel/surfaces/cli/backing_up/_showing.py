@@ -13,6 +13,7 @@ from satchel.actions.backing_up.restored import (
 from satchel.actions.backing_up.running import BackupRun, Made
 from satchel.surfaces.cli._console import count, line, message
 from satchel.surfaces.cli._options import tell_receipts
+from satchel.transfer.copies import Relation
 
 
 def show_run(found: BackupRun) -> None:
@@ -64,7 +65,7 @@ def show_restored(found: Restored) -> None:
         line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
         _notes(one.name or one.bank, one.notes)
         if one.safety:
-            message(f"what was there is in {one.safety}")
+            message(f"what was there is kept: {one.safety}")
     if found.session is not None:
         line(f"session {found.session.name or found.session.session}: {_session(found.session)}")
         _notes("session", found.session.notes)
@@ -100,9 +101,18 @@ def _session(one: RestoredSession) -> str:
     return f"{', '.join(parts)}, in {where}{' (made for it)' if one.made else ''}"
 
 
+_STANDS = {
+    Relation.NEW: "is not there",
+    Relation.SAME: "is there already",
+    Relation.AHEAD: "what is there lacks some of it",
+    Relation.BEHIND: "what is there has more",
+    Relation.DIVERGED: "what is there went another way",
+}
+
+
 def _restored(one: RestoredBank, *, dry_run: bool) -> str:
     parts = [count(one.size, "record")]
-    parts.append(f"{one.relation} to what is there" if dry_run else f"{one.carried:,} put back")
+    parts.append(_STANDS[one.relation] if dry_run else f"{one.carried:,} put back")
     parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
     parts += ["what this machine saw beyond it is given up"] if one.given_up else []
     return ", ".join(parts)
