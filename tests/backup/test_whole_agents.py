@@ -176,8 +176,9 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
     assert verify_backups(settings(), (where,))[0].error is not None
     assert not drill_backup(settings(), DrillOptions(source=where)).is_good
-    with pytest.raises(VerificationError):
+    with pytest.raises(VerificationError) as refused:
         restored(settings(), where, over=True)
+    assert "--backup" in (refused.value.hint or "")
     assert (home / "SOUL.md").read_text() == "Be.\n"
     assert not [one for one in home.parent.iterdir() if ".satchel-" in one.name]
 

@@ -28,8 +28,15 @@ _DIGITS = 16
 _LEAST_DIGITS = 4
 
 
-def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...]:
+def destinations(
+    settings: Settings, said: Sequence[str] = (), *, option: str = "--to"
+) -> tuple[str, ...]:
     """Return where backups are: what was said, else what is configured.
+
+    Args:
+        settings: The surroundings.
+        said: What was said.
+        option: By which it can be said.
 
     Raises:
         ConfigError: If that is nowhere.
@@ -39,9 +46,18 @@ def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...
         raise ConfigError(
             "no destination of backups is configured",
             field="backup.destination",
-            hint='Say --to FOLDER, or set it: [backup] destination = "/mnt/backups".',
+            hint=f'Say {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
         )
     return found
+
+
+def source_said(settings: Settings, said: str | None) -> str:
+    """Return where the backup is that is read: what was said, else the first that is configured.
+
+    Raises:
+        ConfigError: If that is nowhere.
+    """
+    return destinations(settings, () if said is None else (said,), option="--from")[0]
 
 
 def _whole(said: str) -> str:

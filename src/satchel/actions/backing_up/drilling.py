@@ -16,9 +16,9 @@ from satchel.actions.agents.agents import agent_of
 from satchel.actions.agents.staging import Staging
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
-    destinations,
     opened_catalogue,
     require_believed,
+    source_said,
 )
 from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
@@ -142,7 +142,7 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
     """
     require_owner(settings, "backup")
     asked = options or DrillOptions()
-    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    where = source_said(settings, asked.source)
     with opened_catalogue(settings, where) as catalogue:
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_believed(settings, found, asked.signers)

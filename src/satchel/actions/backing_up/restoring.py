@@ -13,10 +13,10 @@ import msgspec
 
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
-    destinations,
     is_believed,
     opened_catalogue,
     require_believed,
+    source_said,
 )
 from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
@@ -57,6 +57,10 @@ from satchel.ports.store import RawCopied, Store
 from satchel.transfer.copies import Relation, copy_in
 from satchel.transfer.receipts.account import Account, End, told
 
+_ANOTHER = (
+    "Take another one: satchel backup list, then --backup ID; or another destination: --from."
+)
+
 
 def restore_backup(settings: Settings, options: RestoreOptions | None = None) -> Restored:
     """Put banks and memory files of a backup back.
@@ -76,9 +80,14 @@ def restore_backup(settings: Settings, options: RestoreOptions | None = None) ->
     """
     require_owner(settings, "backup")
     asked = options or RestoreOptions()
-    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    where = source_said(settings, asked.source)
     with opened_catalogue(settings, where) as catalogue:
-        return Restoring(settings, catalogue, asked).done()
+        try:
+            return Restoring(settings, catalogue, asked).done()
+        except VerificationError as error:
+            if error.hint is None:
+                error.located(file=catalogue.name).hint = _ANOTHER
+            raise
 
 
 class Made(NamedTuple):

@@ -136,7 +136,7 @@ def list_command(to: Destinations = None, as_json: Json = False) -> None:
                     ", ".join(one.banks),
                     f"{one.records:,}",
                     str(len(one.files)),
-                    "verified" if one.verified else "never read again whole",
+                    "verified" if one.verified else "NOT verified",
                     "; ".join(listed(one)),
                 ]
                 for one in found.backups
