@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from whole_agents_kit import settings, syn, workspace
 
 from satchel.actions.agents.agents import show_agent
+from satchel.actions.agents.staging import Staging
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
@@ -24,11 +26,15 @@ from satchel.backup.proving import prove
 from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
+    EncryptionError,
+    TargetError,
     TargetExistsError,
     UnknownAgentError,
     UsageError,
     VerificationError,
 )
+from satchel.seal.encryption.age import new_identity
+from satchel.seal.encryption.unlocking import Unlocking
 
 
 @pytest.fixture
@@ -193,6 +199,59 @@ def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> 
         assert word not in every
     (home / "SOUL.md").unlink()
     restored(settings(), where, over=True)
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+
+
+def test_a_machine_without_the_identity_goes_on_with_agents_too(
+    home: Path, where: str, tmp_path: Path
+) -> None:
+    """It copies nothing twice, and puts nothing back; whoever has the identity does."""
+    identity, recipient = new_identity()
+    first = backed(settings(), where, encrypt_to=(recipient,))
+    same = backed(settings(), where, encrypt_to=(recipient,))
+    assert (first.agents, first.written, same.written) == (1, first.packs, 0)
+    (home / "SOUL.md").write_text("Be cruel.\n")
+    more = backed(settings(), where, encrypt_to=(recipient,))
+    assert 0 < more.written <= 3
+    assert more.unopened > 0
+    assert verify_backups(settings(), (where,), every=True)[0].error is None
+    with pytest.raises(EncryptionError):
+        restored(settings(), where, backup=first.id, over=True)
+    assert (home / "SOUL.md").read_text() == "Be cruel.\n"
+    (tmp_path / "safe.txt").write_text(identity + "\n")
+    here = settings()
+    unlocking = Unlocking(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
+    restored(replace(here, unlocking=unlocking), where, backup=first.id, over=True)
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+
+
+@pytest.mark.parametrize("act", ["lay", "rename"])
+def test_files_that_cannot_all_be_put_back_leave_those_that_were_there(
+    home: Path, where: str, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """A disk that is full at any step: they are in their place; the next time it is done."""
+    backed(settings(), where)
+    (home / "SOUL.md").write_text("Be cruel.\n")
+    place, done, fails_at = {"lay": Staging, "rename": Path}[act], 0, 0
+    real = getattr(place, act)
+
+    def failing(*said: object) -> object:
+        nonlocal done
+        done += 1
+        if done == fails_at:
+            raise OSError(errno.ENOSPC, "no space left")
+        return real(*said)
+
+    monkeypatch.setattr(place, act, failing)
+    for number in (1, 2):
+        done, fails_at = 0, number
+        with pytest.raises((OSError, TargetError)):
+            restored(settings(), where, over=True, agents=("syn",))
+        assert (home / "SOUL.md").read_text() == "Be cruel.\n"
+        assert not list(home.parent.glob("syn.before-*"))
+        assert not list(home.parent.glob(".syn.satchel-*"))
+    fails_at = 0
+    restored(settings(), where, over=True, agents=("syn",))
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 

@@ -167,11 +167,19 @@ class Staging:
                 kept = self.final.with_name(f"{self.final.name}.before-{_moment()}")
                 self.final.rename(kept)
                 placed.kept = str(kept)
-            self._path.rename(self.final)
+            self._take_place(placed)
         except OSError as error:
             raise target_error(self.final, error) from error
         placed.written = len(self.names)
         return placed
+
+    def _take_place(self, placed: Placed) -> None:
+        try:
+            self._path.rename(self.final)
+        except OSError:
+            if placed.kept is not None:  # no agent is left without its folder
+                Path(placed.kept).rename(self.final)
+            raise
 
     def _begin(self, version: FileVersion) -> None:
         self._open = self._made(version.path)
