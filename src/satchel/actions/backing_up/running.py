@@ -21,13 +21,14 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
 from satchel.actions.backing_up.kept.standing import failed, succeeded
-from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agent
+from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agents
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import tool
 from satchel.actions.wiring import (
+    again_if_disturbed,
     has_store,
     open_ledger,
     opened_store,
@@ -46,8 +47,6 @@ from satchel.backup.taking import take_bank
 from satchel.errors import (
     ConfigError,
     EmptyInputError,
-    InputError,
-    PathRefusedError,
     SatchelError,
     VerificationError,
 )
@@ -301,19 +300,27 @@ class _Run:
         moment = self.asked.moment
         at = now() if moment is None else format_time(moment)
         banks, missing, notes = list[BankPart](), list[str](), list[str]()
-        if has_store(self.settings):
-            with opened_store(self.settings, read_only=True) as store, store.reading() as reader:
+
+        def take_banks() -> None:
+            for found in (banks, missing, notes):
+                found.clear()
+            with store.reading() as reader:
                 for bank in self._banks(store, reader):
-                    notes += self._suspicions(store, bank)
+                    notes.extend(self._suspicions(store, bank))
                     try:
                         self._note_erased(catalogue, reader, bank, key)
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
                     except VerificationError as error:
                         missing.append(f"the bank {bank}: {error.message}")
+
+        if has_store(self.settings):
+            with opened_store(self.settings, read_only=True) as store:
+                again_if_disturbed(take_banks)
         files, agents = list[FilesPart](), list[AgentPart]()
         if self._takes_files:
             files += self._files(packs, missing, notes)
-            agents += self._agents(banks, packs, missing, notes)
+            meant = agents_meant(self.settings, *self._named())
+            agents += take_agents(self.settings, meant, banks, packs, missing, notes)
         if not (banks or files or agents or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)
         manifest = Manifest(
@@ -368,16 +375,6 @@ class _Run:
     def _takes_files(self) -> bool:
         wanted = self.asked.files
         return self.settings.options.backup.files if wanted is None else wanted
-
-    def _agents(
-        self, banks: list[BankPart], packs: Packs, missing: list[str], notes: list[str]
-    ) -> Iterator[AgentPart]:
-        ids = {part.name: part.bank for part in banks} | {part.bank: part.bank for part in banks}
-        for agent in agents_meant(self.settings, *self._named()):
-            try:
-                yield take_agent(self.settings, agent, ids.get(agent.bank), packs, notes)
-            except (InputError, PathRefusedError) as error:
-                missing.append(f"the files of the agent {agent.id}: {error}")
 
     def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
         where = namespace_of(self.settings).path("x")

@@ -10,8 +10,9 @@ from satchel.actions.agents.writing_config import table_of
 from satchel.actions.config import Settings
 from satchel.actions.wiring import local_path
 from satchel.backup.folders import Told, keep_agent
-from satchel.backup.manifests import AgentPart
+from satchel.backup.manifests import AgentPart, BankPart
 from satchel.backup.pieces.packs import Packs
+from satchel.errors import InputError, PathRefusedError
 from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.screen.records import scrubbed
@@ -44,25 +45,42 @@ def agents_meant(settings: Settings, banks: Sequence[str], agents: Sequence[str]
     return [one for one in every if not one.archived]
 
 
-def take_agent(
+def take_agents(
+    settings: Settings,
+    agents: Sequence[Agent],
+    banks: Sequence[BankPart],
+    packs: Packs,
+    missing: list[str],
+    notes: list[str],
+) -> Iterator[AgentPart]:
+    """Keep what agents are besides their memory.
+
+    Args:
+        settings: The surroundings.
+        agents: The agents.
+        banks: The banks that are in the same backup.
+        packs: Where to.
+        missing: What could not be read is added.
+        notes: What was left behind is added, by reason.
+
+    Raises:
+        TargetError: If something cannot be kept.
+    """
+    ids = {part.name: part.bank for part in banks} | {part.bank: part.bank for part in banks}
+    for agent in agents:
+        try:
+            yield _taken(settings, agent, ids.get(agent.bank), packs, notes)
+        except (InputError, PathRefusedError) as error:
+            missing.append(f"the files of the agent {agent.id}: {error}")
+
+
+def _taken(
     settings: Settings, agent: Agent, bank: str | None, packs: Packs, notes: list[str]
 ) -> AgentPart:
     """Keep the settings and the files of an agent; each file is as it was at one moment.
 
     The rules are those of an export: text and binary files, links told of and never followed, what
     looks like a secret left behind and named, also in the settings.
-
-    Args:
-        settings: The surroundings.
-        agent: The agent.
-        bank: Id of the bank with its memory; None where there is none.
-        packs: Where to.
-        notes: What was left behind is added, by reason.
-
-    Raises:
-        PathRefusedError: If its workspace is a link, or no folder.
-        UnreadableError: If its workspace cannot be read.
-        TargetError: If something cannot be kept.
     """
     said, secrets = _said(agent)
     folder = agent.folder
