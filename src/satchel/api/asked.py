@@ -174,6 +174,7 @@ def _import_options(options: dict[str, Any]) -> ImportOptions:
         trusted_keys=tuple(options.pop("trusted_keys", ())),
         accept_loss=tuple(options.pop("accept_loss", ())),
         receipt=_path(options.pop("receipt", None)),
+        sidecar=_path(options.pop("sidecar", None)),
         on_step=teller(options.pop("progress", None)),
         **options,
     )

@@ -5,6 +5,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from satchel.errors import InputError
 from satchel.memory.records import Model
 from satchel.ports.records import RecordSet
 from satchel.seal.encoding.domain import plain
@@ -18,18 +19,38 @@ from satchel.transfer.sidecars.pairing import Pairing, Said, said_by
 BY = ("print", "bare", "key", "words")
 """By what a record is known, the surest first."""
 
+_LINKS = frozenset({"parent_ids", "source_event_ids"})
 _GIVEN = frozenset({"id", "nonce"})
 
 
-def unsealed(item: Model | Sealed) -> Sealed:
-    """Return what a reader gives as a record; a draft without id and nonce.
+class Unsealed:
+    """Gives what a reader yields as records that say the same each time they are read.
 
-    Raises:
-        ValueRefusedError: If it has no canonical form.
+    A draft has neither id nor nonce. What was sealed by the reader itself is named, where others
+    are linked to it, by its id at its origin.
+
+    Args:
+        keeps_ids: Whether ids are those that the records had before.
     """
-    if isinstance(item, Sealed):
-        return item
-    return Sealed("", str(item.__struct_config__.tag), canonical_checked(plain(item)))
+
+    def __init__(self, *, keeps_ids: bool) -> None:
+        self._names: dict[str, str] | None = None if keeps_ids else {}
+
+    def __call__(self, item: Model | Sealed) -> Sealed:
+        """Return an item as a record; one that says nothing where it has no canonical form."""
+        if not isinstance(item, Sealed):
+            tag = str(item.__struct_config__.tag)
+            try:
+                return Sealed("", tag, canonical_checked(plain(item)))
+            except InputError:  # which is said where it is sealed
+                return Sealed("", tag, b"{}")
+        if self._names is None:
+            return item
+        value = value_of(item.body)
+        self._names[item.id] = str((value.get("origin") or {}).get("id"))
+        for name in _LINKS & value.keys():
+            value[name] = [self._names.get(one, one) for one in value[name]]
+        return Sealed(item.id, item.type, canonical_checked(value))
 
 
 class Making:
@@ -38,13 +59,16 @@ class Making:
     Args:
         planned: What the output was to have.
         found: What it reads back as.
+        keeps_ids: Whether that has the ids that it had before.
     """
 
-    def __init__(self, planned: RecordSet, found: Iterator[Model | Sealed]) -> None:
+    def __init__(
+        self, planned: RecordSet, found: Iterator[Model | Sealed], *, keeps_ids: bool
+    ) -> None:
         self._lines = Lines()
         with Pairing() as pairing:
             pairing.add(0, (said_by(_named(kind, line)) for kind, line in lines_of(planned)))
-            pairing.add(1, (said_of(item) for item in found))
+            pairing.add(1, map(said_of, map(Unsealed(keeps_ids=keeps_ids), found)))
             pairing.pair(BY)
             pairing.pair_by_turn(surely=True)
             self._add(pairing)
@@ -77,13 +101,9 @@ class Making:
         self._lines.close()
 
 
-def said_of(item: Model | Sealed) -> Said:
-    """Return what something that a reader gives is known by.
-
-    Raises:
-        ValueRefusedError: If it has no canonical form.
-    """
-    return said_by(unsealed(item), draft=True)
+def said_of(record: Sealed) -> Said:
+    """Return what a record that was read is known by."""
+    return said_by(record, draft=True)
 
 
 def _line(wanted: dict[str, Any], there: bytes) -> Line:

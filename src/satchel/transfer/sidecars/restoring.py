@@ -8,7 +8,7 @@ as it is.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from blake3 import blake3
 
@@ -17,7 +17,7 @@ from satchel.disk.reading import ToRead
 from satchel.disk.spool import Spool
 from satchel.errors import InputError, MalformedError
 from satchel.memory.records import Edge, Model
-from satchel.ports.format import Format, Reading, Writing
+from satchel.ports.format import Format, Info, Reading, Writing
 from satchel.ports.linking.placeholders import placeholder_of
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
@@ -29,7 +29,7 @@ from satchel.seal.sealing import seal
 from satchel.transfer.receipts.tally import CARRIED
 from satchel.transfer.sidecars.changes import changed
 from satchel.transfer.sidecars.lines import WITHOUT, Line, head_of, line_of, read_lines
-from satchel.transfer.sidecars.making import BY, said_of, value_of
+from satchel.transfer.sidecars.making import BY, Unsealed, said_of, value_of
 from satchel.transfer.sidecars.pairing import Pairing, Said, print_of
 
 _NONCE_BYTES = 16
@@ -59,6 +59,8 @@ class Restoring:
         MalformedError: If it is none, or that of a file in another format.
     """
 
+    info: ClassVar[Info]
+
     def __init__(
         self, adapter: Format, name: str, sidecar: ToRead, called: str, digest: str
     ) -> None:
@@ -77,8 +79,9 @@ class Restoring:
         self.is_same = digest == head.output.digest
         """Whether the file is the one that was written with the sidecar."""
 
+        self._keeps_ids = adapter.info.traits.keeps_ids
         traits = replace(adapter.info.traits, keeps_ids=True)
-        self.info = replace(adapter.info, traits=traits)
+        self.info = replace(adapter.info, traits=traits)  # type: ignore[misc]
         self.since = Since()
         """Known once it was read."""
 
@@ -111,12 +114,15 @@ class Restoring:
                 line = line_of(pair.one)
                 if line.id is not None and not _is_as_it_was(line, pair.other):
                     yield Again(self._record(line, pair.other, reading.limits), _model(pair.other))
+            unsealed = Unsealed(keeps_ids=self._keeps_ids)
             for number, item in enumerate(self._adapter.read(place, reading)):
-                found = pairing.first_of(number)
+                body, found = unsealed(item).body, pairing.first_of(number)
                 if found is not None:
-                    one = self._as_it_was(line_of(found), item, made_up, reading.limits)
+                    one = self._as_it_was(line_of(found), body, reading.limits)
                     if one is not None:
-                        yield one
+                        yield Again(one, item)
+                    elif line_of(found).id is None:
+                        made_up.add((placeholder_of(item) or "").encode())
                 elif _leads_to(item, made_up):
                     reading.report.lost("edge", "it leads to what the format made up by itself")
                 else:
@@ -125,15 +131,11 @@ class Restoring:
         finally:
             made_up.close()
 
-    def _as_it_was(
-        self, line: Line, item: Model | Sealed, made_up: Keyed, limits: Limits
-    ) -> Again | None:
+    def _as_it_was(self, line: Line, body: bytes, limits: Limits) -> Sealed | None:
         """Return what one in the file stands for; None where it is none, or came before."""
-        if line.id is None:
-            made_up.add((placeholder_of(item) or "").encode())
+        if line.id is None or not _is_as_it_was(line, body):
             return None
-        body = said_of(item).body
-        return Again(self._record(line, body, limits), item) if _is_as_it_was(line, body) else None
+        return self._record(line, body, limits)
 
     def close(self) -> None:
         """Give the space back."""
@@ -173,7 +175,8 @@ class Restoring:
             only_ours=asked.only_ours,
             any_version=asked.any_version,
         )
-        pairing.add(1, map(said_of, self._adapter.read(place, first)))
+        unsealed = Unsealed(keeps_ids=self._keeps_ids)
+        pairing.add(1, map(said_of, map(unsealed, self._adapter.read(place, first))))
         pairing.pair(BY)
         self._count(pairing, asked.limits)
         return pairing
@@ -190,7 +193,9 @@ class Restoring:
         same = 0
         for pair in pairing.pairs():
             line = line_of(pair.one)
-            if line.id is None or _is_as_it_was(line, pair.other):
+            if line.id is None:
+                continue
+            if _is_as_it_was(line, pair.other):
                 same += 1
             else:
                 self.replaces[self._record(line, pair.other, limits).id] = line.id
