@@ -109,7 +109,7 @@ def remove_stale(errand: Errand) -> None:
 
 @contextmanager
 def found(
-    settings: Settings, source: Path, named: Path | None, digest: str
+    settings: Settings, source: Path, named: Path | OpenFile | None, digest: str
 ) -> Iterator[OpenFile | None]:
     """Open the sidecar of an input, decrypted where it is encrypted; None where there is none.
 

@@ -1,6 +1,7 @@
 """Making the sidecar of an output: what is to be changed in what it reads back as."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 import msgspec
@@ -66,12 +67,16 @@ class Making:
         self, planned: RecordSet, found: Iterator[Model | Sealed], *, keeps_ids: bool
     ) -> None:
         self._lines = Lines()
-        with Pairing() as pairing:
+        with ExitStack() as stack:
+            stack.callback(self._lines.close)
+            pairing = stack.enter_context(Pairing())
             pairing.add(0, (said_by(_named(kind, line)) for kind, line in lines_of(planned)))
             pairing.add(1, map(said_of, map(Unsealed(keeps_ids=keeps_ids), found)))
             pairing.pair(BY)
             pairing.pair_by_turn(surely=True)
             self._add(pairing)
+            pairing.close()
+            stack.pop_all()
 
     def _add(self, pairing: Pairing) -> None:
         needed = False
