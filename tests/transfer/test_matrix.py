@@ -126,7 +126,10 @@ def test_any_record_comes_back_with_the_sidecar(name: str, drafts: list[Any]) ->
     """Whatever a format makes of a record, its sidecar makes of that what it was, to the byte."""
     adapter = formats[name]
     part = min(adapter.info.traits.components)  # a file with nothing in it is no output
-    with sealed([ENTRY_CLASSES[part](text="there"), *drafts]) as records, TemporaryDirectory() as folder:
+    with (
+        sealed([ENTRY_CLASSES[part](text="there"), *drafts]) as records,
+        TemporaryDirectory() as folder,
+    ):
         path = output_of(name, Path(folder), "file")
         writing = Writing(keys=(KEY,), header=Header(), bank="b")
         adapter.write(records, Target(path), writing)

@@ -25,6 +25,7 @@ from satchel.transfer.sidecars.lines import SUFFIX, Output, head_of
 from satchel.transfer.sidecars.making import Making
 from satchel.transfer.writing import digest_of
 
+_NEEDLESS = "the format holds all of it: there is no sidecar"
 _MOST_BESIDE = 1000
 """Files of a folder in which the sidecar of one that was renamed is looked for."""
 
@@ -79,13 +80,16 @@ def put_beside(
         InputError: If what was written cannot be read.
     """
     limits, writer = errand.settings.options.limits, errand.writer
+    if writer.info.traits.sealed and writer.info.traits.exact:
+        errand.report.note(_NEEDLESS)
+        return None
     with errand.outlet.written() as there:
         digest, size = digest_of(there)
         reading = Reading(limits=limits, only_ours=writing.around)
         items = writer.read(Place(there.path, held=there), reading)
         with closing(Making(records, items, keeps_ids=writer.info.traits.keeps_ids)) as making:
             if not making.is_needed:
-                errand.report.note("the format holds all of it: there is no sidecar")
+                errand.report.note(_NEEDLESS)
                 return None
             replaces = errand.replaces or writer.info.traits.within
             with outlet.writing(overwrite=replaces) as sink:
