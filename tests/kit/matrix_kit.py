@@ -16,7 +16,7 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.signing import signing_key
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass
+from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
@@ -280,7 +280,7 @@ def unlisted(
             alike = _as_many if name in _LINKS else _same
             if not alike(value[name], found[mark].get(name)):
                 other[value["type"] if name == "type" and not listed["type"] else name] += 1
-        more.update(found[mark].keys() - value.keys() - _OWN - added)
+        more.update(_new_in(found[mark], value) - added)
     made_up = Counter(found[mark]["type"] for mark in found.keys() - there.keys())
     problems = []
     for word, numbers in (("gone", gone), ("not the same", other), ("made up", made_up)):
@@ -317,6 +317,14 @@ def _pair_by_turn(there: dict[str, Any], found: dict[str, Any]) -> None:
         if len(old) == len(new):
             for mark, other in zip(old, new, strict=True):
                 found[mark] = found.pop(other)
+
+
+def _new_in(found: dict[str, Any], value: dict[str, Any]) -> set[str]:
+    """Return the members that a record has now; an origin that only has our own id says nothing."""
+    names = found.keys() - value.keys() - _OWN
+    origin = found.get("origin", {})
+    says_nothing = is_id(origin.get("id", "")) and "as_written" not in origin
+    return names - ({"origin"} if says_nothing else set())
 
 
 def _same(one: Any, other: Any) -> bool:

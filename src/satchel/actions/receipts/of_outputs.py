@@ -12,7 +12,7 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.receipts.keeping import keep, signer, tool
 from satchel.disk.outlet import Outlet
-from satchel.errors import InputError, LossError, TargetError
+from satchel.errors import EmptyInputError, InputError, LossError, TargetError
 from satchel.memory.parts import Scope
 from satchel.memory.times import now
 from satchel.ports.format import Format, Writing
@@ -176,12 +176,16 @@ def compare_output(
             ours = writing.around
             there = Written(errand.format, adapter, place, limits, trim, sent, ours)
             found = read_again(there, records)
+    except EmptyInputError as error:
+        raise nothing_in(errand) from error
     except InputError as error:
         errand.outlet.remove()
         raise TargetError(
             f"what was written cannot be read back: {error.message}; it was removed",
             file=str(errand.output),
         ) from error
+    if not found.records:
+        raise nothing_in(errand)
     if sidecar is not None and not found.differences:
         sidecar.keep_losses(errand.report)
     found.differences.into(errand.report)
@@ -195,6 +199,16 @@ def compare_output(
         )
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
     return ReadOutput(word, planned, found.records, found.differences, sidecar)
+
+
+def nothing_in(errand: Errand) -> TargetError:
+    """Take an output away that has nothing in it, and return the error that says so."""
+    errand.outlet.remove()
+    return TargetError(
+        f"nothing of this has a place in the format {errand.format}; nothing was written",
+        file=str(errand.output),
+        hint="Choose another format: satchel formats.",
+    )
 
 
 def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> ReadOutput:

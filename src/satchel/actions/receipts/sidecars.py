@@ -8,10 +8,10 @@ from pathlib import Path
 from satchel.actions.config import Settings
 from satchel.actions.paths.permission import OWN, Permission, file_to_read
 from satchel.actions.receipts.keeping import folder_of
-from satchel.actions.receipts.of_outputs import Errand, Sidecar
+from satchel.actions.receipts.of_outputs import Errand, Sidecar, nothing_in
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.errors import SatchelError, TargetExistsError
+from satchel.errors import EmptyInputError, SatchelError, TargetExistsError
 from satchel.ports.format import Format, Reading, Writing
 from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
@@ -87,15 +87,19 @@ def put_beside(
         digest, size = digest_of(there)
         reading = Reading(limits=limits, only_ours=writing.around)
         items = writer.read(Place(there.path, held=there), reading)
-        with closing(Making(records, items, keeps_ids=writer.info.traits.keeps_ids)) as making:
+        try:
+            made = Making(records, items, keeps_ids=writer.info.traits.keeps_ids)
+        except EmptyInputError as error:
+            raise nothing_in(errand) from error
+        with closing(made) as making:
             if not making.is_needed:
                 errand.report.note(_NEEDLESS)
                 return None
             replaces = errand.replaces or writer.info.traits.within
             with outlet.writing(overwrite=replaces) as sink:
                 making.write(sink, errand.format, Output(digest=digest, bytes=size))
-    with outlet.stored() as made:
-        found, length = digest_of(made)
+    with outlet.stored() as there:
+        found, length = digest_of(there)
     end = End(name=told(str(outlet.path)), digest=found, bytes=length)
     return Sidecar(end, known, digest, Report())
 

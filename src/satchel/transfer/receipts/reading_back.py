@@ -158,15 +158,17 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     key, tally, vectors = os.urandom(32), Tally(), Sum()
     apart = Apart(written.adapter.info.beside)
     wanted = _planned(planned, apart, key, written)
-    whole = bare = 0
+    whole = bare = named = 0
     for record_type, print_, without in _prints(written, apart, vectors):
         tally.records[record_type] += 1
+        named += print_ != without
         whole += _weight(print_, key)
         bare += _weight(without, key)
     if (whole - wanted.whole) & _WRAP == 0:
         differences = Differences()
     elif (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
         differences = wanted.origins
+        differences.added.update({"origin": named} if named else {})
     else:
         differences = Differences()
         with Pairing() as pairing:

@@ -63,6 +63,8 @@ class Said(NamedTuple):
     """Its id at its origin, or its own."""
 
     words: bytes | None
+    """Whatever type it is: some formats have one for all."""
+
     body: bytes
 
 
@@ -93,7 +95,7 @@ def said_by(record: Sealed, *, draft: bool = False) -> Said:
         print_of(record.id, record.body),
         _mark(canonical_checked(bare)) if "origin" in value else None,
         None if key is None else _mark(str(key).encode()),
-        _mark(canonical_checked([record.type, *said])) if any(said) else None,
+        _mark(canonical_checked(said)) if any(said) else None,
         record.body,
     )
 
