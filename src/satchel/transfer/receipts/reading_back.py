@@ -33,9 +33,9 @@ from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
 from satchel.transfer.receipts.apart import Apart
+from satchel.transfer.receipts.pairing import Pairing, said_by
 from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
-from satchel.transfer.sidecars.pairing import Pairing, said_by
 
 GONE = "not there when read back"
 OTHER = "not the same when read back"

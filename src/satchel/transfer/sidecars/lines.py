@@ -18,8 +18,8 @@ from satchel.errors import LimitError, MalformedError
 from satchel.memory.records import Count
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.limits import Limits
+from satchel.transfer.receipts.pairing import MARK_BYTES, Said
 from satchel.transfer.sidecars.changes import Change
-from satchel.transfer.sidecars.pairing import MARK_BYTES, Said
 
 VERSION: Literal[1] = 1
 """Of the form of sidecars."""

@@ -12,10 +12,10 @@ from satchel.ports.records import RecordSet
 from satchel.seal.encoding.domain import plain
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import Sealed
+from satchel.transfer.receipts.pairing import Pairing, Said, said_by
 from satchel.transfer.receipts.planned import lines_of
 from satchel.transfer.sidecars.changes import change_of
 from satchel.transfer.sidecars.lines import Line, Lines, Output, marks_of
-from satchel.transfer.sidecars.pairing import Pairing, Said, said_by
 
 BY = ("print", "bare", "key", "words")
 """By what a record is known, the surest first."""

@@ -26,11 +26,11 @@ from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, as_model, known_members, open_record
 from satchel.seal.sealing import seal
+from satchel.transfer.receipts.pairing import Pairing, Said, print_of
 from satchel.transfer.receipts.tally import CARRIED
 from satchel.transfer.sidecars.changes import changed
 from satchel.transfer.sidecars.lines import WITHOUT, Line, head_of, line_of, read_lines
 from satchel.transfer.sidecars.making import BY, Unsealed, said_of, value_of
-from satchel.transfer.sidecars.pairing import Pairing, Said, print_of
 
 _NONCE_BYTES = 16
 _CONTEXT = "satchel 2026 nonce of a changed record"
