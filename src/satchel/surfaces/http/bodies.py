@@ -109,6 +109,7 @@ class ServerExport(Body):
     include_entities: bool = True
     overwrite: bool = False
     accept_loss: list[str] = []
+    sidecar: bool = False
 
 
 class ServerImport(Body):
@@ -121,6 +122,7 @@ class ServerImport(Body):
     dry_run: bool = False
     skip_bad: bool = False
     accept_loss: list[str] = []
+    ignore_sidecar: bool = False
 
 
 class NewArtifact(Body):

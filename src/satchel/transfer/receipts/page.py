@@ -33,7 +33,8 @@ def page_of(account: Account, *, identity: str | None = None, signed: str | None
     if account.counts:
         rows += _table(account)
     rows += _facts(_more(account))
-    rows += [*_losses("lost", account.lost), *_refusals(account)]
+    rows += [*_losses("lost", account.lost), *_losses("in the sidecar", account.beside)]
+    rows += _refusals(account)
     rows += _looked(account)
     rows += [f"note: {_visible(note)}" for note in account.notes[:_LINES]]
     if signed is not None:
@@ -159,6 +160,9 @@ def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
         yield "", f"in {_visible(account.output.store)}"
     if account.output.root:
         yield "", f"root {account.output.root}"
+    if account.sidecar is not None:
+        yield "sidecar", _end(account.sidecar)
+        yield "", account.sidecar.digest or ""
     yield "when", f"{account.began} to {account.ended}"
     yield "by", account.tool
 
