@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.wiring import shown_address
+from satchel.connectors.address import of_server
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.memory.records import AnyRecord, Model, State
 from satchel.ports.connector import Connector, Page, pages
@@ -28,6 +30,7 @@ from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
 MEM0_LOCAL, QDRANT_LOCAL = "mem0-local", "qdrant-local"
+LANGGRAPH_POSTGRES = "langgraph-postgres"
 
 _META_BYTES = 16 * 2**20
 _OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
@@ -100,6 +103,16 @@ def _is_mem0s(folder: Path) -> bool:
     return any(map(_OF_MEM0.search, found.collections))
 
 
+def shown(name: str, text: str) -> str:
+    """Return the address of a live product as it may be kept and shown: without a password.
+
+    Args:
+        name: The product's connector.
+        text: The address.
+    """
+    return shown_address(of_server(text)) if name == LANGGRAPH_POSTGRES else text
+
+
 class _Meta(msgspec.Struct):
     collections: dict[str, Any]
 
@@ -145,11 +158,29 @@ def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
     )
 
 
+def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+
+    return LangGraphPostgres(
+        Address.read(text),
+        limits=settings.options.limits,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
+    )
+
+
 _OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
+    LANGGRAPH_POSTGRES: _langgraph_postgres,
 }
-_SCHEMES = {"mem0:": MEM0_LOCAL, "qdrant:": QDRANT_LOCAL}
+_SCHEMES = {
+    "mem0:": MEM0_LOCAL,
+    "qdrant:": QDRANT_LOCAL,
+    "langgraph+postgres": LANGGRAPH_POSTGRES,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,7 +266,7 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
             _keep(page, kept)
         if count == 0:
             hint = report.first_refused
-            raise EmptyInputError("there is no memory in it", file=text, hint=hint)
+            raise EmptyInputError("there is no memory in it", file=shown(name, text), hint=hint)
         _flushed(kept)
         yield Listed(Path(kept.name), connector.info, report)
 
