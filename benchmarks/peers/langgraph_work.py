@@ -159,7 +159,7 @@ def postgres_read(address: str, out: Path) -> None:
         found = {"items": [{**one, **_times(one)} for one in _items(store)]}
         with store._cursor() as cursor:  # noqa: SLF001 - the library shows none
             names = "prefix, key, field_name, embedding::text"
-            cursor.execute(f"SELECT {names} FROM store_vectors ORDER BY 1, 2, 3")
+            cursor.execute(f"SELECT {names} FROM store_vectors ORDER BY 1, 2, 3")  # noqa: S608
             found["vectors"] = [list(row.values()) for row in cursor]
     out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
 

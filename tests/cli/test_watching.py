@@ -187,7 +187,8 @@ def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) ->
     assert ran.json["unknown"] == [str(folder / "other.json")]
 
 
-def test_a_program_watches_with_one_call(satchel: Run, hosts: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("hosts")
+def test_a_program_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
     """The same as the command, into the same bank; what it brought is said as values."""
     with Satchel.open() as here:
         first = here.watch("claude-code", allow_uncontained=True)
@@ -208,8 +209,9 @@ async def _awaited(tmp_path: Path) -> Watched:
         return await here.watch(folders=[exports], bank="other", allow_uncontained=True)
 
 
+@pytest.mark.usefixtures("hosts")
 def test_a_program_says_that_hosts_may_be_anywhere(
-    hosts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or nothing is looked at; where roots are set, in no case."""
     with Satchel.open() as here:
@@ -224,7 +226,8 @@ def test_a_program_says_that_hosts_may_be_anywhere(
         here.watch(folders=[tmp_path], allow_uncontained=True)
 
 
-def test_a_store_opened_for_reading_watches_nothing(satchel: Run, hosts: Path) -> None:
+@pytest.mark.usefixtures("hosts")
+def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
     """A dry run may."""
     satchel("watch", "--once")
     with Satchel.open(read_only=True) as here:

@@ -78,7 +78,7 @@ def _with_vectors(postgres: str, schema: str, kind: str = "vector(3)") -> None:
 def _fill(postgres: str, schema: str, values: str) -> None:
     _put(schema)
     members = "prefix, key, value, created_at, updated_at, expires_at, ttl_minutes"
-    _sql(postgres, schema, f"INSERT INTO store ({members}) VALUES {values}")
+    _sql(postgres, schema, f"INSERT INTO store ({members}) VALUES {values}")  # noqa: S608 - our own
 
 
 _TEA = (
@@ -137,7 +137,7 @@ def test_what_was_read_is_written_back_as_it_was(postgres: str, schema: str) -> 
         again = here.bank("b").export(there, **_ANYWHERE)
     assert (done.lost, done.written, again.known) == (0, 2, 2)
     for table in ("store", "store_vectors"):
-        said = f"SELECT to_jsonb(t) FROM {table} t ORDER BY prefix, key"
+        said = f"SELECT to_jsonb(t) FROM {table} t ORDER BY prefix, key"  # noqa: S608 - our own
         kept, found = _sql(postgres, schema, said), _sql(postgres, there, said)
         for rows in (kept, found):
             for (row,) in rows:

@@ -1,4 +1,4 @@
-"""What a store does beside its banks: capturing what hosts delete, transfers cut short, receipts."""
+"""What a store does beside its banks: capture, transfers cut short, and receipts."""
 
 from collections.abc import Sequence
 from pathlib import Path

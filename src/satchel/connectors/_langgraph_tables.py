@@ -112,7 +112,7 @@ def query(
     vectors = "NULL"
     if columns.has_vectors:
         vectors = (
-            "(SELECT json_object_agg(f.field_name, f.numbers) FROM (SELECT v.field_name,"
+            "(SELECT json_object_agg(f.field_name, f.numbers) FROM (SELECT v.field_name,"  # noqa: S608 - ours
             f" v.embedding::text AS numbers FROM {schema}.store_vectors v WHERE v.prefix = s.prefix"
             f" AND v.key = s.key AND v.embedding IS NOT NULL LIMIT {_MOST_FIELDS}) f)::text"
         )

@@ -30,7 +30,7 @@ from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
 MEM0_LOCAL, QDRANT_LOCAL = "mem0-local", "qdrant-local"
-LANGGRAPH_POSTGRES = "langgraph-postgres"
+LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
 
 _META_BYTES = 16 * 2**20
 _OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
@@ -85,13 +85,17 @@ def connector_for(text: str, name: str | None) -> str | None:
 
 
 def _of_folder(text: str) -> str | None:
-    """Return whose folder one with Qdrant's files is: Mem0's, or another program's."""
+    """Return whose folder one is: of Qdrant's files, Mem0's or another program's; or Letta's."""
     with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
         folder = Path(text)
         if (folder / "qdrant" / "meta.json").is_file():
             return MEM0_LOCAL
         if (folder / "meta.json").is_file():
             return MEM0_LOCAL if _is_mem0s(folder) else QDRANT_LOCAL
+        if (folder / "system").is_dir():
+            from satchel.connectors.letta_memfs import is_memfs
+
+            return LETTA_MEMFS if is_memfs(folder) else None
     return None
 
 
@@ -171,15 +175,31 @@ def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connecto
     )
 
 
+def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.letta_memfs import Address, LettaMemfs
+
+    return LettaMemfs(
+        Address.read(text),
+        limits=settings.options.limits,
+        include_deleted=asked.include_deleted,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
+    )
+
+
 _OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
     LANGGRAPH_POSTGRES: _langgraph_postgres,
+    LETTA_MEMFS: _letta_memfs,
 }
 _SCHEMES = {
     "mem0:": MEM0_LOCAL,
     "qdrant:": QDRANT_LOCAL,
     "langgraph+postgres": LANGGRAPH_POSTGRES,
+    "memfs:": LETTA_MEMFS,
 }
 
 
