@@ -156,7 +156,7 @@ def postgres_make(address: str, count: int) -> None:
 def postgres_read(address: str, out: Path) -> None:
     """Write all items and the vectors of all."""
     with _at(address) as store:
-        found = {"items": [{**one, **_times(one)} for one in _items(store)]}
+        found: dict[str, Any] = {"items": [{**one, **_times(one)} for one in _items(store)]}
         with store._cursor() as cursor:  # noqa: SLF001 - the library shows none
             names = "prefix, key, field_name, embedding::text"
             cursor.execute(f"SELECT {names} FROM store_vectors ORDER BY 1, 2, 3")  # noqa: S608

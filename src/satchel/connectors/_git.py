@@ -247,7 +247,7 @@ class _Pack:
             start = 8 + 256 * 4
             self._names = index[start : start + _HASH * count]
             at = start + (_HASH + 4) * count
-            self._places = struct.unpack_from(f">{count}I", index, at)
+            self._places: tuple[int, ...] = struct.unpack_from(f">{count}I", index, at)
             self._far = index[at + 4 * count :]
         except struct.error:
             raise MalformedError("the index of a pack is cut") from None
