@@ -146,8 +146,8 @@ def item_of(row: Sequence[Any]) -> Row:
         item["ttl_minutes"] = int(lives) if lives.isdecimal() else lives
     others = parsed(more, "store") or {}
     item |= {name: part for name, part in others.items() if part is not None}
-    found = {name: _packed(text) for name, text in (parsed(vectors, VECTORS) or {}).items()}
-    return item | ({VECTORS: found} if found else {})
+    packed = {name: _packed(text) for name, text in (parsed(vectors, VECTORS) or {}).items()}
+    return item | ({VECTORS: packed} if packed else {})
 
 
 def _packed(text: str) -> Any:
