@@ -219,7 +219,7 @@ def test_what_postgresql_cannot_hold_is_refused_and_the_rest_is_there(schema: st
     nul, long = Semantic(text="a\0b"), Semantic(text="x", scope=Scope(user=words))
     taken, _ = _put(schema, nul, Semantic(text="Drinks tea."), long)
 
-    said = "PostgreSQL does not hold such a text, or such a long name"
+    said = "PostgreSQL holds no such text or number, or no name so long"
     assert [one.problem for one in taken] == [said, None, said]
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
@@ -277,6 +277,21 @@ def test_a_snapshot_is_read_whatever_programs_do_meanwhile(
             page = connector.page(page.cursor, Report())
             found += page.items
     assert [one.text for one in found if isinstance(one, Entry)] == list("01234")
+
+
+def test_a_page_can_be_asked_for_by_another_connection_which_may_be_closed_twice(
+    postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins behind the item that the cursor names: whoever was cut short goes on."""
+    monkeypatch.setattr("satchel.connectors.langgraph_postgres._TOGETHER", 2)
+    rows = (f"""('a', '{n}', '{{"text":"{n}"}}', now(), now(), NULL, NULL)""" for n in range(3))
+    _fill(postgres, schema, ", ".join(rows))
+    with closing(_opened(schema)) as first:
+        cursor = first.page(None, Report()).cursor
+    first.close()
+    with closing(_opened(schema)) as second:
+        page = second.page(cursor, Report())
+    assert [one.text for one in page.items if isinstance(one, Entry)] == ["2"]
 
 
 def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, schema: str) -> None:

@@ -195,7 +195,7 @@ def put(
         by_driver = isinstance(error, DRIVER.DataError) and error.sqlstate is None
         if not by_driver and (error.sqlstate or "")[:2] not in _REFUSED:
             raise
-        return Taken(identity, None, "PostgreSQL does not hold such a text, or such a long name")
+        return Taken(identity, None, "PostgreSQL holds no such text or number, or no name so long")
     if known is None:
         return Taken(identity, None, _OTHER_VERSION)
     packed = {name: plain(part) for name, part in vectors.items()} if vectors else {}
