@@ -3,7 +3,9 @@
 Run it with the Python of ``benchmarks.peers.environment("langgraph")``:
 ``make FOLDER COUNT`` makes ``store.db`` with COUNT items and ``checkpoints.sqlite`` with
 conversations, forks and a store of its own; ``read FILE OUT`` writes all items of a store as JSON;
-``add FILE`` adds one item to a store; ``threads FILE OUT`` writes every state as JSON.
+``add FILE`` adds one item to a store; ``threads FILE OUT`` writes every state as JSON;
+``postgres-make ADDRESS COUNT`` fills a store with vectors in a database, ``postgres-read ADDRESS
+OUT`` writes its items and vectors as JSON.
 """
 
 import json
@@ -17,16 +19,20 @@ def make(folder: Path, count: int) -> None:
     """Make both databases."""
     folder.mkdir(parents=True, exist_ok=True)
     with _store(folder / "store.db") as store:
-        for number in range(count):
-            namespace, key, value = _item(number)
-            store.put(namespace, key, value, ttl=1440 if number % 7 == 3 else None)
-            if number % 11 == 5:
-                store.put(namespace, key, {**value, "changed": True})
-            if number % 13 == 12:
-                store.delete(namespace, key)
+        _fill(store, count)
     _conversations(folder / "checkpoints.sqlite")
     with _store(folder / "checkpoints.sqlite") as store:
         store.put(("memories", "rosa"), "tea", {"text": "Drinks tea.", "kind": "preference"})
+
+
+def _fill(store: Any, count: int) -> None:
+    for number in range(count):
+        namespace, key, value = _item(number)
+        store.put(namespace, key, value, ttl=1440 if number % 7 == 3 else None)
+        if number % 11 == 5:
+            store.put(namespace, key, {**value, "changed": True})
+        if number % 13 == 12:
+            store.delete(namespace, key)
 
 
 def _item(number: int) -> tuple[tuple[str, ...], str, dict[str, Any]]:
@@ -112,18 +118,54 @@ def _conversations(path: Path) -> None:
     connection.close()
 
 
+def _items(store: Any) -> list[Any]:
+    found: list[Any] = []
+    for namespace in store.list_namespaces(limit=100_000):
+        for one in store.search(namespace, limit=1_000_000):
+            if one.namespace == namespace:
+                shown = one.dict()
+                shown.pop("score", None)
+                found.append(shown)
+    return sorted(found, key=lambda one: (one["namespace"], one["key"]))
+
+
 def read(path: Path, out: Path) -> None:
     """Write all items."""
     with _store(path) as store:
-        found: list[Any] = []
-        for namespace in store.list_namespaces(limit=100_000):
-            for one in store.search(namespace, limit=1_000_000):
-                if one.namespace == namespace:
-                    shown = one.dict()
-                    shown.pop("score", None)
-                    found.append(shown)
-    found.sort(key=lambda one: (one["namespace"], one["key"]))
+        found = _items(store)
     out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+
+
+def _at(address: str) -> Any:
+    from langgraph.store.postgres import PostgresStore  # type: ignore[import-not-found]
+
+    def embedded(texts: list[str]) -> list[list[float]]:
+        return [[len(text) / 7, text.count("e") / 3, 0.1] for text in texts]
+
+    index = {"dims": 3, "embed": embedded, "fields": ["text", "content.content"]}
+    return PostgresStore.from_conn_string(address, index=index)
+
+
+def postgres_make(address: str, count: int) -> None:
+    """Fill a store in a database, made where there is none."""
+    with _at(address) as store:
+        store.setup()
+        _fill(store, count)
+
+
+def postgres_read(address: str, out: Path) -> None:
+    """Write all items and the vectors of all."""
+    with _at(address) as store:
+        found: dict[str, Any] = {"items": [{**one, **_times(one)} for one in _items(store)]}
+        with store._cursor() as cursor:  # noqa: SLF001 - the library shows none
+            names = "prefix, key, field_name, embedding::text"
+            cursor.execute(f"SELECT {names} FROM store_vectors ORDER BY 1, 2, 3")  # noqa: S608
+            found["vectors"] = [list(row.values()) for row in cursor]
+    out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+
+
+def _times(item: dict[str, Any]) -> dict[str, str]:
+    return {name: str(item[name]) for name in ("created_at", "updated_at")}
 
 
 def add(path: Path) -> None:
@@ -157,5 +199,9 @@ if __name__ == "__main__":
         read(Path(given[0]), Path(given[1]))
     elif verb == "add":
         add(Path(given[0]))
+    elif verb == "postgres-make":
+        postgres_make(given[0], int(given[1]))
+    elif verb == "postgres-read":
+        postgres_read(given[0], Path(given[1]))
     else:
         threads(Path(given[0]), Path(given[1]))

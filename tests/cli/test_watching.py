@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -18,12 +19,14 @@ import pytest
 from import_kit import KilledError, killing, owner
 from secrets_kit import Maker
 
+from satchel import aio
 from satchel.actions.config import load_settings
 from satchel.actions.hosts import watching
 from satchel.actions.hosts.standing import check_watching
 from satchel.actions.hosts.watching import Watched, WatchOptions, keep_watching, schedule_of
 from satchel.actions.importing.importing import import_file
-from satchel.errors import UnreadableError, UsageError
+from satchel.api.satchel import Satchel
+from satchel.errors import ContainmentError, ReadOnlyStoreError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -182,6 +185,55 @@ def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) ->
     assert ran.status == 0
     assert [one["format"] for one in ran.json["captured"]] == ["gemini"]
     assert ran.json["unknown"] == [str(folder / "other.json")]
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_program_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
+    """The same as the command, into the same bank; what it brought is said as values."""
+    with Satchel.open() as here:
+        first = here.watch("claude-code", allow_uncontained=True)
+        again = here.watch("claude-code", allow_uncontained=True)
+    awaited = asyncio.run(_awaited(tmp_path))
+
+    assert [one.added for one in first.captured] == [5]
+    assert (first.bank, again.captured, again.unchanged) == ("transcripts", [], 1)
+    assert [one.added for one in awaited.captured] == [5]
+    assert _messages(satchel) == [4]
+    assert satchel("watch", "claude-code", "--once", "--json").json["unchanged"] == 1
+
+
+async def _awaited(tmp_path: Path) -> Watched:
+    exports = tmp_path / "exports"
+    _put(exports / "talk.jsonl", b"".join(_TALK[:5]))
+    async with await aio.Satchel.open() as here:
+        return await here.watch(folders=[exports], bank="other", allow_uncontained=True)
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_program_says_that_hosts_may_be_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or nothing is looked at; where roots are set, in no case."""
+    with Satchel.open() as here:
+        with pytest.raises(UsageError, match="no host"):
+            here.watch("emacs", allow_uncontained=True)
+        with pytest.raises(ContainmentError):
+            here.watch()
+        with pytest.raises(ContainmentError):
+            here.watch(folders=[tmp_path])
+    monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path))
+    with Satchel.open() as here, pytest.raises(ContainmentError):
+        here.watch(folders=[tmp_path], allow_uncontained=True)
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
+    """A dry run may."""
+    satchel("watch", "--once")
+    with Satchel.open(read_only=True) as here:
+        with pytest.raises(ReadOnlyStoreError):
+            here.watch(allow_uncontained=True)
+        assert here.watch(dry_run=True, allow_uncontained=True).unchanged == 2
 
 
 def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:

@@ -13,7 +13,7 @@ from satchel.errors import MalformedError
 from satchel.formats.vendor.letta import FORMAT
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Origin
-from satchel.memory.records import Model
+from satchel.memory.records import GraphNode, Model
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.registry import formats
@@ -150,6 +150,58 @@ def test_a_block_that_was_changed_here_is_written_as_it_is_now(tmp_path: Path) -
 
     assert (block["id"], block["label"], block["value"]) == ("block-7", "notes", "Tea.")
     assert block["limit"] >= len("Tea.")
+
+
+def test_no_agent_is_written_with_a_label_twice(tmp_path: Path) -> None:
+    """A slot has one block: what came from elsewhere gives way to the file's own."""
+    own = {"id": "block-3"}
+    origin = Origin(provider="letta", source="a", id="persona", as_written=own)
+    agent = {"id": "agent-0", "name": "a", "agent_type": "letta_v1_agent", "block_ids": ["block-3"]}
+    document, report = _written(
+        tmp_path / "out.af",
+        Identity(text="I came from elsewhere."),
+        Identity(kind="block", text="I keep the tea.", origin=origin),
+        GraphNode(
+            labels=("agent",), properties=agent, origin=Origin(provider="letta", id="agent:agent-0")
+        ),
+    )
+    (row,), blocks = document["agents"], {one["id"]: one for one in document["blocks"]}
+    labels = [blocks[one]["label"] for one in row["block_ids"]]
+
+    assert len(blocks) == len(labels) == len(set(labels)) == 2
+    assert blocks["block-3"]["label"] == "persona"
+    assert "origin/id" in {loss.name for loss in report.losses.values()}
+
+
+def test_a_block_over_its_limit_gets_room_and_that_is_said(tmp_path: Path) -> None:
+    """Letta takes no block whose text is longer than its limit."""
+    origin = Origin(
+        provider="letta", source="a", id="notes", as_written={"id": "block-7", "limit": 3}
+    )
+    entry = Semantic(kind="block", text="Green tea.", origin=origin)
+    document, report = _written(tmp_path / "out.af", entry)
+
+    assert document["blocks"][0]["limit"] == len("Green tea.")
+    assert {loss.name: loss.count for loss in report.losses.values()}["limit"] == 1
+
+
+def test_a_hostile_tool_is_never_run_and_comes_to_no_model(tmp_path: Path) -> None:
+    """Read, imported, recalled, put before a model, written: its code stays data."""
+    mark, path = tmp_path / "mark", tmp_path / "x.af"
+    document = _plain(_SAMPLES / "good-whole.af")
+    code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()  # overheated kettle"
+    document["tools"][0] |= {"source_code": code, "tool_type": "custom"}
+    path.write_text(json.dumps(document))
+    with satchel.Satchel.open(tmp_path / "home") as home:
+        bank = home.bank("tea")
+        bank.import_(path, allow_uncontained=True)
+        found = repr(bank.recall("overheated kettle"))
+        framed = repr(bank.rehydrate("overheated kettle"))
+        bank.export(tmp_path / "again.af", allow_uncontained=True)
+
+    assert "pathlib" not in found + framed
+    assert json.loads((tmp_path / "again.af").read_bytes())["tools"][0]["source_code"] == code
+    assert not mark.exists()
 
 
 def test_a_message_of_the_wrong_shape_says_where(tmp_path: Path) -> None:

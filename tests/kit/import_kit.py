@@ -34,8 +34,8 @@ def owner() -> SigningKey:
     return signing_key(load_settings())[0]
 
 
-def bring(path: Path, bank: str | None = "b", **options: Any) -> Imported:
-    """Import a file."""
+def bring(path: Path | str, bank: str | None = "b", **options: Any) -> Imported:
+    """Import a file, or what is at an address."""
     return import_file(load_settings(), path, bank, owner, ImportOptions(**options))
 
 

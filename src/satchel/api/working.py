@@ -1,13 +1,20 @@
-"""What a store was asked to do before: transfers cut short, and receipts of the others."""
+"""What a store does beside its banks: capture, transfers cut short, and receipts."""
+
+from collections.abc import Sequence
+from pathlib import Path
 
 from satchel.actions.config import Settings
+from satchel.actions.hosts.known import Host
+from satchel.actions.hosts.watching import Watched, WatchOptions, watch_once
 from satchel.actions.importing import jobs
 from satchel.actions.importing.imported import Imported
 from satchel.actions.importing.jobs import Cancelled
+from satchel.actions.paths.permission import Permission, require_uncontained
 from satchel.actions.receipts import finding
 from satchel.actions.receipts.finding import Receipt, ReceiptLine
 from satchel.actions.signing import signing_key
 from satchel.api.lifetime import Lifetime
+from satchel.errors import ReadOnlyStoreError, UsageError
 from satchel.jobs.job import Job
 from satchel.seal.signing.key import SigningKey
 
@@ -18,6 +25,7 @@ class Working:
     _settings: Settings
     _lifetime: Lifetime
     _passphrase: str | None
+    _read_only: bool
 
     def _owner(self) -> SigningKey:
         return signing_key(self._settings, passphrase=self._passphrase)[0]
@@ -71,3 +79,55 @@ class Working:
         """
         with self._lifetime.use():
             return jobs.cancel_job(self._settings, job, reason=reason)
+
+    def watch(
+        self,
+        *hosts: str,
+        folders: Sequence[str | Path] = (),
+        bank: str | None = None,
+        dry_run: bool = False,
+        allow_uncontained: bool = False,
+    ) -> Watched:
+        """Capture, once, what agent hosts keep of conversations before they delete it.
+
+        Only what changed since the last time is looked at, only what is new is added, and what is
+        gone at the host stays here; secrets are replaced. See ``satchel watch``, which also says
+        how to have it done again and again.
+
+        Args:
+            hosts: Such as ``claude-code`` or ``codex``; all that are here, where neither hosts nor
+                folders are named.
+            folders: Folders with transcripts or exports of any format that is known.
+            bank: Where it goes, made if it is not there; the configured one, or ``transcripts``.
+            dry_run: Only say what would be looked at.
+            allow_uncontained: That hosts and folders may be anywhere, if no roots are set.
+
+        Returns:
+            What was captured, what was not, with the reason, and what is gone. One file that cannot
+            be taken is no error: it is in ``missed``, and tried again the next time.
+
+        Raises:
+            ContainmentError: Without ``allow_uncontained``, or if roots are set.
+            UsageError: If there is no such host.
+            UnreadableError: If there is nothing to watch.
+            LockedError: If another one is at it.
+            ReadOnlyStoreError: If the store was opened for reading.
+        """
+        unknown = sorted(set(hosts) - set(Host))
+        if unknown:
+            known = ", ".join(Host)
+            raise UsageError(f"no host {unknown[0]!r}", field="hosts", hint=f"Known: {known}.")
+        places = [*map(str, folders), *hosts] or ["the hosts that are here"]
+        permission = Permission(allow_uncontained=allow_uncontained)
+        for place in places:
+            require_uncontained(self._settings, place, permission)
+        asked = WatchOptions(
+            hosts=tuple(map(Host, hosts)),
+            folders=tuple(map(Path, folders)),
+            bank=bank,
+            dry_run=dry_run,
+        )
+        with self._lifetime.use():
+            if self._read_only and not dry_run:
+                raise ReadOnlyStoreError("opened for reading", file="watch")
+            return watch_once(self._settings, asked, self._owner)

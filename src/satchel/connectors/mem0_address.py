@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Folder
+from satchel.connectors.address import Kind
 from satchel.errors import UnreadableError, UsageError
 
 SCHEME = "mem0:"

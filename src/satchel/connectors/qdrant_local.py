@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from satchel.connectors._address import Kind
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
 from satchel.connectors._qdrant_vectors import config_for, shown, stored, widened
+from satchel.connectors.address import Kind
 from satchel.errors import MalformedError, UnreadableError, UsageError
 from satchel.formats._frameworks.points import VECTOR, entry_of, row_of
 from satchel.memory.entries import Entry

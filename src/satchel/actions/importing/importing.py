@@ -11,7 +11,7 @@ from satchel.actions.importing.arriving import Arriving, arrived
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.settling import settings_for, tell_imported
 from satchel.actions.importing.work import Work
-from satchel.actions.moving.connecting import Asked, connector_for, listed
+from satchel.actions.moving.connecting import Asked, connector_for, listed, shown
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import keep, refuse_copy
@@ -136,7 +136,7 @@ def _arriving(
             skip_bad=asked.skip_bad,
         )
         found = stack.enter_context(listed(live, name, settings, how))
-        arriving = Arriving(settings, found, name, live, tell, scrub=scrub)
+        arriving = Arriving(settings, found, shown(live, name), live, tell, scrub=scrub)
         arriving.skip_bad = asked.skip_bad
         return arriving
     if asked.include_deleted or asked.embeddings:

@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.wiring import shown_address
+from satchel.connectors.address import of_server
 from satchel.errors import EmptyInputError, InputError, TargetError, UsageError
 from satchel.memory.records import AnyRecord, Model, State
 from satchel.ports.connector import Connector, Page, pages
@@ -28,6 +30,7 @@ from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
 MEM0_LOCAL, QDRANT_LOCAL = "mem0-local", "qdrant-local"
+LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
 
 _META_BYTES = 16 * 2**20
 _OF_MEM0 = re.compile("^mem0$|_entities$|-entities$|^mem0migrations$")
@@ -82,13 +85,17 @@ def connector_for(text: str, name: str | None) -> str | None:
 
 
 def _of_folder(text: str) -> str | None:
-    """Return whose folder one with Qdrant's files is: Mem0's, or another program's."""
+    """Return whose folder one is: of Qdrant's files, Mem0's or another program's; or Letta's."""
     with suppress(OSError, ValueError):  # whoever opens it says what is wrong with the name
         folder = Path(text)
         if (folder / "qdrant" / "meta.json").is_file():
             return MEM0_LOCAL
         if (folder / "meta.json").is_file():
             return MEM0_LOCAL if _is_mem0s(folder) else QDRANT_LOCAL
+        if (folder / "system").is_dir():
+            from satchel.connectors.letta_memfs import is_memfs
+
+            return LETTA_MEMFS if is_memfs(folder) else None
     return None
 
 
@@ -98,6 +105,16 @@ def _is_mem0s(folder: Path) -> bool:
     with (folder / "meta.json").open("rb") as stream:
         found = msgspec.json.decode(stream.read(_META_BYTES), type=_Meta)
     return any(map(_OF_MEM0.search, found.collections))
+
+
+def shown(name: str, text: str) -> str:
+    """Return the address of a live product as it may be kept and shown: without a password.
+
+    Args:
+        name: The product's connector.
+        text: The address.
+    """
+    return shown_address(of_server(text)) if name == LANGGRAPH_POSTGRES else text
 
 
 class _Meta(msgspec.Struct):
@@ -145,11 +162,45 @@ def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
     )
 
 
+def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+
+    return LangGraphPostgres(
+        Address.read(text),
+        limits=settings.options.limits,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
+    )
+
+
+def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.letta_memfs import Address, LettaMemfs
+
+    return LettaMemfs(
+        Address.read(text),
+        limits=settings.options.limits,
+        include_deleted=asked.include_deleted,
+        writes=asked.writes,
+        overwrite=asked.overwrite,
+        dry_run=asked.dry_run,
+        skip_bad=asked.skip_bad,
+    )
+
+
 _OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
+    LANGGRAPH_POSTGRES: _langgraph_postgres,
+    LETTA_MEMFS: _letta_memfs,
 }
-_SCHEMES = {"mem0:": MEM0_LOCAL, "qdrant:": QDRANT_LOCAL}
+_SCHEMES = {
+    "mem0:": MEM0_LOCAL,
+    "qdrant:": QDRANT_LOCAL,
+    "langgraph+postgres": LANGGRAPH_POSTGRES,
+    "memfs:": LETTA_MEMFS,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,7 +286,7 @@ def listed(name: str, text: str, settings: Settings, asked: Asked) -> Iterator[L
             _keep(page, kept)
         if count == 0:
             hint = report.first_refused
-            raise EmptyInputError("there is no memory in it", file=text, hint=hint)
+            raise EmptyInputError("there is no memory in it", file=shown(name, text), hint=hint)
         _flushed(kept)
         yield Listed(Path(kept.name), connector.info, report)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.actions.moving.connecting import Asked, opened_connector
+from satchel.actions.moving.connecting import Asked, opened_connector, shown
 from satchel.actions.moving.delivering import Delivered, Product, deliver
 from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.taking_out import (
@@ -56,6 +56,9 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         LockedError: If another process has it.
     """
     report, began = Report(), now()
+    how = Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
+    product = Product(name=name, address=str(output), how=how)
+    output = Path(shown(name, product.address))
     limits, dry_run = bank.settings.options.limits, asked.dry_run
     if not dry_run:
         refuse_copy(bank.settings, asked.receipt, output)
@@ -89,7 +92,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
             copy=asked.receipt,
         )
         export = begun(bank, head, asked, (output, name), (records, found, screening))
-        handing = _Handing(transfer, output, asked, records, past)
+        handing = _Handing(transfer, product, asked, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), Delivered()
         if dry_run or asked.fail_on_loss:
             tried = handing.tried(trial)
@@ -109,18 +112,17 @@ class _Handing:
     def __init__(
         self,
         transfer: Transfer,
-        output: Path,
+        product: Product,
         asked: ExportOptions,
         records: RecordSet,
         past: View | None,
     ) -> None:
         self._transfer = transfer
-        self._output = output
+        self._product = product
+        self._shown = told(shown(product.name, product.address))
         self._asked = asked
         self._records = records
         self._past = past
-        how = Asked(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
-        self._product = Product(name=transfer.format, address=str(output), how=how)
 
     def tried(self, trial: Report) -> Delivered:
         """Return what would become of it, and count losses in a report; nothing is written."""
@@ -130,7 +132,7 @@ class _Handing:
     def planned(self, export: Export, tried: Delivered, trial: Report, census: Census) -> Export:
         """Return what would be done."""
         transfer = replace(self._transfer, report=trial)
-        target = Target(name=told(str(self._output)), created=tried.written, left_alone=tried.known)
+        target = Target(name=self._shown, created=tried.written, left_alone=tried.known)
         plan = plan_of(transfer, self._records, target, census)
         export = msgspec.structs.replace(export, written=tried.written, known=tried.known)
         return msgspec.structs.replace(told_of(export, transfer), plan=plan)
@@ -148,7 +150,7 @@ class _Handing:
                 f"{done.older} older versions were handed along; they were not read back"
             )
         there = sum(again.records.values())
-        output = End(name=told(str(self._output)), format=transfer.format, records=there)
+        output = End(name=self._shown, format=transfer.format, records=there)
         account = account_of_output(transfer, output, again)
         receipt = keep_receipt(transfer, account) if self._asked.keeps_receipt else None
         return msgspec.structs.replace(

@@ -180,6 +180,7 @@ class Satchel:
     jobs = awaited(plain_satchel.Satchel.jobs)
     resume_job = awaited(plain_satchel.Satchel.resume_job)
     cancel_job = awaited(plain_satchel.Satchel.cancel_job)
+    watch = awaited(plain_satchel.Satchel.watch)
 
     @property
     def hook_counts(self) -> HookCounts:

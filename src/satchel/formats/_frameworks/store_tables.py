@@ -170,7 +170,7 @@ class _Making:
             self._report.lost("origin/id", "another item has its key", example=identity)
             self._there.add(f"{prefix}\0{key}".encode())
         value = as_json(row.pop("value"), self._report)
-        values = [prefix, key, value, *(_plain(row.pop(name, None)) for name in _KNOWN[3:])]
+        values = [prefix, key, value, *(plain(row.pop(name, None)) for name in _KNOWN[3:])]
         self._connection.execute(f"INSERT INTO {STORE} VALUES (?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 - our own
         for name in sorted(name for name, part in row.items() if part is not None):
             self._report.lost(name, "no column of the store", example=identity)
@@ -179,8 +179,9 @@ class _Making:
 
     def _put_vectors(self, prefix: str, key: str, vectors: Row, time: Any) -> None:
         for name, carried in vectors.items():
-            vector = _plain(carried)
+            vector = plain(carried)
             if type(vector) is not bytes:
+                self._report.lost(VECTORS, "SQLite has no vectors of bits", example=key)
                 continue
             if not self._has_vectors:
                 for statement in _VECTOR_SCHEMA:
@@ -191,7 +192,7 @@ class _Making:
             self._connection.execute(f"INSERT INTO {VECTORS} VALUES (?, ?, ?, ?, ?, ?)", values)  # noqa: S608 - our own
 
 
-def _plain(carried: Any) -> Any:
+def plain(carried: Any) -> Any:
     """Return what a column takes; nothing for what none does."""
     with suppress(InputError):
         value = restore(carried)

@@ -80,6 +80,7 @@ class Leaving:
         self._take_events()
         blocks, added = self._blocks()
         agents = self._agents([row["id"] for row in blocks], added)
+        self._have_slots(agents, blocks)
         lists = {"agents": agents, "blocks": blocks}
         lists |= {name: self._things[thing] for name, thing in THINGS.items()}
         wanted = {*_NEEDED, *self._container.get("lists", [])}
@@ -179,8 +180,29 @@ class Leaving:
             self._report.lost("session_event", reason, example=session[:80], count=len(rest))
         return rows
 
+    def _have_slots(self, agents: list[Row], blocks: list[Row]) -> None:
+        """Give each block of an agent a label of its own: Letta takes no agent with one twice."""
+        by_id = {row["id"]: row for row in blocks}
+        labels = {row["label"] for row in blocks}
+        for agent in agents:
+            there = set[str]()
+            ids = agent.get("block_ids")
+            for row in (by_id.get(one) for one in (ids if type(ids) is list else ())):
+                if row is None:
+                    continue
+                if row["label"] in there:
+                    row["label"] = _unused(row["label"], labels)
+                    labels.add(row["label"])
+                    reason = "another block of the agent has its label"
+                    self._report.lost("origin/id", reason, example=row["id"])
+                there.add(row["label"])
+
     def _count(self, record: Sealed, entry: Entry, own: str | None, label: str) -> None:
         value = record.value
+        limit = entry.origin.as_written.get("limit") if entry.origin is not None else None
+        if type(limit) is int and limit < len(entry.text or ""):
+            reason = "the text is longer; the block gets room for it"
+            self._report.lost("limit", reason, example=record.id)
         for name in sorted(value.keys() - _HELD):
             self._report.lost(name, _NO_FIELD, example=record.id)
         if value.get("kind") not in (None, BLOCK):

@@ -14,13 +14,17 @@ from satchel.seal.encoding.carry import ABSENT
 NAME = "letta"
 """The format, and the provider that records from it name."""
 
+MEMFS = "letta_memfs"
+"""The provider that memory names which was in a folder as Letta keeps it now."""
+
 BLOCK = "block"
 """The kind of an entry that is a block of core memory."""
 
 PERSONA = "persona"
 """The label of the block that says who the agent is."""
 
-_SELF = re.compile(r"persona(?:_[0-9]{1,9})?", re.ASCII)
+SELF = re.compile(r"persona(?:_[0-9]{1,9})?", re.ASCII)
+"""Labels of blocks that say who an agent is."""
 
 LIMIT = 20_000
 """Characters that a block may have, where nobody said another number."""
@@ -37,6 +41,9 @@ THINGS = {
 
 AGENT = "agent"
 """What a node is that holds the settings of an agent."""
+
+_IN_A_FILE = ("description", "limit", "read_only")
+"""What a file of the folder says of itself, as a block does."""
 
 ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
 """How rows are named inside a file."""
@@ -56,7 +63,7 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
         MalformedError: If it has no label, or no value.
     """
     label, text = text_in(row, "label"), text_in(row, "value")
-    cls = Identity if _SELF.fullmatch(label) else Semantic
+    cls = Identity if SELF.fullmatch(label) else Semantic
     made = cls(
         kind=BLOCK,
         text=text,
@@ -100,6 +107,9 @@ def block_of(entry: Entry, label: str) -> Row:
     text = entry.text or ""
     written = _block(label, text)
     kept = kept_of(entry.origin)
+    if entry.origin is not None and entry.origin.provider == MEMFS:
+        there = entry.origin.as_written
+        kept = {name: there[name] for name in _IN_A_FILE if name in there}
     row = reproduce(written, {k: v for k, v in kept.items() if k not in ("value", "label")})
     if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in kept:
         row["limit"] = len(text)
@@ -111,6 +121,8 @@ def label_of(entry: Entry) -> str | None:
     origin = entry.origin
     if origin is not None and origin.provider == NAME and entry.kind == BLOCK:
         return origin.id
+    if origin is not None and origin.provider == MEMFS and origin.id:
+        return origin.id.removeprefix("system/").removesuffix(".md")
     return PERSONA if isinstance(entry, Identity) else None
 
 

@@ -62,12 +62,13 @@ class Address:
         return f"Address({self.name!r})"  # no password in a traceback
 
 
-def read_address(address: str) -> Address:
+def read_address(address: str, *, schema: str = SCHEMA) -> Address:
     """Take the address of a store apart.
 
     Args:
         address: ``postgresql://USER@HOST/DATABASE?schema=NAME&bank=ID``, with whatever else the
             driver knows; both members may be left out.
+        schema: Where the tables are when it is not said.
 
     Raises:
         UsageError: If it is none. What it says holds no part of it that may be a password.
@@ -76,7 +77,7 @@ def read_address(address: str) -> Address:
     try:
         parts = urlsplit(address)
         asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-        schema, bank = asked.pop("schema", SCHEMA), asked.pop("bank", None)
+        schema, bank = asked.pop("schema", schema), asked.pop("bank", None)
         url = urlunsplit(parts._replace(query=urlencode(asked, quote_via=quote)))
         found = DRIVER.conninfo.conninfo_to_dict(url)
     except (DRIVER.Error, ValueError):

@@ -1,4 +1,8 @@
-"""Addresses of folders, as a person writes them: ``SCHEME:///path/to/folder?member=value``."""
+"""Addresses of live products, as a person writes them.
+
+Of a folder it is ``SCHEME:///path/to/folder?member=value``, of a product in a database the product,
+``+``, and what the database's driver takes.
+"""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -46,3 +50,19 @@ class Kind(NamedTuple):
             raise self.refused("it names no folder")
         # Written as a path somewhere, several slashes became one.
         return Path(re.sub("^/+", "/", unquote(path))).expanduser(), members
+
+
+_collapsed = re.compile(r"([a-z]+):/(?!/)(.*)", re.DOTALL).fullmatch
+
+
+def of_server(text: str) -> str:
+    """Return what the driver takes of an address such as ``langgraph+postgresql://HOST/DATABASE``.
+
+    Written as a path somewhere, its slashes became one; a name alone is that of the database then.
+    """
+    address = text.partition("+")[2] if "+" in text.partition(":")[0] else text
+    found = _collapsed(address)
+    if found is None:
+        return address
+    slashes = "//" if "/" in found[2].partition("?")[0] else "///"
+    return f"{found[1]}:{slashes}{found[2]}"

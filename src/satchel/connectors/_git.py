@@ -1,0 +1,377 @@
+"""The history of a folder that git keeps, read as data.
+
+No program is started, no hook run, no setting of the repository read, no object looked for outside
+of it. Every object is held to its name, which is the hash of its bytes; how much is unpacked in
+all, how long chains of differences are and how deep folders are is bounded.
+
+Source: gitformat-pack and gitformat-index of git 2.47; repositories of SHA-1 only.
+"""
+
+import hashlib
+import re
+import struct
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from typing import BinaryIO, NamedTuple
+
+from satchel.disk.contained import ContainedFolder
+from satchel.errors import InputError, LimitError, MalformedError
+from satchel.memory.times import format_time
+
+_MOST_BYTES = 256 * 2**20
+"""Unpacked, of one repository."""
+
+_MOST_OBJECT = 16 * 2**20
+_MOST_INDEX = 64 * 2**20
+_MOST_COMMITS = 100_000
+_DEEPEST, _LONGEST_CHAIN = 16, 256
+_SMALL = 4096
+_KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+_OFFSET, _REFERENCE = 6, 7
+_INDEX = b"\xfftOc\0\0\0\x02"
+_PACK = b"PACK"
+_HASH = 20
+_FAR = 1 << 31
+_BROKEN = (zlib.error, struct.error, IndexError, ValueError, OverflowError)
+
+_is_hash = re.compile("[0-9a-f]{40}").fullmatch
+_is_branch = re.compile(r"refs/heads/(?!.*\.\.)[\w][\w./-]{0,200}", re.ASCII).fullmatch
+_committed = re.compile(rb"^committer .*> (\d{1,11}) [+-]\d{4}$", re.MULTILINE).search
+_tree = re.compile(rb"^tree ([0-9a-f]{40})$", re.MULTILINE).match
+_parent = re.compile(rb"^parent ([0-9a-f]{40})$", re.MULTILINE).search
+
+
+class Commit(NamedTuple):
+    """One state of the folder."""
+
+    time: str
+    """When it was committed, by its own word."""
+
+    files: dict[str, str]
+    """The names of the contents of files, by path."""
+
+
+class Repository:
+    """What git has in a folder.
+
+    Args:
+        folder: The folder; the repository is ``.git`` in it. A file of that name, which leads to a
+            repository elsewhere, is none.
+
+    Raises:
+        InputError: If there is no history in it that can be read.
+    """
+
+    def __init__(self, folder: ContainedFolder) -> None:
+        self._folder = folder
+        self._held = ExitStack()
+        self._left = _MOST_BYTES
+        self._folders = dict[str, dict[str, str]]()
+        self._packs = list[_Pack]()
+        try:
+            for name, kind in self._listed(".git/objects/pack"):
+                if kind == "file" and name.endswith(".idx"):
+                    self._packs.append(self._pack(name.removesuffix(".idx")))
+            self.head = self._head()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of its files."""
+        self._held.close()
+
+    def _listed(self, place: str) -> list[tuple[str, str]]:
+        with suppress(InputError):
+            return [(name, kind) for name, kind in self._folder.listing(place)]
+        return []
+
+    def _pack(self, name: str) -> "_Pack":
+        place = f".git/objects/pack/{name}"
+        index = self._folder.read(f"{place}.idx", limit=_MOST_INDEX)
+        stream = self._held.enter_context(self._folder.open(f"{place}.pack"))
+        return _Pack(index, stream)
+
+    def _head(self) -> str:
+        """Return the name of the newest commit of the branch that is checked out."""
+        said = self._text(".git/HEAD")
+        if not said.startswith("ref: "):
+            return _hash(said)
+        branch = said.removeprefix("ref: ")
+        if _is_branch(branch) is None:
+            raise MalformedError("no branch is checked out that could be followed")
+        with suppress(InputError):
+            return _hash(self._text(f".git/{branch}"))
+        for line in self._folder.read(".git/packed-refs", limit=_MOST_INDEX).split(b"\n"):
+            if line[_HASH * 2 :] == b" " + branch.encode():
+                return _hash(line[: _HASH * 2].decode("ascii", "replace"))
+        raise MalformedError("there is no commit yet")
+
+    def _text(self, place: str) -> str:
+        return self._folder.read(place, limit=_SMALL).decode("ascii", "replace").strip()
+
+    # -- states ----------------------------------------------------------------------------
+
+    def commits(self) -> list[Commit]:
+        """Return the states from the first to the newest, along first parents.
+
+        Raises:
+            InputError: If something of them is missing, damaged or over a bound.
+        """
+        found, seen, name = list[Commit](), set[str](), self.head
+        while True:
+            if name in seen or len(seen) >= _MOST_COMMITS:
+                raise LimitError(f"a history has at most {_MOST_COMMITS:,} commits")
+            seen.add(name)
+            said = self._object(name, "commit")
+            tree, made = _tree(said), _committed(said)
+            if tree is None or made is None:
+                raise MalformedError("a commit says no state or no time")
+            try:
+                time = format_time(datetime.fromtimestamp(int(made[1]), UTC))
+            except (ValueError, OverflowError, OSError):
+                raise MalformedError("a commit says no moment") from None
+            found.append(Commit(time, self._files(tree[1].decode())))
+            before = _parent(said.partition(b"\n\n")[0])
+            if before is None:
+                return found[::-1]
+            name = before[1].decode()
+
+    def blob(self, name: str) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            InputError: If it is missing, damaged or over a bound.
+        """
+        return self._object(name, "blob")
+
+    def _files(self, tree: str, depth: int = 0) -> dict[str, str]:
+        """Return the notes in a folder, by path."""
+        known = self._folders.get(tree)
+        if known is not None:
+            return known
+        if depth >= _DEEPEST:
+            raise LimitError(f"a folder is at most {_DEEPEST} deep")
+        found = dict[str, str]()
+        for mode, name, content in _entries(self._object(tree, "tree")):
+            if mode == b"40000":
+                below = self._files(content, depth + 1)
+                found.update({f"{name}/{path}": one for path, one in below.items()})
+            elif mode.startswith(b"100") and name.endswith(".md"):
+                found[name] = content
+        self._folders[tree] = found
+        self._spend(sum(map(len, found)))
+        return found
+
+    # -- objects ---------------------------------------------------------------------------
+
+    def _object(self, name: str, wanted: str) -> bytes:
+        try:
+            kind, data = self._loose(name) or self._packed(name, 0)
+        except _BROKEN as error:
+            if isinstance(error, InputError):
+                raise
+            raise MalformedError(f"the object {name[:12]} is damaged: {error}") from None
+        head = f"{kind} {len(data)}\0".encode()
+        if kind != wanted or hashlib.sha1(head + data, usedforsecurity=False).hexdigest() != name:
+            raise MalformedError(f"the object {name[:12]} is not what its name says")
+        return data
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise LimitError(f"a history unpacks to at most {_MOST_BYTES:,} bytes")
+
+    def _loose(self, name: str) -> tuple[str, bytes] | None:
+        try:
+            packed = self._folder.read(f".git/objects/{name[:2]}/{name[2:]}", limit=_MOST_OBJECT)
+        except LimitError:
+            raise
+        except InputError:
+            return None
+        opened = zlib.decompressobj()
+        data = opened.decompress(packed, _MOST_OBJECT)
+        if not opened.eof:
+            raise LimitError(f"an object has at most {_MOST_OBJECT:,} bytes")
+        self._spend(len(data))
+        head, _, rest = data.partition(b"\0")
+        return head.partition(b" ")[0].decode("ascii", "replace"), rest
+
+    def _packed(self, name: str, depth: int) -> tuple[str, bytes]:
+        key = bytes.fromhex(name)
+        for pack in self._packs:
+            place = pack.place_of(key)
+            if place is not None:
+                return self._at(pack, place, depth)
+        raise MalformedError(f"the object {name[:12]} is not there")
+
+    def _at(self, pack: "_Pack", place: int, depth: int) -> tuple[str, bytes]:
+        """Return an object of a pack, put together from what it differs from."""
+        changes = list[bytes]()
+        while True:
+            kind, size, place_of_base, base = pack.head_at(place)
+            data = pack.data(size)
+            self._spend(size)
+            if kind in _KINDS:
+                break
+            changes.append(data)
+            if len(changes) + depth > _LONGEST_CHAIN:
+                raise LimitError(f"a chain of differences has at most {_LONGEST_CHAIN}")
+            if base is not None:
+                name, data = self._packed(base.hex(), depth + len(changes))
+                return name, self._changed(data, changes)
+            if not 0 < place_of_base < place:
+                raise MalformedError("a difference to what comes later")
+            place = place_of_base
+        return _KINDS[kind], self._changed(data, changes)
+
+    def _changed(self, data: bytes, changes: list[bytes]) -> bytes:
+        for change in reversed(changes):
+            data = _applied(data, change)
+            self._spend(len(data))
+        return data
+
+
+class _Pack:
+    """Many objects in one file, and where each of them is."""
+
+    def __init__(self, index: bytes, stream: BinaryIO) -> None:
+        if not index.startswith(_INDEX) or stream.read(4) != _PACK:
+            raise MalformedError("a pack of another version")
+        self._stream = stream
+        try:
+            (count,) = struct.unpack_from(">I", index, 8 + 255 * 4)
+            start = 8 + 256 * 4
+            self._names = index[start : start + _HASH * count]
+            at = start + (_HASH + 4) * count
+            self._places: tuple[int, ...] = struct.unpack_from(f">{count}I", index, at)
+            self._far = index[at + 4 * count :]
+        except struct.error:
+            raise MalformedError("the index of a pack is cut") from None
+        if len(self._names) != _HASH * count:
+            raise MalformedError("the index of a pack is cut")
+
+    def place_of(self, key: bytes) -> int | None:
+        names, count = self._names, len(self._places)
+        at = bisect_left(range(count), key, key=lambda n: names[_HASH * n : _HASH * (n + 1)])
+        if at == count or names[_HASH * at : _HASH * (at + 1)] != key:
+            return None
+        place = self._places[at]
+        if place < _FAR:
+            return place
+        return int(struct.unpack_from(">Q", self._far, 8 * (place - _FAR))[0])
+
+    def head_at(self, place: int) -> tuple[int, int, int, bytes | None]:
+        """Return the kind and size of what is at a place, and what it differs from."""
+        self._stream.seek(place)
+        byte = self._byte()
+        kind, size, shift = byte >> 4 & 7, byte & 15, 4
+        while byte & 128:
+            byte = self._byte()
+            size |= (byte & 127) << shift
+            shift += 7
+            if size > _MOST_OBJECT:
+                raise LimitError(f"an object has at most {_MOST_OBJECT:,} bytes")
+        if kind == _OFFSET:
+            byte = self._byte()
+            back = byte & 127
+            while byte & 128:
+                byte = self._byte()
+                back = (back + 1) << 7 | byte & 127
+                if back > place:
+                    raise MalformedError("a difference to what is not there")
+            return kind, size, place - back, None
+        if kind == _REFERENCE:
+            return kind, size, 0, self._stream.read(_HASH)
+        if kind not in _KINDS:
+            raise MalformedError("an object of no kind")
+        return kind, size, 0, None
+
+    def _byte(self) -> int:
+        return self._stream.read(1)[0]
+
+    def data(self, size: int) -> bytes:
+        """Unpack what stands behind a head."""
+        opened, parts, left = zlib.decompressobj(), list[bytes](), size + 1
+        while not opened.eof and left > 0:
+            packed = opened.unconsumed_tail or self._stream.read(1 << 14)
+            if not packed:
+                break
+            part = opened.decompress(packed, left)
+            left -= len(part)
+            parts.append(part)
+        data = b"".join(parts)
+        if len(data) != size:
+            raise MalformedError("an object of another size than it says")
+        return data
+
+
+def _hash(text: str) -> str:
+    if _is_hash(text) is None:
+        raise MalformedError("no commit of a repository of SHA-1 is checked out")
+    return text
+
+
+def _entries(tree: bytes) -> Iterator[tuple[bytes, str, str]]:
+    """Yield mode, name and content of what is in a folder; what is hidden is left out."""
+    at = 0
+    while at < len(tree):
+        space, end = tree.index(b" ", at), tree.index(b"\0", at)
+        mode, name = tree[at:space], tree[space + 1 : end].decode("utf-8", "replace")
+        at = end + 1 + _HASH
+        if at > len(tree):
+            raise MalformedError("a folder in the history is cut")
+        if not name.startswith(".") and "/" not in name and "\ufffd" not in name:
+            yield mode, name, tree[end + 1 : at].hex()
+
+
+def _applied(base: bytes, change: bytes) -> bytes:
+    """Return what a difference makes of a text."""
+    at, size = 0, 0
+    sizes = list[int]()
+    for _ in range(2):
+        size, shift = 0, 0
+        while True:
+            byte = change[at]
+            at += 1
+            size |= (byte & 127) << shift
+            shift += 7
+            if not byte & 128:
+                break
+        sizes.append(size)
+    if sizes[0] != len(base) or sizes[1] > _MOST_OBJECT:
+        raise MalformedError("a difference to another text")
+    made = bytearray()
+    while at < len(change):
+        code = change[at]
+        at += 1
+        if code & 128:
+            start, count, at = _copied(change, code, at)
+            if start + count > len(base):
+                raise MalformedError("a difference to more than there is")
+            made += base[start : start + count]
+        else:
+            made += change[at : at + code]
+            at += code
+        if not code or len(made) > sizes[1]:
+            raise MalformedError("a difference that is none")
+    if len(made) != sizes[1]:
+        raise MalformedError("a difference of another size than it says")
+    return bytes(made)
+
+
+def _copied(change: bytes, code: int, at: int) -> tuple[int, int, int]:
+    """Return from where and how much of the other text is taken, and where to read on."""
+    start = count = 0
+    for bit in range(4):
+        if code & 1 << bit:
+            start |= change[at] << 8 * bit
+            at += 1
+    for bit in range(3):
+        if code & 16 << bit:
+            count |= change[at] << 8 * bit
+            at += 1
+    return start, count or 1 << 16, at

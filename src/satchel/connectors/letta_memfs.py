@@ -1,0 +1,329 @@
+"""A folder of memory as Letta Code keeps it (MemFS): Markdown files that git has the history of.
+
+What is below ``system`` is always in front of the model, the rest by its description; a skill is
+``skills/NAME/SKILL.md``. A file's front matter has a ``description``, may have ``read_only`` and
+the older ``limit``; others the repository's own hook refuses, so none are written. What a file said
+before is read from the history, as data (``connectors._git``). Files are written and nothing is
+committed: that is for whoever owns the repository.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from satchel.connectors._git import Repository
+from satchel.connectors._memfs_files import DESCRIPTION, entry_of, file_of, path_of, usual_for
+from satchel.connectors.address import Kind
+from satchel.disk.contained import ContainedFolder
+from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError, UnreadableError
+from satchel.formats._notes.front import split, values_in
+from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
+from satchel.ports.connector import Page, Past, Taken
+from satchel.ports.format import Info, Reading, Traits
+from satchel.ports.report import Report
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+
+SCHEME = "memfs:"
+SYSTEM = "system"
+_ENDING = ".md"
+_TOGETHER = 64
+_MOST_FILES, _DEEPEST = 100_000, 16
+_LOOKED_AT, _LOOKED_BYTES = 32, 65_536
+_CURSOR = "files/"
+_OTHER_VERSION = "there is another text at its path; --force replaces it"
+_KIND = Kind(SCHEME, "folder of Letta's memory", frozenset(), "memfs:///path/to/folder")
+
+
+class _Told(NamedTuple):
+    """What a file said once."""
+
+    text: str
+    since: str
+    gone: str | None = None
+    """When it was deleted."""
+
+
+_Version = tuple[str, str]
+"""The name of a content, and when it was committed; of no content, where the file was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a folder is: ``memfs:///path/to/folder``, or the path alone."""
+
+    folder: Path
+
+    @classmethod
+    def read(cls, text: str) -> "Address":
+        """Return the address that a person wrote.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        return cls(_KIND.read(text)[0])
+
+
+def is_memfs(folder: Path) -> bool:
+    """Tell whether a folder looks as Letta keeps memory: files with descriptions in ``system``."""
+    try:
+        if not (folder / SYSTEM).is_dir():
+            return False
+        with ContainedFolder(folder / SYSTEM) as there:
+            names = [n for n, kind in there.listing() if kind == "file" and n.endswith(_ENDING)]
+            for name in names[:_LOOKED_AT]:
+                with there.open(name) as stream:
+                    front = split(stream.read(_LOOKED_BYTES).decode("utf-8", "replace"))
+                if front.is_there and DESCRIPTION in values_in(front.raw):
+                    return True
+    except (InputError, PathRefusedError, OSError):
+        return False
+    return False
+
+
+class LettaMemfs:
+    """The files of a folder.
+
+    Args:
+        address: Where it is.
+        limits: Bounds on what is read.
+        include_deleted: Whether files that the history had, and the folder has not, are read too.
+        writes: Whether it is written to, and made when it is not there.
+        overwrite: Whether other texts there are replaced.
+        dry_run: Whether nothing is written after all, only weighed.
+        skip_bad: Whether bad files are left out of what is read, counted.
+
+    Raises:
+        UnreadableError: If it is not there.
+        PathRefusedError: If it is a link.
+        LimitError: If there are more files in it than anybody reads.
+    """
+
+    info: ClassVar[Info] = Info(
+        title="Letta MemFS folder",
+        suffixes=(),
+        spec="Letta Code 0.34 MemFS: Markdown with front matter, in git",
+        checked="2026-11-23",
+        traits=Traits(
+            components=frozenset({Component.SEMANTIC, Component.IDENTITY, Component.PROCEDURAL}),
+            exact=True,
+            streams=True,
+        ),
+        lost_on_writing=(
+            "Everything but the words, a description, and whether the agent may write it: times,"
+            " tags, kinds, metadata, scope, provenance and edges."
+        ),
+    )
+
+    def __init__(  # noqa: PLR0913 - all but the address by name
+        self,
+        address: Address,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        include_deleted: bool = False,
+        writes: bool = False,
+        overwrite: bool = False,
+        dry_run: bool = False,
+        skip_bad: bool = False,
+    ) -> None:
+        self.address = address
+        self._limits = limits
+        self._overwrite = overwrite
+        self._dry_run = dry_run
+        self._skip_bad = skip_bad
+        self._include_deleted = include_deleted
+        self._folder: ContainedFolder | None = None
+        self._history: Repository | None = None
+        self._versions = dict[str, list[_Version]]()
+        self._no_history: str | None = None
+        self._odd = list[str]()
+        self._seen = 0
+        self._paths = list[str]()
+        self._files = set[str]()
+        self._given = set[str]()
+        if dry_run and not address.folder.exists():
+            return
+        if not writes and not address.folder.exists():
+            raise UnreadableError("there is no such folder", file=str(address.folder))
+        self._folder = ContainedFolder(address.folder, create=writes and not dry_run)
+        try:
+            self._look(with_history=not writes)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _look(self, *, with_history: bool) -> None:
+        """Find the files, and what they said before."""
+        self._files = set(self._found(()))
+        if with_history and ".git" in {name for name, _ in self._there.listing()}:
+            try:
+                self._history = Repository(self._there)
+                self._versions = _versions(self._history)
+            except (InputError, PathRefusedError) as error:
+                self._versions, self._no_history = {}, error.message
+        gone = self._versions.keys() if self._include_deleted else set[str]()
+        self._paths = sorted(self._files | gone)
+
+    @property
+    def _there(self) -> ContainedFolder:
+        assert self._folder is not None  # noqa: S101 - whoever asks has opened it
+        return self._folder
+
+    def _found(self, below: tuple[str, ...]) -> Iterator[str]:
+        if len(below) > _DEEPEST:
+            raise LimitError(f"a folder is at most {_DEEPEST} deep", file="/".join(below))
+        for name, kind in self._there.listing(below):
+            self._seen += 1
+            if self._seen > _MOST_FILES:
+                raise LimitError(f"a folder has at most {_MOST_FILES:,} files")
+            path = "/".join((*below, name))
+            if name.startswith("."):
+                continue
+            if kind == "folder":
+                yield from self._found((*below, name))
+            elif kind == "file" and name.endswith(_ENDING):
+                yield path
+            else:
+                self._odd.append(path)
+
+    def page(self, cursor: str | None, report: Report) -> Page:
+        """List files from ``cursor``, each with what it said before."""
+        start = 0 if cursor is None else self._start(cursor)
+        if cursor is None:
+            self._tell(report)
+        refuse = Reading(report=report, skip_bad=self._skip_bad).refuse
+        items, past = list[Entry](), list[Past]()
+        for path in self._paths[start : start + _TOGETHER]:
+            try:
+                entry, before = self._read(path, report)
+            except InputError as error:
+                error.field = path
+                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+                continue
+            past += before
+            items += [entry] if entry is not None else []
+        following = start + _TOGETHER
+        return Page(items, f"{_CURSOR}{following}" if following < len(self._paths) else None, past)
+
+    def _start(self, cursor: str) -> int:
+        number = cursor.removeprefix(_CURSOR)
+        if cursor.startswith(_CURSOR) and number.isdecimal() and number.isascii():
+            found = int(number[:9])
+            if 0 < found < len(self._paths) and found % _TOGETHER == 0 and str(found) == number:
+                return found
+        raise MalformedError("no page starts there", field="cursor")
+
+    def _tell(self, report: Report) -> None:
+        for path in self._odd:
+            report.lost("file", "neither a folder nor Markdown", example=path[:200])
+        if self._no_history is not None:
+            reason = f"the history cannot be read: {self._no_history}"
+            report.lost("history", reason, example=str(self.address.folder))
+
+    def _read(self, path: str, report: Report) -> tuple[Entry | None, list[Past]]:
+        """Return a file as a memory, and what it was before."""
+        text = None
+        if path in self._files:
+            text = self._decoded(self._there.read(path, limit=self._limits.entry_bytes))
+        versions = self._versions.get(path, [])
+        began = versions[0][1] if versions else None
+        told, changed = self._told(path, report), None
+        if told and told[-1].text == text:
+            changed = told.pop().since
+        past = list[Past]()
+        for number, one in enumerate(told):
+            is_last = number == len(told) - 1
+            ended = (changed or one.gone) if is_last else told[number + 1].since
+            entry = entry_of(path, one.text, began, one.since)
+            past.append(Past(entry, "deleted" if is_last and text is None else "superseded", ended))
+        return (entry_of(path, text, began, changed) if text is not None else None), past
+
+    def _told(self, path: str, report: Report) -> list["_Told"]:
+        """Return the texts that a file had, by its history, the oldest first."""
+        told = list[_Told]()
+        for content, time in self._versions.get(path, []):
+            if not content:
+                told[-1:] = [one._replace(gone=time) for one in told[-1:]]
+                continue
+            try:
+                said = self._decoded(self._blob(content))
+            except InputError as error:
+                report.lost("history", error.message, example=path[:200])
+                continue
+            if not told or told[-1].text != said:
+                told.append(_Told(said, time))
+        return told
+
+    def _blob(self, name: str) -> bytes:
+        assert self._history is not None  # noqa: S101 - it is where the version is from
+        return self._history.blob(name)
+
+    def _decoded(self, data: bytes) -> str:
+        if len(data) > self._limits.entry_bytes:
+            raise LimitError(f"a memory has at most {self._limits.entry_bytes:,} bytes")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise MalformedError("the text is not UTF-8", byte=error.start) from None
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+        """Write files; each is there whole or not at all."""
+        return [self._taken(record, report) for record in batch]
+
+    def _taken(self, record: Sealed, report: Report) -> Taken:
+        entry = record.model
+        if not isinstance(entry, Entry) or entry.text is None:
+            return Taken(record.id, None, "a file of Letta's memory is a text")
+        path = path_of(entry, usual_for(entry, record.id))
+        if path in self._given:  # by another one of this transfer
+            path = usual_for(entry, record.id)
+            report.lost("origin/id", "another memory has its path", example=record.id)
+        text = file_of(record, entry, path, report)
+        there = None
+        if self._folder is not None:
+            try:
+                there = self._there.read(path, limit=self._limits.entry_bytes)
+            except UnreadableError:
+                there = None
+            except InputError as error:
+                return Taken(record.id, None, error.message)
+        self._given.add(path)
+        if there == text.encode():
+            return Taken(record.id, path, known=True)
+        if there is not None and not self._overwrite:
+            return Taken(record.id, None, _OTHER_VERSION)
+        if not self._dry_run:
+            if "/" in path:
+                self._there.make_folder(path.rpartition("/")[0])
+            self._there.write(path, text.encode())
+            self._files.add(path)
+            self._paths = sorted(self._files)
+        return Taken(record.id, path)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        if self._history is not None:
+            self._history.close()
+        if self._folder is not None:
+            self._folder.close()
+
+
+def _versions(history: Repository) -> dict[str, list[_Version]]:
+    """Return what each path had, from the first on; a deleted one ends with no content."""
+    found = dict[str, list[_Version]]()
+    before = dict[str, str]()
+    for commit in history.commits():
+        if commit.files is not before:
+            for path in before.keys() - commit.files.keys():
+                found[path].append(("", commit.time))
+            for path, content in commit.files.items():
+                if before.get(path) != content:
+                    found.setdefault(path, []).append((content, commit.time))
+        before = commit.files
+    return found

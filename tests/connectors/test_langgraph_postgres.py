@@ -1,0 +1,381 @@
+"""LangGraph's store on a real PostgreSQL, read and written where it is."""
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from import_kit import bring, texts
+from postgres_kit import in_schema, run_sql
+
+from benchmarks import peers
+from satchel.actions.moving.connecting import LANGGRAPH_POSTGRES, connector_for
+from satchel.api.satchel import Satchel
+from satchel.connectors.address import of_server
+from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
+from satchel.errors import MalformedError, StoreError, UnreadableError, UsageError
+from satchel.memory.entries import Entry, Semantic
+from satchel.memory.parts import Scope
+from satchel.ports.report import Report
+from satchel.seal.sealing import seal
+
+_PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
+_ANYWHERE: Any = {"allow_uncontained": True}
+
+
+@pytest.fixture
+def schema(postgres: str) -> Iterator[str]:
+    """The address of a schema of one's own, with nothing in it."""
+    name = f"s_{uuid.uuid4().hex}"
+    run_sql(postgres, f"CREATE SCHEMA {name}")
+    yield "langgraph+" + in_schema(postgres, name)
+    run_sql(postgres, f"DROP SCHEMA {name} CASCADE")
+
+
+def _name(schema: str) -> str:
+    return schema.rpartition("schema=")[2]
+
+
+def _opened(schema: str, **how: Any) -> LangGraphPostgres:
+    return LangGraphPostgres(Address.read(schema), **how)
+
+
+def _read(schema: str) -> list[Entry]:
+    with closing(_opened(schema)) as connector:
+        return [one for one in connector.page(None, Report()).items if isinstance(one, Entry)]
+
+
+def _put(schema: str, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
+    report = Report()
+    with closing(_opened(schema, writes=True, **how)) as connector:
+        return list(connector.take([seal(entry) for entry in entries], report)), report
+
+
+def _sql(postgres: str, schema: str, statement: str) -> list[Any]:
+    return run_sql(postgres, f"SET search_path = {_name(schema)}, public", statement)
+
+
+def _with_vectors(postgres: str, schema: str, kind: str = "vector(3)") -> None:
+    """Make the table of vectors as the library makes it."""
+    _put(schema)
+    _sql(
+        postgres,
+        schema,
+        "CREATE TABLE store_vectors (prefix text NOT NULL, key text NOT NULL,"
+        f" field_name text NOT NULL, embedding {kind}, created_at timestamptz DEFAULT now(),"
+        " updated_at timestamptz DEFAULT now(), PRIMARY KEY (prefix, key, field_name),"
+        " FOREIGN KEY (prefix, key) REFERENCES store(prefix, key) ON DELETE CASCADE)",
+    )
+
+
+def _fill(postgres: str, schema: str, values: str) -> None:
+    _put(schema)
+    members = "prefix, key, value, created_at, updated_at, expires_at, ttl_minutes"
+    _sql(postgres, schema, f"INSERT INTO store ({members}) VALUES {values}")  # noqa: S608 - our own
+
+
+_TEA = (
+    """('memories.rosa', 'tea/1', '{"kind":"Memory","content":{"content":"Drinks tea."}}',"""
+    " '2026-01-02 03:04:05.5+02', '2026-01-03 00:00:00+00', '2027-01-01 00:00:00+00', 1440)"
+)
+_PROFILE = (
+    """('memories.rosa.work', 'me', '{"kind":"Profile","content":{"name":"Rosa","age":3}}',"""
+    " 'infinity', NULL, NULL, NULL)"
+)
+
+
+def test_every_item_arrives_with_its_namespace_times_life_and_vectors(
+    postgres: str, schema: str
+) -> None:
+    """A memory of LangMem, a profile without text; nothing is lost."""
+    _with_vectors(postgres, schema)
+    _fill(postgres, schema, f"{_TEA}, {_PROFILE}")
+    _sql(
+        postgres,
+        schema,
+        "INSERT INTO store_vectors VALUES ('memories.rosa', 'tea/1', 'text', '[1,-0.1,2e-20]')",
+    )
+    assert connector_for(schema, None) == LANGGRAPH_POSTGRES
+    tea, profile = _read(schema)
+
+    assert (tea.text, tea.kind) == ("Drinks tea.", "Memory")
+    assert tea.scope == Scope(namespace=("memories", "rosa"))
+    assert tea.created_at == "2026-01-02T01:04:05.500000Z"
+    assert tea.expires_at == "2027-01-01T00:00:00.000000Z"
+    assert tea.origin is not None
+    assert tea.origin.id == "memories.rosa/tea/1"
+    assert tea.origin.as_written["ttl_minutes"] == 1440
+    assert tea.origin.as_written["store_vectors"]["text"].keys() == {"$bytes"}
+    assert profile.data == {"kind": "Profile", "content": {"name": "Rosa", "age": 3}}
+    assert profile.origin is not None
+    assert profile.origin.as_written["created_at"] == "infinity"
+
+
+def test_what_was_read_is_written_back_as_it_was(postgres: str, schema: str) -> None:
+    """Out of one schema through a bank into another: the same rows, vectors and lives."""
+    other = f"s_{uuid.uuid4().hex}"
+    run_sql(postgres, f"CREATE SCHEMA {other}")
+    there = "langgraph+" + in_schema(postgres, other)
+    _with_vectors(postgres, schema)
+    _with_vectors(postgres, there)
+    _fill(postgres, schema, f"{_TEA}, {_PROFILE}")
+    _sql(
+        postgres,
+        schema,
+        "INSERT INTO store_vectors VALUES ('memories.rosa', 'tea/1', 'text', '[1,-0.1,2e-20]')",
+    )
+    assert bring(schema).unaccepted == 0
+    with Satchel.open() as here:
+        done = here.bank("b").export(there, **_ANYWHERE)
+        again = here.bank("b").export(there, **_ANYWHERE)
+    assert (done.lost, done.written, again.known) == (0, 2, 2)
+    for table in ("store", "store_vectors"):
+        said = f"SELECT to_jsonb(t) FROM {table} t ORDER BY prefix, key"  # noqa: S608 - our own
+        kept, found = _sql(postgres, schema, said), _sql(postgres, there, said)
+        for rows in (kept, found):
+            for (row,) in rows:
+                for name in ("created_at", "updated_at") if table != "store" else ("updated_at",):
+                    row.pop(name)  # a time that nobody knew, or of the copy
+        assert kept == found
+    run_sql(postgres, f"DROP SCHEMA {other} CASCADE")
+
+
+def test_vectors_go_from_one_kind_of_store_into_the_other(
+    postgres: str, schema: str, tmp_path: Path
+) -> None:
+    """The numbers of PostgreSQL are the bytes that the library's SQLite has."""
+    _with_vectors(postgres, schema, "halfvec(2)")
+    _fill(postgres, schema, _TEA)
+    _sql(
+        postgres,
+        schema,
+        "INSERT INTO store_vectors VALUES ('memories.rosa', 'tea/1', 'text', '[0.5,-2]')",
+    )
+    bring(schema)
+    with Satchel.open() as here:
+        assert here.bank("b").export(tmp_path / "a.langgraph.db", **_ANYWHERE).lost == 0
+        assert bring(tmp_path / "a.langgraph.db", "c").unaccepted == 0
+        _sql(postgres, schema, "DELETE FROM store")
+        assert here.bank("c").export(schema, **_ANYWHERE).lost == 0
+    said = "SELECT embedding::text FROM store_vectors"
+    assert _sql(postgres, schema, said) == [("[0.5,-2]",)]
+
+
+def test_an_empty_schema_gets_the_tables_of_the_library(postgres: str, schema: str) -> None:
+    """With the numbers of its migrations, so that its setup finds nothing to do."""
+    scope = Scope(namespace=("memories", "rosa"))
+    (taken,), report = _put(schema, Semantic(text="Drinks tea.", scope=scope))
+
+    assert taken.there is not None
+    assert report.total == 0
+    assert _sql(postgres, schema, "SELECT v FROM store_migrations ORDER BY v") == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+    ]
+    assert [one.text for one in _read(schema)] == ["Drinks tea."]
+
+
+def test_another_version_there_stays_unless_it_is_to_be_replaced(
+    postgres: str, schema: str
+) -> None:
+    """The same item said twice is known; another one is replaced with force only."""
+    _fill(postgres, schema, _TEA)
+    (tea,) = _read(schema)
+    (known,), _ = _put(schema, tea)
+    assert known.known
+    _sql(postgres, schema, """UPDATE store SET value = '{"text": "Drinks coffee."}'""")
+
+    (left,), _ = _put(schema, tea)
+    assert left.problem == "there is another version of it there; --force replaces it"
+    assert [one.text for one in _read(schema)] == ["Drinks coffee."]
+    (taken,), _ = _put(schema, tea, overwrite=True)
+    assert taken.there is not None
+    assert [one.text for one in _read(schema)] == ["Drinks tea."]
+
+
+def test_a_dry_run_changes_nothing(postgres: str, schema: str) -> None:
+    """No tables are made, no item is there."""
+    entry = Semantic(text="Drinks tea.")
+    (weighed,), _ = _put(schema, entry, dry_run=True)
+    assert weighed.there is not None
+    assert _sql(postgres, schema, "SELECT to_regclass('store')") == [(None,)]
+    _put(schema)
+    _put(schema, entry, dry_run=True)
+    assert _read(schema) == []
+
+
+def test_what_postgresql_cannot_hold_is_refused_and_the_rest_is_there(schema: str) -> None:
+    """A NUL in a text, a name too long for an index: each says so, and nothing else is lost."""
+    words = "".join(sha256(bytes([number])).hexdigest() for number in range(100))
+    nul, long = Semantic(text="a\0b"), Semantic(text="x", scope=Scope(user=words))
+    taken, _ = _put(schema, nul, Semantic(text="Drinks tea."), long)
+
+    said = "PostgreSQL holds no such text or number, or no name so long"
+    assert [one.problem for one in taken] == [said, None, said]
+    assert [one.text for one in _read(schema)] == ["Drinks tea."]
+
+
+def test_vectors_that_the_store_has_no_place_for_are_counted(postgres: str, schema: str) -> None:
+    """Of another length, or where there is no table of them."""
+    _with_vectors(postgres, schema)
+    _fill(postgres, schema, _TEA)
+    _sql(
+        postgres,
+        schema,
+        "INSERT INTO store_vectors VALUES ('memories.rosa', 'tea/1', 'text', '[1,2,3]')",
+    )
+    (tea,) = _read(schema)
+    _sql(postgres, schema, "DELETE FROM store")
+    _sql(postgres, schema, "ALTER TABLE store_vectors ALTER embedding TYPE vector(2)")
+
+    _, report = _put(schema, tea)
+    assert [(one.name, one.count) for one in report.losses.values()] == [("store_vectors", 1)]
+    assert [one.text for one in _read(schema)] == ["Drinks tea."]
+
+
+def test_an_item_that_is_too_large_or_no_object_is_refused_or_left_out(
+    postgres: str, schema: str
+) -> None:
+    """Named by its namespace and key; the server never sends more than the bound."""
+    _fill(postgres, schema, f"{_TEA}, ('a.b', 'list', '[1]', now(), now(), NULL, NULL)")
+    with (
+        closing(_opened(schema)) as connector,
+        pytest.raises(MalformedError, match="`value` is not an object") as caught,
+    ):
+        connector.page(None, Report())
+    assert caught.value.field == "store/a.b/list/value"
+    large = """json_build_object('text', repeat('x', 5000000))::jsonb"""
+    _sql(postgres, schema, f"UPDATE store SET value = {large} WHERE key = 'list'")  # noqa: S608 - our own
+    report = Report()
+    with closing(_opened(schema, skip_bad=True)) as connector:
+        page = connector.page(None, report)
+    assert [one.text for one in page.items if isinstance(one, Entry)] == ["Drinks tea."]
+    assert report.left_out == 1
+
+
+def test_a_snapshot_is_read_whatever_programs_do_meanwhile(
+    postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is put in or deleted after the first page changes none of the others."""
+    monkeypatch.setattr("satchel.connectors.langgraph_postgres._TOGETHER", 2)
+    rows = (f"""('a', '{n}', '{{"text":"{n}"}}', now(), now(), NULL, NULL)""" for n in range(5))
+    _fill(postgres, schema, ", ".join(rows))
+    with closing(_opened(schema)) as connector:
+        page = connector.page(None, Report())
+        found = [*page.items]
+        _sql(postgres, schema, "DELETE FROM store")
+        while page.cursor is not None:
+            page = connector.page(page.cursor, Report())
+            found += page.items
+    assert [one.text for one in found if isinstance(one, Entry)] == list("01234")
+
+
+def test_a_page_can_be_asked_for_by_another_connection_which_may_be_closed_twice(
+    postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins behind the item that the cursor names: whoever was cut short goes on."""
+    monkeypatch.setattr("satchel.connectors.langgraph_postgres._TOGETHER", 2)
+    rows = (f"""('a', '{n}', '{{"text":"{n}"}}', now(), now(), NULL, NULL)""" for n in range(3))
+    _fill(postgres, schema, ", ".join(rows))
+    with closing(_opened(schema)) as first:
+        cursor = first.page(None, Report()).cursor
+    first.close()
+    with closing(_opened(schema)) as second:
+        page = second.page(cursor, Report())
+    assert [one.text for one in page.items if isinstance(one, Entry)] == ["2"]
+
+
+def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, schema: str) -> None:
+    """Nor written to; and where there is no table, that is said."""
+    with pytest.raises(UnreadableError, match="no store of LangGraph"):
+        _read(schema)
+    _sql(postgres, schema, "CREATE TABLE store (one boolean, application text)")
+    for how in ({}, {"writes": True}):
+        with pytest.raises(MalformedError, match="not LangGraph's"):
+            _opened(schema, **how)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["langgraph+postgresql://h/db?bank=b", "langgraph+postgresql://h/d?schema=A-B", "langgraph+pg"],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    """Before anything is asked for."""
+    with pytest.raises(UsageError):
+        Address.read(address)
+
+
+def test_an_address_that_was_a_path_for_a_moment_is_the_same() -> None:
+    """Slashes that became one are put back, also before the name of a database alone."""
+    for said in ("postgresql://u@h/db?schema=x", "postgresql:///db?host=/run/pg"):
+        assert of_server(str(Path("langgraph+" + said))) == said
+        assert of_server(said) == said
+
+
+def test_no_password_is_in_what_is_said_or_kept(postgres: str, schema: str) -> None:
+    """Not in receipts, sources, results or errors, of an import and of an export."""
+    secret = f"hunter{2}-of-rosa"
+    _fill(postgres, schema, _TEA)
+    address = schema.replace("postgres:", f"postgres:{secret}", 1)
+    assert secret in address
+    said = [repr(bring(address))]
+    with Satchel.open() as here:
+        said.append(repr(here.bank("b").export(address, overwrite=True, **_ANYWHERE)))
+    kept = [path for path in Path(os.environ["SATCHEL_HOME"]).rglob("*") if path.is_file()]
+    assert any(b"Drinks tea." in path.read_bytes() for path in kept)
+    assert not [path for path in kept if secret.encode() in path.read_bytes()]
+    with pytest.raises(StoreError) as caught:
+        bring(f"langgraph+postgresql://rosa:{secret}@127.0.0.1:1/db")
+    said.append(f"{caught.value!r} {caught.value}")
+    assert texts() == ["Drinks tea."]
+    assert not [one for one in said if secret in one]
+
+
+# -- the real library ----------------------------------------------------------------------
+
+
+def _library(*arguments: str | Path) -> None:
+    python = peers.environment("langgraph") / "python"
+    subprocess.run([python, _PEER, *arguments], check=True, timeout=200)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_the_real_library_reads_what_we_wrote_and_goes_on_with_it(
+    postgres: str, tmp_path: Path
+) -> None:
+    """300 items with vectors, out of one database and into another: all as the library shows it."""
+    ours, theirs = (f"lg_{uuid.uuid4().hex}" for _ in range(2))
+    for name in (ours, theirs):
+        run_sql(postgres, f"CREATE DATABASE {name}")
+    own = postgres.partition("?")
+    at = {name: f"{own[0].rpartition('/')[0]}/{name}{own[1]}{own[2]}" for name in (ours, theirs)}
+    _library("postgres-make", at[theirs], "300")
+    _library("postgres-read", at[theirs], tmp_path / "a.json")
+    _library("postgres-make", at[ours], "0")  # its own tables; vectors need their length
+    assert bring("langgraph+" + at[theirs]).unaccepted == 0
+    with Satchel.open() as here:
+        assert here.bank("b").export("langgraph+" + at[ours], **_ANYWHERE).losses == []
+    _library("postgres-read", at[ours], tmp_path / "b.json")
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    assert len(said["items"]) > 250
+    assert said["vectors"]
+    assert json.loads((tmp_path / "b.json").read_bytes()) == said
+    with psycopg.connect(at[ours]) as connection:
+        connection.execute("DROP TABLE store, store_vectors, store_migrations, vector_migrations")
+    with Satchel.open() as here:
+        here.bank("b").export("langgraph+" + at[ours], accept_loss=["all"], **_ANYWHERE)
+    _library("postgres-make", at[ours], "0")  # its setup takes our tables for its own
+    _library("postgres-read", at[ours], tmp_path / "c.json")
+    assert json.loads((tmp_path / "c.json").read_bytes())["items"] == said["items"]
+    for name in (ours, theirs):
+        run_sql(postgres, f"DROP DATABASE {name} WITH (FORCE)")

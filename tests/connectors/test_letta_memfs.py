@@ -1,0 +1,420 @@
+"""Letta's folder of memory, read with its history and written: also one that somebody prepared."""
+
+import json
+import os
+import random
+import subprocess
+import zlib
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring, opened, texts
+
+from satchel.actions.moving.connecting import LETTA_MEMFS, connector_for
+from satchel.api.satchel import Satchel
+from satchel.connectors import _git
+from satchel.connectors.letta_memfs import Address, LettaMemfs
+from satchel.errors import InputError, PathRefusedError, UnreadableError
+from satchel.memory.entries import Entry, Identity, Procedural, Semantic
+from satchel.memory.parts import Origin, Scope
+from satchel.ports.connector import Page
+from satchel.ports.report import Report
+from satchel.seal.sealing import seal
+
+_ANYWHERE: Any = {"allow_uncontained": True}
+_PERSONA = "---\ndescription: Who I am\nread_only: true\n---\nI am Rosa's helper.\n"
+_TEA = "---\ndescription: What Rosa drinks\nlimit: 5000\n---\n\nGreen tea."
+_SKILL = "---\nname: brew\ndescription: How to brew\n---\n\n# Brew\n\nThree minutes.\n"
+_WHEN = 1_772_355_600
+
+
+def _put(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as Letta keeps it, without git."""
+    return _put(
+        tmp_path / "memory", system__persona=_PERSONA, notes__tea=_TEA, skills__brew__SKILL=_SKILL
+    )
+
+
+def _git_in(folder: Path, *words: str, when: int = _WHEN) -> str:
+    moment = f"{when} +0200"
+    own = {
+        "GIT_AUTHOR_DATE": moment,
+        "GIT_COMMITTER_DATE": moment,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+    }
+    said = ["-c", "user.name=Rosa", "-c", "user.email=rosa@example.org"]
+    done = subprocess.run(
+        ["git", *said, *words],
+        cwd=folder,
+        env={**os.environ, **own},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def _commit(folder: Path, when: int) -> None:
+    _git_in(folder, "add", "-A", when=when)
+    _git_in(folder, "commit", "-q", "--no-verify", "-m", "memory", when=when)
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    """The same with three commits: the tea changed twice, a note came and went."""
+    _git_in(folder, "init", "-q", "-b", "main")
+    _put(folder, notes__tea="Black tea.\n", old="Gone soon.\n")
+    _commit(folder, _WHEN)
+    _put(folder, notes__tea="Any tea.\n")
+    (folder / "old.md").unlink()
+    _commit(folder, _WHEN + 60)
+    _put(folder, notes__tea=_TEA)
+    _commit(folder, _WHEN + 120)
+    return folder
+
+
+def _page(folder: Path, **how: Any) -> tuple[Page, Report]:
+    report = Report()
+    with closing(LettaMemfs(Address.read(str(folder)), **how)) as connector:
+        return connector.page(None, report), report
+
+
+def _read(folder: Path, **how: Any) -> dict[str, Entry]:
+    page, _ = _page(folder, **how)
+    return {str(one.origin.id): one for one in page.items if isinstance(one, Entry) and one.origin}
+
+
+def _losses(report: Report) -> dict[str, int]:
+    return {one.name: one.count for one in report.losses.values()}
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def test_each_file_is_a_memory_with_what_its_front_matter_says(folder: Path) -> None:
+    """Who the agent is, what it knows, what it can do; recognised by its files."""
+    found = _read(folder)
+
+    assert connector_for(str(folder), None) == LETTA_MEMFS
+    assert connector_for(f"memfs://{folder}", None) == LETTA_MEMFS
+    assert {name: (type(one), one.text) for name, one in found.items()} == {
+        "system/persona.md": (Identity, "I am Rosa's helper."),
+        "notes/tea.md": (Semantic, "Green tea."),
+        "skills/brew/SKILL.md": (Procedural, "# Brew\n\nThree minutes."),
+    }
+    kept = found["notes/tea.md"].origin
+    assert kept is not None
+    assert {"description": "What Rosa drinks", "limit": 5000}.items() <= kept.as_written.items()
+
+
+def test_a_folder_comes_back_to_the_letter(folder: Path, tmp_path: Path) -> None:
+    """Through a bank into another folder; a second time nothing is written."""
+    assert bring(folder).unaccepted == 0
+    there = tmp_path / "copy"
+    with Satchel.open() as here:
+        done = here.bank("b").export(f"memfs://{there}", **_ANYWHERE)
+        again = here.bank("b").export(f"memfs://{there}", **_ANYWHERE)
+    assert (done.lost, done.written, again.written, again.known) == (0, 3, 0, 3)
+    for path in folder.rglob("*.md"):
+        assert (there / path.relative_to(folder)).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_git_has_of_a_file_are_its_older_versions(repository: Path, *, packed: bool) -> None:
+    """With the moments of the commits; the same from loose objects and from a pack."""
+    if packed:
+        _git_in(repository, "gc", "-q", "--aggressive", "--prune=now")
+        assert not list((repository / ".git" / "objects").glob("??"))
+    page, report = _page(repository)
+    past = [(one.item.text, one.state, one.at) for one in page.past if isinstance(one.item, Entry)]
+
+    assert report.total == 0
+    assert past == [
+        ("Black tea.", "superseded", "2026-03-01T09:01:00.000000Z"),
+        ("Any tea.", "superseded", "2026-03-01T09:02:00.000000Z"),
+    ]
+    tea = _read(repository)["notes/tea.md"]
+    assert (tea.created_at, tea.updated_at) == (
+        "2026-03-01T09:00:00.000000Z",
+        "2026-03-01T09:02:00.000000Z",
+    )
+
+
+def test_the_versions_are_the_history_of_the_memory_in_the_bank(repository: Path) -> None:
+    """Asked for, a file that was deleted comes too, as deleted."""
+    bring(repository, include_deleted=True)
+    with Satchel.open() as here:
+        bank = here.bank("b")
+        (tea,) = [one for one in bank.list().memories if "Green" in str(one.text)]
+        versions = bank.history(tea.id).versions
+    said = ("Black tea.", "Any tea.", "Green tea.")
+    assert len(versions) == len(said)
+    assert all(words in repr(one) for words, one in zip(said, versions, strict=True))
+    assert "Gone soon." not in texts()
+    assert "Gone soon." in texts(retired=True)
+
+
+def test_a_text_that_is_not_committed_is_the_current_one(repository: Path) -> None:
+    """And the committed one an older version."""
+    _put(repository, notes__tea="No tea.\n")
+    page, _ = _page(repository)
+
+    assert _read(repository)["notes/tea.md"].text == "No tea."
+    assert [one.item.text for one in page.past if isinstance(one.item, Entry)][-1] == "Green tea."
+
+
+def test_many_versions_in_chains_of_differences_are_put_together(tmp_path: Path) -> None:
+    """A pack as git makes it keeps most of them as differences."""
+    folder, chance = _put(tmp_path / "m", system__persona=_PERSONA), random.Random(3)  # noqa: S311
+    _git_in(folder, "init", "-q", "-b", "main")
+    lines, said = [f"fact {chance.random()}" for _ in range(400)], list[str]()
+    for number in range(8):
+        lines[chance.randrange(400)] = f"new {number}"
+        said.append("\n".join(lines))
+        _put(folder, long=said[-1] + "\n")
+        _commit(folder, _WHEN + number)
+    _git_in(folder, "gc", "-q", "--aggressive", "--prune=now")
+    page, report = _page(folder)
+
+    assert report.total == 0
+    past = [one.item.text for one in page.past if isinstance(one.item, Entry)]
+    assert [*past, _read(folder)["long.md"].text] == said
+
+
+# -- hostile ones --------------------------------------------------------------------------
+
+
+def test_nothing_in_a_repository_is_run_and_none_of_its_settings_obeyed(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Hooks, file monitors, filters, pagers: each would leave a mark."""
+    mark = tmp_path / "mark"
+    program = f"#!/bin/sh\ntouch '{mark}'\n"
+    for name in ("pre-commit", "post-checkout", "post-index-change", "reference-transaction"):
+        hook = repository / ".git" / "hooks" / name
+        hook.write_text(program)
+        hook.chmod(0o755)
+    command = f"touch '{mark}'"
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(
+            f'[core]\n\tfsmonitor = "{command}"\n\tpager = "{command}"\n'
+            f'\tsshCommand = "{command}"\n'
+            f'[filter "x"]\n\tsmudge = "{command}"\n\tclean = "{command}"\n'
+        )
+    (repository / ".gitattributes").write_text("*.md filter=x diff=x\n")
+    bring(repository)
+    with Satchel.open() as here:
+        here.bank("b").export(repository, format=LETTA_MEMFS, **_ANYWHERE)
+    assert not mark.exists()
+
+
+def test_a_repository_elsewhere_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    """A file or link in place of ``.git``, alternates, a branch that leads out: no history."""
+    other = tmp_path / "other"
+    _put(other, system__persona=_PERSONA)
+    git = other / ".git"
+    git.write_text(f"gitdir: {repository}/.git\n")
+    page, report = _page(other)
+    assert (list(page.past), _losses(report)) == ([], {"history": 1})
+    git.unlink()
+    git.symlink_to(repository / ".git")
+    assert _losses(_page(other)[1]) == {"history": 1}
+    git.unlink()
+    _git_in(other, "init", "-q", "-b", "main")
+    head = _git_in(repository, "rev-parse", "HEAD")
+    (git / "refs" / "heads" / "main").write_text(head)
+    (git / "objects" / "info").mkdir(exist_ok=True)
+    (git / "objects" / "info" / "alternates").write_text(f"{repository}/.git/objects\n")
+    assert _losses(_page(other)[1]) == {"history": 1}
+    (git / "HEAD").write_text("ref: refs/heads/../../../memory/.git/HEAD\n")
+    page, report = _page(other)
+    assert (list(page.past), _losses(report)) == ([], {"history": 1})
+    assert [one.text for one in page.items if isinstance(one, Entry)] == ["I am Rosa's helper."]
+
+
+def test_a_changed_object_is_noticed(repository: Path) -> None:
+    """Its name is the hash of its bytes; what is current is read all the same."""
+    blob = _git_in(repository, "rev-parse", "HEAD~1:notes/tea.md")
+    path = repository / ".git" / "objects" / blob[:2] / blob[2:]
+    path.chmod(0o644)
+    path.write_bytes(zlib.compress(b"blob 10\0Other tea."))
+    page, report = _page(repository)
+
+    assert _losses(report) == {"history": 1}
+    assert [one.item.text for one in page.past if isinstance(one.item, Entry)] == ["Black tea."]
+    assert len(page.items) == 3
+
+
+@pytest.mark.parametrize("ending", [".pack", ".idx"])
+def test_a_damaged_pack_is_an_error_of_ours_whatever_is_in_it(
+    repository: Path, ending: str
+) -> None:
+    """Cut anywhere, with any byte another one: the history stays behind, the files do not."""
+    _git_in(repository, "gc", "-q", "--aggressive", "--prune=now")
+    (path,) = (repository / ".git" / "objects" / "pack").glob(f"*{ending}")
+    path.chmod(0o644)
+    whole, chance = path.read_bytes(), random.Random(7)  # noqa: S311 - nothing here is secret
+    for _ in range(60):
+        data = bytearray(whole[: chance.randrange(len(whole))])
+        if chance.random() < 0.7:
+            data = bytearray(whole)
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+        assert len(_page(repository)[0].items) == 3
+
+
+def test_what_unpacks_to_much_is_bounded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bomb in an object, and many objects: no history then."""
+    monkeypatch.setattr(_git, "_MOST_BYTES", 600)
+    assert _losses(_page(repository)[1]) == {"history": 1}
+    monkeypatch.undo()
+    head = _git_in(repository, "rev-parse", "HEAD")
+    path = repository / ".git" / "objects" / head[:2] / head[2:]
+    path.chmod(0o644)
+    path.write_bytes(zlib.compress(bytes(64 << 20)))
+    assert _losses(_page(repository)[1]) == {"history": 1}
+
+
+def test_a_link_among_the_files_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """It is counted, as all that is no Markdown; in place of the folder it is refused."""
+    (tmp_path / "secret.md").write_text("A secret.")
+    (folder / "system" / "more.md").symlink_to(tmp_path / "secret.md")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    _, report = _page(folder)
+    assert _losses(report) == {"file": 2}
+    assert len(_read(folder)) == 3
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(PathRefusedError):
+        _page(tmp_path / "link")
+
+
+def test_a_file_that_is_no_text_is_refused_or_left_out(folder: Path) -> None:
+    """Named by its path."""
+    (folder / "bad.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError) as caught:
+        _page(folder)
+    assert caught.value.field == "bad.md"
+    page, report = _page(folder, skip_bad=True)
+    assert (len(page.items), report.left_out) == (3, 1)
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """And an ordinary folder is not taken for one."""
+    with pytest.raises(UnreadableError):
+        _page(tmp_path / "none")
+    _put(tmp_path / "a", system__notes="No front matter.\n")
+    assert connector_for(str(tmp_path / "a"), None) is None
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def _write(folder: Path, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
+    report = Report()
+    with closing(LettaMemfs(Address(folder), writes=True, **how)) as connector:
+        return list(connector.take([seal(entry) for entry in entries], report)), report
+
+
+def test_blocks_of_an_agent_file_are_files_with_their_labels(tmp_path: Path) -> None:
+    """Below ``system``, with description, limit and whether they may be written; and back again."""
+    sample = Path(__file__).parents[1] / "data" / "formats" / "letta" / "good-whole.af"
+    blocks = _blocks(sample)
+    bring(sample)
+    with Satchel.open() as here:
+        here.bank("b").export(f"memfs://{tmp_path / 'm'}", **_ANYWHERE)
+    found = _read(tmp_path / "m")
+    assert {one.text for one in found.values()} == {one["value"] for one in blocks}
+    labels = Counter(one["label"] for one in blocks)
+    alone = {one["label"]: one for one in blocks if labels[one["label"]] == 1}
+    assert alone
+    for label, block in alone.items():
+        assert found[f"system/{label}.md"].text == block["value"]
+    bring(tmp_path / "m", "c")
+    with Satchel.open() as here:
+        here.bank("c").export(tmp_path / "again.af", **_ANYWHERE)
+    again = _blocks(tmp_path / "again.af")
+    assert len({one["label"] for one in again}) == len(blocks)
+    for block in again:
+        assert block["limit"] >= len(block["value"])
+        if block["label"] in alone:
+            same = alone[block["label"]]
+            members = ("value", "read_only", "label")
+            assert [block[name] for name in members] == [same[name] for name in members]
+
+
+def _blocks(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_bytes())["blocks"])
+
+
+def test_front_matter_has_only_what_the_repository_lets_in(tmp_path: Path) -> None:
+    """A description always, of the first words; tags and metadata are counted, never written."""
+    entry = Semantic(text="Drinks: tea\nand more", tags=("a",), metadata={"b": 1})
+    (taken, _), report = _write(tmp_path / "m", entry, Procedural(text="Brew it."))
+    said = (tmp_path / "m" / taken.there).read_text()
+
+    assert said == '---\ndescription: "Drinks: tea"\n---\n\nDrinks: tea\nand more\n'
+    (skill,) = (tmp_path / "m" / "skills").rglob("SKILL.md")
+    assert skill.read_text().startswith(f"---\nname: {skill.parent.name}\ndescription: Brew it.\n")
+    assert _losses(report) == {"tags": 1, "metadata": 1}
+
+
+def test_what_is_lost_is_counted(tmp_path: Path) -> None:
+    """Each member that a file has no place for."""
+    entry = Semantic(text="Tea.", tags=("a",), metadata={"b": 1}, scope=Scope(user="rosa"))
+    _, report = _write(tmp_path / "m", entry)
+    assert _losses(report) == {"tags": 1, "metadata": 1, "scope": 1}
+
+
+def test_another_text_there_stays_unless_it_is_to_be_replaced(folder: Path) -> None:
+    """And no name leads out of the folder or into what is hidden."""
+    tea = _read(folder)["notes/tea.md"]
+    (folder / "notes" / "tea.md").write_text("Mine.\n")
+    ((left,), _), before = _write(folder, tea), (folder / "notes" / "tea.md").read_text()
+    assert (left.problem is not None, before) == (True, "Mine.\n")
+    _write(folder, tea, overwrite=True)
+    assert (folder / "notes" / "tea.md").read_text() == _TEA
+    for name in ("../out.md", ".git/hooks/a.md", "/etc/a.md", "a\\b.md", "notes/.hidden.md"):
+        origin = Origin(provider="letta_memfs", id=name)
+        ((taken,), _) = _write(folder, Semantic(text=f"At {name}", origin=origin))
+        assert taken.there is not None
+        assert taken.there.startswith("at-")
+        assert (folder / taken.there).is_file()
+
+
+def test_a_link_in_the_folder_is_not_written_through(folder: Path, tmp_path: Path) -> None:
+    """Neither to a file nor below a folder that is one."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (folder / "linked").symlink_to(outside)
+    origin = Origin(provider="letta_memfs", id="linked/a.md")
+    ((refused,), _) = _write(folder, Semantic(text="x", origin=origin))
+    assert refused.problem is not None
+    assert list(outside.iterdir()) == []
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    """Not even the folder."""
+    ((taken,), _) = _write(tmp_path / "m", Semantic(text="x"), dry_run=True)
+    assert taken.there is not None
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_library_is_not_needed_where_nothing_is_git(folder: Path) -> None:
+    """A plain folder has no history, and nothing is said to be lost."""
+    page, report = _page(folder)
+    assert (list(page.past), report.total) == ([], 0)
+    bring(folder)
+    with opened() as there, there.ledger.reading() as view:
+        assert view.head.counts["semantic"] == 1
