@@ -325,5 +325,6 @@ def test_the_receipt_of_the_import_names_it(file: Path) -> None:
     found = bring(file, "new")
     account = find_receipts(load_settings(), found.receipts[0])[0].account
 
+    assert account is not None
     assert account.sidecar is not None
     assert account.sidecar.digest == found.accounts[0].sidecar.digest  # type: ignore[union-attr]

@@ -164,7 +164,9 @@ def _says_so(path: Path, digest: str) -> bool:
     with suppress(SatchelError, OSError):
         if digest.encode() in path.read_bytes():
             accounts = [account for _, account in receipts_in(path)]
-            return any(one.output.digest == digest and one.sidecar for one in accounts)
+            return any(
+                one is not None and one.output.digest == digest and one.sidecar for one in accounts
+            )
     return False
 
 
