@@ -2,12 +2,12 @@
 
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import msgspec
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -36,6 +36,7 @@ from satchel.surfaces.http.routes import (
 from satchel.surfaces.http.routes.keeping import backups as backups_kept
 from satchel.surfaces.http.routes.keeping import banks as banks_kept
 from satchel.surfaces.http.routes.keeping import memories as memories_kept
+from satchel.surfaces.mcp import has_extra
 
 _ROUTERS = (
     *(about, banks, entries, moving, artifacts, tokens, files, jobs),
@@ -57,6 +58,7 @@ def application(
     bounds: Bounds | None = None,
     counting: Counting | None = None,
     rates: Rates | None = None,
+    only_mcp: bool = False,
 ) -> FastAPI:
     """Return an application that serves an open store.
 
@@ -65,6 +67,7 @@ def application(
         bounds: What it puts up with.
         counting: Counts and logs requests.
         rates: Counts the requests of each address; needed where several workers do.
+        only_mcp: Whether agent hosts are served and nobody else.
     """
     counting, bounds = counting or Counting(), bounds or Bounds()
     rates = rates or Rates(bounds.per_second)
@@ -79,14 +82,24 @@ def application(
         openapi_url="/v1/openapi.json",
     )
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    for router in _routers(only_mcp=only_mcp):
+        app.include_router(router)
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
     return app
+
+
+def _routers(*, only_mcp: bool) -> Iterator[APIRouter]:
+    """Yield what is served; MCP where what it needs is installed."""
+    for module in (about,) if only_mcp else _ROUTERS:
+        yield module.router
+    if has_extra():
+        from satchel.surfaces.http.routes.mcp import endpoint
+
+        yield endpoint.router
 
 
 @asynccontextmanager

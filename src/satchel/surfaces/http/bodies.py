@@ -182,6 +182,9 @@ class Waking(Body):
     framing: Literal["encoded", "pam-1.0"] | None = None
     enforce: Literal["outside", "all", "shapes", "nothing"] | None = None
     similarity: Literal["recall", "cosine"] = "recall"
+    relevance: float | None = Field(None, ge=0, le=1)
+    """Below it a memory is left out."""
+
     type: Component | list[Component] | None = None
     trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
     user: str | None = None
