@@ -245,7 +245,7 @@ WRONG_PROOFS: dict[str, tuple[Change, str]] = {
     "a token of another format": (_header(TOKEN, in_base64({"format": "x"})), "input.malformed"),
     "a token of another spelling": (_spaced, "input.malformed"),
     "a token that was altered": (_raised, "token.refused"),
-    "a chain that is too long": (_too_many, "limit"),
+    "a chain that is too long": (_too_many, "input.limit"),
 }
 
 
