@@ -93,13 +93,13 @@ _BEFORE = {
 }
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["files", "none"])
+@pytest.mark.parametrize("there", [_BEFORE, {}], ids=["files", "none"])
 @pytest.mark.parametrize("host", ["claude-code", "codex", "cursor", "gemini"])
 def test_taking_the_plugin_back_leaves_every_byte_as_it_was(
-    satchel: Run, home: Path, host: str, there: bool
+    satchel: Run, home: Path, host: str, there: dict[str, str]
 ) -> None:
     """Twice over, also where it was told of another bank in between; no file is left behind."""
-    for name, text in _BEFORE.items() if there else ():
+    for name, text in there.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(text.encode())
     before = _tree(home)

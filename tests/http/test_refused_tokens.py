@@ -1,4 +1,4 @@
-"""Whatever is wrong with a token, or with the proof that it is theirs, opens nothing at any door."""
+"""Whatever is wrong with a token, or with the proof of who has it, opens nothing at any door."""
 
 import base64
 import json
@@ -188,14 +188,14 @@ def _damaged(place: Place, request: httpx.Request, chain: Chain) -> None:
     request.headers[PROOF] = in_base64(made)
 
 
-def _raised(place: Place, request: httpx.Request, chain: Chain) -> None:
+def _raised(_: Place, request: httpx.Request, chain: Chain) -> None:
     """Change what a token says, and keep its signature."""
     value = chain.value()
     value["tokens"][0]["payload"]["expires_at"] = later(80 * 24, since=now())
     request.headers[TOKEN] = base64.b64encode(canonical(value)).decode()
 
 
-def _too_many(place: Place, request: httpx.Request, chain: Chain) -> None:
+def _too_many(_: Place, request: httpx.Request, chain: Chain) -> None:
     value = chain.value()
     value["tokens"] *= 9
     request.headers[TOKEN] = base64.b64encode(canonical(value)).decode()

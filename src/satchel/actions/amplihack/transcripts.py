@@ -2,8 +2,9 @@
 
 A transcript is JSON, one object a line: a turn with ``role`` and ``content``, or with these in
 ``message`` or, as Codex writes it, in ``payload``; content is a text or a list of parts, of which
-those of text count. What Codex told the model of its surroundings nobody said. What tools returned is not what anybody said, and teaches nothing: it may come from anywhere. The whole file is
-gone through, line by line, in little memory; a line that is no JSON is passed over and counted.
+those of text count. What tools returned is not what anybody said, and teaches nothing: it may come
+from anywhere. Nor is what Codex told the model of its surroundings. The whole file is gone through,
+line by line, in little memory; a line that is no JSON is passed over and counted.
 """
 
 import heapq

@@ -16,6 +16,7 @@ from satchel.errors import SatchelError
 from satchel.surfaces.http.answers import problem, problem_of
 from satchel.surfaces.http.asking import gateway_of
 from satchel.surfaces.http.counting import Counting
+from satchel.surfaces.http.document.examples import with_examples
 from satchel.surfaces.http.gateway import TOKEN, Gateway
 from satchel.surfaces.http.guard import Bounds, Guard
 from satchel.surfaces.http.rates import Rates
@@ -84,6 +85,8 @@ def application(
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
     for router in _routers(only_mcp=only_mcp):
         app.include_router(router)
+    plain = app.openapi
+    app.openapi = lambda: with_examples(plain())  # type: ignore[method-assign]  # as FastAPI has it
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)

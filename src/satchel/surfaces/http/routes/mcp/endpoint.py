@@ -28,9 +28,7 @@ async def speak(request: Request, caller: Asking, gateway: Served) -> Response:
 def asker_of(caller: Caller, gateway: Gateway) -> Asker:
     """Return on whose behalf tools act in a request."""
     bank = gateway.bank if caller.is_owner else None
-    return Asker(
-        satchel=caller.satchel, settings=caller.settings, bank=bank, signs=caller.is_owner
-    )
+    return Asker(satchel=caller.satchel, settings=caller.settings, bank=bank, signs=caller.is_owner)
 
 
 class _Spoken(Response):
