@@ -10,6 +10,7 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from satchel.actions.diagnosing import versions
 from satchel.errors import SatchelError
@@ -44,7 +45,7 @@ _ROUTERS = (
     *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
-_LONGEST = 200
+_LONGEST, _GONE = 200, 499
 _THREADS = 8
 
 _PROBLEM = {
@@ -90,6 +91,7 @@ def application(
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
     return app
@@ -139,6 +141,11 @@ async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - idem
     title = _TITLES.get(error.status_code, str(error.detail))
     return problem(error.status_code, f"http.{error.status_code}", title, dict(error.headers or {}))
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Answer nobody: who asked went away in the middle of it; the log and the counts say so."""
+    return Response(status_code=_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -27,6 +27,7 @@ from satchel.api.satchel import Satchel, opened
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, TargetError, UsageError
 from satchel.surfaces.http.app import application
+from satchel.surfaces.http.clients.patience import impatient
 from satchel.surfaces.http.counting import Counting, to_standard_error
 from satchel.surfaces.http.gateway import Gateway
 from satchel.surfaces.http.guard import Bounds, is_loopback
@@ -232,6 +233,7 @@ def _run(
     )
     config: dict[str, Any] = {
         "backlog": _BACKLOG,
+        "http": impatient(bounds),
         "access_log": False,
         "log_level": "warning",
         "server_header": False,
