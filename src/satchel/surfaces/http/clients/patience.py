@@ -54,6 +54,8 @@ def impatient(bounds: Bounds) -> type[asyncio.Protocol]:
     return Impatient
 
 
-def _off(timer: asyncio.TimerHandle | None) -> None:
+def _off(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Stop a timer, and return what there is of it then: nothing."""
     if timer is not None:
         timer.cancel()
+    return None
