@@ -16,7 +16,7 @@ LONG = (
 
 
 @pytest.mark.parametrize("colour", ["NO_COLOR", "TERM", ""], ids=["off", "dumb", "usual"])
-def test_lists_and_trees_fit_into_80_columns(
+def test_the_tree_of_memory_fits_into_80_columns(
     satchel: Run, monkeypatch: pytest.MonkeyPatch, colour: str
 ) -> None:
     """Without a terminal there is no colour either; what is recalled is given whole."""
@@ -26,7 +26,7 @@ def test_lists_and_trees_fit_into_80_columns(
     for number in range(3):
         text = f"{number} {LONG} \x1b[31mred"
         assert satchel("remember", text, "--tag", "a" * 60, "--agent", "b" * 60).status == 0
-    for words in (("recall", "ferry"), ("memory", "tree"), ("list",)):
+    for words in (("recall", "ferry"), ("memory", "tree")):
         out = satchel(*words).out
         assert "\x1b" not in out
         assert "Ada" in out or words[0] == "memory"

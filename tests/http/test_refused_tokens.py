@@ -44,7 +44,7 @@ class Place:
 
     def chain(self, *scope: Any, **members: Any) -> Chain:
         """Return a token that holds, but for what is given."""
-        said = {
+        said: dict[str, Any] = {
             "bank": self.bank,
             "owner": self.owner,
             "permissions": EVERYTHING,

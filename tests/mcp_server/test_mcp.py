@@ -182,7 +182,7 @@ def test_the_official_client_speaks_over_streamable_http(own_home: Path, mode: s
             door = httpx.ASGITransport(served.app, client=(HERE, 50_000))
             async with httpx.AsyncClient(transport=door) as asks:
                 transport = streamable_http_client("http://localhost/mcp", http_client=asks)
-                async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+                async with Client(transport, mode=mode) as client:
                     assert len((await client.list_tools()).tools) == 10
                     await call(client, "remember", text="the ferry leaves at nine")
                     found = await call(client, "recall", query="ferry")
@@ -192,6 +192,22 @@ def test_the_official_client_speaks_over_streamable_http(own_home: Path, mode: s
             assert 'route="/mcp"' in served.app.state.counting.page()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("text", ['{"a": [1]}', "null", "[]", "12", "true", '"quoted"'])
+def test_a_text_that_looks_like_json_stays_the_text_it_is(own_home: Path, text: str) -> None:
+    """In files and in memories; the SDK would read it otherwise."""
+    del own_home
+
+    async def work(client: Client) -> None:
+        said = {"command": "create", "path": "/memories/a.json", "file_text": text}
+        assert not (await client.call_tool("memory", said)).is_error
+        seen = await client.call_tool("memory", {"command": "view", "path": "/memories/a.json"})
+        assert text in seen.content[0].text  # type: ignore[union-attr]
+        kept = await call(client, "remember", text="x", key=text, bank=None)
+        assert kept["is_new"]
+
+    asked(work)
 
 
 def test_an_artifact_comes_in_by_a_capability_token(own_home: Path) -> None:

@@ -32,6 +32,7 @@ from satchel.rehydrate.rehydrated import Rehydrated
 from satchel.surfaces.mcp import answers
 from satchel.surfaces.mcp.artifacts import MOST_BYTES, received
 from satchel.surfaces.mcp.asking import Asker, asking
+from satchel.surfaces.mcp.texts import Text
 
 _INSTRUCTIONS = (
     "Satchel keeps what you learn across sessions. Recall before you start a task; remember facts,"
@@ -48,9 +49,7 @@ _REMOVES = ToolAnnotations(
 )
 
 Component = Literal["episodic", "identity", "procedural", "semantic", "working"]
-InBank = Annotated[
-    str | None, Field(description="Name or id of the bank; the usual one when left out.")
-]
+InBank = Annotated[Text, Field(description="Name or id of the bank; the usual one when left out.")]
 
 
 class Tools:
@@ -69,7 +68,7 @@ class Tools:
         type: Component = "semantic",  # noqa: A002 - as the record calls it
         tags: list[str] | None = None,
         key: Annotated[
-            str | None, Field(description="A stable name: what had it before is replaced.")
+            Text, Field(description="A stable name: what had it before is replaced.")
         ] = None,
         bank: InBank = None,
     ) -> answers.Kept:
@@ -94,7 +93,7 @@ class Tools:
         self,
         task: Annotated[str, Field(description="What you are going to do.")],
         token_budget: Annotated[int, Field(ge=256, le=200_000)] = 4096,
-        model: Annotated[str | None, Field(description="The model it is for.")] = None,
+        model: Annotated[Text, Field(description="The model it is for.")] = None,
         style: Literal["structured", "narrative"] | None = None,
         type: Component | None = None,  # noqa: A002 - as the record calls it
         bank: InBank = None,
@@ -109,7 +108,7 @@ class Tools:
     def forget(
         self,
         ids: Annotated[list[str], Field(min_length=1, max_length=1000)],
-        reason: str | None = None,
+        reason: Text = None,
         bank: InBank = None,
     ) -> answers.Forgotten:
         """Say that memories are no longer wanted; they can be restored by a person."""
@@ -131,7 +130,7 @@ class Tools:
     def verify_memory(
         self,
         artifact: Annotated[
-            str | None, Field(description="A sealed file in base64; the bank itself if left out.")
+            Text, Field(description="A sealed file in base64; the bank itself if left out.")
         ] = None,
         bank: InBank = None,
     ) -> answers.Verified:
@@ -148,8 +147,8 @@ class Tools:
     def pam_export_memory(
         self,
         components: list[Component] | None = None,
-        since: Annotated[str | None, Field(description="A date or time, included.")] = None,
-        until: Annotated[str | None, Field(description="A date or time, not included.")] = None,
+        since: Annotated[Text, Field(description="A date or time, included.")] = None,
+        until: Annotated[Text, Field(description="A date or time, not included.")] = None,
         tags: list[str] | None = None,
         format: Literal["json", "cbor", "pam"] = "json",  # noqa: A002 - the paper's own name
         bank: InBank = None,
@@ -185,7 +184,7 @@ class Tools:
         self,
         artifact: Annotated[str, Field(description="The artifact's bytes, in base64.")],
         capability_token: Annotated[
-            str | None, Field(description="A token for it, as JSON: only what it covers is shown.")
+            Text, Field(description="A token for it, as JSON: only what it covers is shown.")
         ] = None,
         relevance_threshold: Annotated[float, Field(ge=0, le=1)] = _RELEVANCE,
         token_budget: Annotated[int, Field(ge=256, le=200_000)] = 4096,
@@ -211,9 +210,9 @@ class Tools:
         self,
         session: Annotated[str, Field(description="Id or name of the session.")],
         at: Annotated[
-            str | None, Field(description="A checkpoint, distillation or message; else its end.")
+            Text, Field(description="A checkpoint, distillation or message; else its end.")
         ] = None,
-        name: str | None = None,
+        name: Text = None,
         bank: InBank = None,
     ) -> answers.ForkMade:
         """Begin a session that goes on from a point of another, which stays as it is."""
@@ -224,15 +223,15 @@ class Tools:
     def memory(  # noqa: PLR0913 - as the host's tool has it
         self,
         command: Literal["view", "create", "str_replace", "insert", "delete", "rename"],
-        path: Annotated[str | None, Field(description="Such as /memories/plan.md.")] = None,
+        path: Annotated[Text, Field(description="Such as /memories/plan.md.")] = None,
         view_range: list[int] | None = None,
-        file_text: str | None = None,
-        old_str: str | None = None,
-        new_str: str | None = None,
+        file_text: Text = None,
+        old_str: Text = None,
+        new_str: Text = None,
         insert_line: int | None = None,
-        insert_text: str | None = None,
-        old_path: str | None = None,
-        new_path: str | None = None,
+        insert_text: Text = None,
+        old_path: Text = None,
+        new_path: Text = None,
     ) -> str:
         """Look at and change memory files under /memories, as Claude's memory tool does."""
         said = {name: value for name, value in locals().items() if name != "self"}
