@@ -125,12 +125,15 @@ class Arriving:
         """Have secrets replaced, unless the input is sealed and comes as it is."""
         self._scrub = self._scrub or not self.is_sealed
 
-    def verify(self, keys: tuple[str, ...], accepted: frozenset[Outcome]) -> None:
+    def verify(
+        self, keys: tuple[str, ...], accepted: frozenset[Outcome], *, deep: bool = True
+    ) -> None:
         """Verify a sealed input, all of it.
 
         Args:
             keys: Keys to believe this once.
             accepted: Verdicts that are put up with.
+            deep: Whether each record is looked at even where a trusted signer vouches for all.
 
         Raises:
             VerificationError: If it does not verify.
@@ -138,7 +141,7 @@ class Arriving:
         """
         if not self.is_sealed:
             return
-        options = VerifyOptions(deep=True, keys=keys, on_progress=self._place.on_progress)
+        options = VerifyOptions(deep=deep, keys=keys, on_progress=self._place.on_progress)
         self.verdict = verify(self._place.file, self._settings, options)
         if self.verdict.outcome in NEVER:
             raise refusal(self.verdict, self.name)
