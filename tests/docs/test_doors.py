@@ -25,7 +25,7 @@ SAID = tomllib.loads((Path(__file__).parents[2] / "docs/doors.toml").read_text()
 CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups)
 NO_ACTION = {
     "Satchel": {"open", "close", "hook_counts"},
-    "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code"},
+    "Bank": {"id", "name", "sessions", "tokens", "quarantine", "code", "files"},
     "Backups": {"open"},
 }
 VALUES = {
