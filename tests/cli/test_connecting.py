@@ -49,7 +49,8 @@ def test_a_host_is_told_and_told_no_longer(satchel: Run, home: Path, host: str, 
     assert "as it should be" in satchel("connect", host, "--bank", "ada").out
     assert path.read_bytes() == again
     assert satchel("connect", host, "--remove").status == 0
-    assert read(path.read_text()) == {"model": "x"}
+    assert path.read_text() == before
+    assert [one.name for one in path.parent.iterdir() if one.is_file()] == [path.name]
 
 
 def test_the_command_that_a_host_is_told_starts_the_server(satchel: Run, home: Path) -> None:
@@ -76,8 +77,77 @@ def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:
         "session-stop",
     ]
     assert satchel("connect", "claude-code", "--remove").status == 0
-    assert json.loads(path.read_bytes()) == others
-    assert satchel("connect", "cursor", "--hooks").status == 2
+    assert path.read_text() == json.dumps(others)
+    assert satchel("connect", "gemini", "--hooks").status == 2
+
+
+_BEFORE = {
+    ".claude.json": '{ "theme":\t"dark",\r\n"mcpServers": {}, "b": 1.0 }',
+    ".claude/settings.json": '{"hooks": {"Stop": [{"hooks": []}]}, "é": "\\u00e9"}\n\n',
+    ".codex/config.toml": 'model = "x" # mine\n\n[mcp_servers.other]\ncommand = "y"\n\n\n',
+    ".codex/hooks.json": "",
+    ".cursor/mcp.json": '{\n    "mcpServers": {\n        "other": {"command": "y"}\n    }\n}',
+    ".cursor/hooks.json": '{"hooks": {}}',
+    ".gemini/settings.json": "{}\n",
+    ".claude/skills/satchel/SKILL.md": "somebody's own\n",
+}
+
+
+@pytest.mark.parametrize("there", [_BEFORE, {}], ids=["files", "none"])
+@pytest.mark.parametrize("host", ["claude-code", "codex", "cursor", "gemini"])
+def test_taking_the_plugin_back_leaves_every_byte_as_it_was(
+    satchel: Run, home: Path, host: str, there: dict[str, str]
+) -> None:
+    """Twice over, also where it was told of another bank in between; no file is left behind."""
+    for name, text in there.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(text.encode())
+    before = _tree(home)
+    for _ in range(2):
+        assert satchel("connect", host, "--plugin").status == 0
+        assert satchel("connect", host, "--plugin", "--bank", "ada").status == 0
+        assert len(_tree(home)) > len(before)
+        assert satchel("connect", host, "--remove").status == 0
+        assert _tree(home) == before
+
+
+def _tree(home: Path) -> dict[str, bytes]:
+    found = (path for path in home.rglob("*") if path.is_file())
+    return {str(path.relative_to(home)): path.read_bytes() for path in found}
+
+
+def test_what_others_changed_meanwhile_stays_changed(satchel: Run, home: Path) -> None:
+    """The host itself, or another program: only what is ours goes, set as it is set there."""
+    path = home / ".claude.json"
+    path.write_text('{\n    "theme": "dark"\n}')
+    assert satchel("connect", "claude-code").status == 0
+    value = json.loads(path.read_bytes()) | {"theme": "light", "new": True}
+    path.write_text(json.dumps(value, indent=4))
+    assert satchel("connect", "claude-code", "--remove").status == 0
+    assert path.read_text() == '{\n    "theme": "light",\n    "new": true\n}'
+    skill = home / ".claude/skills/satchel/SKILL.md"
+    assert satchel("connect", "claude-code", "--plugin").status == 0
+    skill.write_text(skill.read_text() + "\nand mine\n")
+    assert satchel("connect", "claude-code", "--remove").status == 0
+    assert skill.read_text().endswith("and mine\n")
+
+
+def test_a_folder_of_a_host_that_was_moved_is_found(
+    satchel: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the host itself finds it."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    assert satchel("connect", "codex", "--hooks").status == 0
+    assert satchel("connect", "claude-code", "--hooks").status == 0
+    found = {str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()}
+    assert {
+        "elsewhere/config.toml",
+        "elsewhere/hooks.json",
+        "claude/.claude.json",
+        "claude/settings.json",
+    } <= found
+    assert not list(home.glob(".c*"))
 
 
 def test_a_dry_run_writes_nothing(satchel: Run, home: Path) -> None:

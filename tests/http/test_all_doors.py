@@ -16,6 +16,7 @@ from mcp import Client
 from satchel.actions.config import load_settings
 from satchel.api.satchel import Satchel
 from satchel.surfaces.cli.main import run
+from satchel.surfaces.mcp.asking import Asker
 from satchel.surfaces.mcp.server import server
 
 SUGAR, MILK, FERRY = "Ada takes tea without sugar", "Ada takes tea with milk", "the ferry leaves"
@@ -200,7 +201,7 @@ def doors(
     served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[dict[str, Door]]:
     """All doors of one store."""
-    made = Client(server(served.satchel, load_settings()))
+    made = Client(server(Asker(satchel=served.satchel, settings=load_settings())))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(made) as client:
         yield {
             "cli": Commands(capsys, tmp_path),

@@ -366,18 +366,17 @@ def board_of(satchel: Satchel) -> Board:
         return boards.board_of(satchel._settings, satchel._store)
 
 
-def held(satchel: Satchel, token: str, *, proven: bool) -> Satchel:
+def held(satchel: Satchel, settings: Settings) -> Satchel:
     """Return the same open store as the holder of a capability token may use it.
 
     It is open as long as the other.
 
     Args:
         satchel: The store.
-        token: The token's JSON.
-        proven: Whether whoever asks has proved to be its audience.
+        settings: The surroundings, with the token that is presented.
     """
     return Satchel(
-        structs.replace(satchel._settings, token=token, proven=proven),
+        settings,
         satchel._store,
         satchel._lifetime,
         bank=None,

@@ -43,6 +43,9 @@ class RehydrateArguments(TypedDict, total=False):
     similarity: Literal["recall", "cosine"]
     """What is compared with the task: words and meaning, or cosines of vectors alone."""
 
+    relevance: float | None
+    """Relevance from 0 to 1 below which a memory is left out."""
+
     type: str | Sequence[str] | None
     """Components; all when None."""
 

@@ -1,8 +1,9 @@
 """What an agent host asks for at the start and at the end of a session.
 
-A host runs a command and writes one JSON object on its standard input: ``session_id``,
-``transcript_path``, ``cwd``, and others that are not needed. At the start it is given what the
-agent knows, as text for the prompt; at the end what the session taught is stored.
+A host runs a command and writes one JSON object on its standard input: ``session_id`` (Cursor:
+``conversation_id``), ``transcript_path``, ``cwd`` (``workspace_roots``), and others that are not
+needed. At the start it is given what the agent knows, as text for the prompt; at the end what the
+session taught is stored.
 """
 
 from contextlib import suppress
@@ -36,9 +37,16 @@ _HEAD = (
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a host said; members that are not needed are passed over."""
 
-    session_id: str
+    session_id: str = ""
+    conversation_id: str = ""
+    """What Cursor calls a session."""
+
+    hook_event_name: str = ""
     transcript_path: str | None = None
     cwd: str | None = None
+    workspace_roots: tuple[str, ...] = ()
+    """What Cursor says in place of ``cwd``."""
+
     prompt: str | None = None
     """What the session is about, where the host knows it already."""
 
@@ -95,6 +103,11 @@ def asked_from(raw: bytes) -> Asked:
             file="stdin",
             hint='Send one JSON object, such as {"session_id": "…", "transcript_path": "…"}.',
         ) from None
+    asked = msgspec.structs.replace(
+        asked,
+        session_id=asked.session_id or asked.conversation_id,
+        cwd=asked.cwd or next(iter(asked.workspace_roots), None),
+    )
     if not asked.session_id.strip() or len(asked.session_id) > _LONGEST_NAME:
         raise MalformedError(
             f"a session's id has 1 to {_LONGEST_NAME} characters", file="stdin", field="session_id"
@@ -180,10 +193,12 @@ def stop_session(settings: Settings, asked: Asked, agent: str, owner: OwnerKey) 
     )
 
 
-def host_answer(event: str, context: str) -> dict[str, Any]:
+def host_answer(event: str, context: str, asked: Asked) -> dict[str, Any]:
     """Return what hosts take from a hook: text for the prompt, or nothing."""
     if not context:
         return {}
+    if asked.hook_event_name[:1].islower():  # Cursor's own form
+        return {"additional_context": context}
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
 
 

@@ -1,9 +1,10 @@
 """What was said in a session, from the file that an agent host writes of it, and what it taught.
 
 A transcript is JSON, one object a line: a turn with ``role`` and ``content``, or with these in
-``message``; content is a text or a list of parts, of which those of type ``text`` count. What tools
-returned is not what anybody said, and teaches nothing: it may come from anywhere. The whole file is
-gone through, line by line, in little memory; a line that is no JSON is passed over and counted.
+``message`` or, as Codex writes it, in ``payload``; content is a text or a list of parts, of which
+those of text count. What tools returned is not what anybody said, and teaches nothing: it may come
+from anywhere. Nor is what Codex told the model of its surroundings. The whole file is gone through,
+line by line, in little memory; a line that is no JSON is passed over and counted.
 """
 
 import heapq
@@ -33,6 +34,8 @@ _MOST_CHARACTERS = 200_000
 _MOST_SENTENCES = 4000
 _START = 300
 
+_TEXTS = ("text", "input_text", "output_text")
+_GIVEN = re.compile(r"\s*(?:<[A-Za-z_ ]+>|# AGENTS\.md instructions\b)")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
@@ -146,9 +149,10 @@ def _width(sentence: str) -> int:
 def _said(value: Any) -> Iterator[Turn]:
     if not isinstance(value, dict):
         return
-    inner = value.get("message")
+    of_codex = value.get("payload") if value.get("type") == "response_item" else None
+    inner = of_codex if isinstance(of_codex, dict) else value.get("message")
     held = inner if isinstance(inner, dict) else value
-    role = held.get("role") or value.get("type")
+    role = held.get("role") or value.get("role") or value.get("type")
     if role not in _SPOKEN or value.get("isMeta") is True:
         return
     content = held.get("content", inner if isinstance(inner, str) else None)
@@ -156,6 +160,6 @@ def _said(value: Any) -> Iterator[Turn]:
     for part in parts:
         text = part
         if isinstance(part, dict):
-            text = part.get("text") if part.get("type") == "text" else None
-        if isinstance(text, str) and text.strip():
+            text = part.get("text") if part.get("type") in _TEXTS else None
+        if isinstance(text, str) and text.strip() and not (of_codex and _GIVEN.match(text)):
             yield Turn(str(role), text)

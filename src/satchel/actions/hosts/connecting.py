@@ -1,12 +1,16 @@
-"""Telling a host of this memory, and taking that back; all else in its files stays."""
+"""Telling a host of this memory, and taking that back; all else in its files stays.
+
+What it is told stands in the plugin, the folder beside this module, which a host can also load
+itself: the server, hooks for the start and the end of a session, and a skill.
+"""
 
 import json
 import shlex
 import shutil
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +18,19 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.toml_files import with_table
-from satchel.actions.hosts.known import HOOKS, HOSTS, Host, Known, path_of
+from satchel.actions.hosts.host_files import HostFile, dumped, found, json_of, toml_of
+from satchel.actions.hosts.known import HOSTS, Host, Known, path_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.disk.private import make_folders
-from satchel.disk.reading import reading
-from satchel.disk.writing import PRIVATE_FILE, target_error, writing
-from satchel.errors import LimitError, MalformedError, UsageError
+from satchel.errors import MalformedError, UsageError
 
 SERVER = "satchel"
 """What the server is called in a host's configuration."""
 
-_MOST_BYTES = 64 << 20
+PLUGIN = files("satchel.actions.hosts") / "plugin"
+"""The plugin, as it is installed."""
+
 _OURS = "hook session-"
-_INDENT = 2
+_SKILL = "skills/satchel/SKILL.md"
 
 
 class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +44,9 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     hooks: bool = False
     """Whether sessions begin with what is known, and end with what was learned being kept."""
+
+    plugin: bool = False
+    """Whether it is told all that the plugin has: hooks where it has some, and the skill."""
 
     remove: bool = False
     dry_run: bool = False
@@ -68,7 +75,8 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Connected:
     """Tell a host of this memory, or take that back.
 
-    Each file is written whole or not at all, and kept as it was beside it, once.
+    Each file is written whole or not at all, and kept beside it as it was. Taking it back gives
+    what was there before, byte for byte where nobody else has changed it since.
 
     Args:
         settings: The surroundings.
@@ -86,60 +94,136 @@ def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Conne
         raise UsageError(
             f"{host} has no hooks for the start and the end of a session", field="hooks"
         )
-    plans = [_servers(known, asked)]
-    if known.hooks is not None and (asked.hooks or asked.remove):
-        plans.append(_hooks(path_of(known.hooks, asked.project), asked))
-    done = [plan() for plan in plans]
+    plans = [_servers(found(path_of(host, known.servers, asked.project)), known, asked)]
+    if known.hooks is not None and (asked.hooks or asked.plugin or asked.remove):
+        there = found(path_of(host, known.hooks, asked.project))
+        plans.append(_hooks(there, known.hooks_of, asked))
+    if asked.plugin or asked.remove:
+        plans.append(_skill(found(path_of(host, known.skill, asked.project)), asked))
+    done = [plan() for plan in plans]  # all are read before the first is written
     return Connected(host=host.value, files=done, dry_run=asked.dry_run)
-
-
-def _servers(known: Known, asked: ConnectOptions) -> Callable[[], FileChange]:
-    """Read the file with the servers, and return what writes it."""
-    path = path_of(known.servers, asked.project)
-    words = [*command(), "mcp", *(["--bank", asked.bank] if asked.bank else [])]
-    entry = None if asked.remove else {"command": words[0], "args": words[1:]}
-    text = _text(path)
-    if known.form == "toml":
-        _toml(text, path)
-        made = with_table(text, (known.table, SERVER), entry)
-    else:
-        value = _json(text, path)
-        changed = _with_member(value, known.table, entry, path)
-        made = text if changed == value else _dumped(changed)
-    return _writer(path, (text, made), entry, asked)
-
-
-def _hooks(path: Path, asked: ConnectOptions) -> Callable[[], FileChange]:
-    text = _text(path)
-    value = _json(text, path)
-    changed = deepcopy(value)
-    events = changed.setdefault("hooks", {})
-    if not isinstance(events, dict):
-        raise MalformedError("`hooks` is no object", file=str(path), field="hooks")
-    for event, verb in HOOKS.items():
-        there = events.get(event, [])
-        kept = [one for one in there if not _is_ours(one)] if isinstance(there, list) else there
-        if not asked.remove and isinstance(kept, list):
-            words = [*command(), "hook", verb, *(["--agent", asked.bank] if asked.bank else [])]
-            kept.append({"hooks": [{"type": "command", "command": shlex.join(words)}]})
-        events[event] = kept
-        if not kept:
-            del events[event]
-    if not events:
-        del changed["hooks"]
-    made = text if changed == value else _dumped(changed)
-    entry = None if asked.remove else {event: f"hook {verb}" for event, verb in HOOKS.items()}
-    return _writer(path, (text, made), entry, asked)
 
 
 def command() -> list[str]:
     """Return how this program is started: whole, since a host may know no PATH of a shell's."""
-    found = shutil.which("satchel")
-    return [found] if found else [sys.executable, "-m", "satchel"]
+    there = shutil.which("satchel")
+    return [there] if there else [sys.executable, "-m", "satchel"]
+
+
+def _servers(there: HostFile, known: Known, asked: ConnectOptions) -> Callable[[], FileChange]:
+    """Return what writes the file with the servers."""
+    text = there.text or ""
+    parse = toml_of if known.form == "toml" else json_of
+    value = parse(text, there.path)
+    without = _with_member(value, known.table, None, there.path)
+    entry = None
+    if not asked.remove:
+        said = _plugin(".mcp.json")["mcpServers"][SERVER]
+        words = [*command(), *said["args"], *(["--bank", asked.bank] if asked.bank else [])]
+        entry = {"command": words[0], "args": words[1:]}
+    wanted = _with_member(value, known.table, entry, there.path)
+    if wanted == value:
+        made = text
+    elif known.form == "toml":
+        made = with_table(text, (known.table, SERVER), entry)
+    else:
+        made = dumped(wanted, there.text)
+    given: str | None = made
+    if asked.remove and wanted != value:
+        given = there.given_back(without, parse, made, without)
+    return _writer(there, given, entry, asked, is_first=without == value)
+
+
+def _hooks(there: HostFile, hooks_of: str, asked: ConnectOptions) -> Callable[[], FileChange]:
+    """Return what writes the file with the hooks."""
+    value = json_of(there.text or "", there.path)
+    ours = _plugin(hooks_of)
+    without = _without_hooks(value, there.path)
+    wanted = without
+    if not asked.remove:
+        wanted = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
+        events = wanted.setdefault("hooks", {})
+        for event, groups in ours["hooks"].items():
+            told = [_as_here(group, asked.bank) for group in groups]
+            events[event] = [*events.get(event, []), *told]
+    made = (there.text or "") if wanted == value else dumped(wanted, there.text)
+    given: str | None = made
+    if asked.remove and wanted != value:
+        bare = {one: said for one, said in without.items() if said != ours.get(one)}
+        given = there.given_back(without, json_of, made, bare)
+    entry = None if asked.remove else dict(wanted["hooks"])
+    return _writer(there, given, entry, asked, is_first=without == value)
+
+
+def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], FileChange]:
+    """Return what writes the skill; one that somebody has changed is not taken away."""
+    ours = (PLUGIN / _SKILL).read_text("utf-8")
+    if not asked.remove:
+        entry = {"skill": SERVER}
+        return _writer(there, ours, entry, asked, is_first=there.text != ours)
+    given = found(there.backup).text if there.text == ours else there.text
+    return _writer(there, given, None, asked, is_first=False)
+
+
+def _writer(
+    there: HostFile,
+    text: str | None,
+    entry: dict[str, Any] | None,
+    asked: ConnectOptions,
+    *,
+    is_first: bool,
+) -> Callable[[], FileChange]:
+    """Return what writes a file; where nothing of ours is in it yet, it is kept as it is."""
+
+    def write() -> FileChange:
+        is_there = there.text is not None
+        changed = (text if is_there else text or None) != there.text
+        if asked.dry_run or not changed:
+            return FileChange(path=str(there.path), changed=changed, entry=entry)
+        kept = there.write(text, keeps=is_first)
+        backup = str(kept) if kept else None
+        return FileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
+
+    return write
+
+
+def _plugin(name: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((PLUGIN / name).read_bytes())
+    return value
+
+
+def _as_here(group: dict[str, Any], bank: str | None) -> dict[str, Any]:
+    """Return a hook of the plugin's as it runs on this machine."""
+    made = deepcopy(group)
+    for one in made.get("hooks", [made]):
+        words = shlex.split(one["command"])[1:]
+        more = ["--agent", bank] if bank else []
+        one["command"] = shlex.join([*command(), *words, *more])
+    return made
+
+
+def _without_hooks(value: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    changed = deepcopy(dict(value))
+    events = changed.get("hooks", {})
+    if not isinstance(events, dict):
+        raise MalformedError("`hooks` is no object", file=str(path), field="hooks")
+    had = False
+    for event, there in list(events.items()):
+        if not isinstance(there, list):
+            continue
+        kept = [one for one in there if not _is_ours(one)]
+        had = had or kept != there
+        if kept != there:
+            events[event] = kept
+            if not kept:
+                del events[event]
+    if had and not events:
+        del changed["hooks"]
+    return changed
 
 
 def _is_ours(group: object) -> bool:
-    inner = group.get("hooks", []) if isinstance(group, dict) else []
+    inner = group.get("hooks", [group]) if isinstance(group, dict) else []
     said = [one.get("command") for one in inner if isinstance(one, dict)]
     return bool(said) and all(isinstance(one, str) and _OURS in one for one in said)
 
@@ -158,71 +242,3 @@ def _with_member(
     if not servers and (table not in value or SERVER in value[table]):
         del changed[table]
     return changed
-
-
-def _writer(
-    path: Path, texts: tuple[str, str], entry: dict[str, Any] | None, asked: ConnectOptions
-) -> Callable[[], FileChange]:
-    """Return what writes a file; all are read before the first is written."""
-    before, after = texts
-
-    def write() -> FileChange:
-        changed = before != after
-        if asked.dry_run or not changed:
-            return FileChange(path=str(path), changed=changed, entry=entry)
-        backup = path.with_name(f"{path.name}.before-satchel")
-        keeps = bool(before) and not backup.exists()
-        make_folders(path.parent)
-        if keeps:
-            _write(backup, before, PRIVATE_FILE)
-        _write(path, after, path.stat().st_mode & 0o777 if path.exists() else PRIVATE_FILE)
-        kept = str(backup) if backup.exists() else None
-        return FileChange(path=str(path), changed=True, entry=entry, backup=kept)
-
-    return write
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    try:
-        with writing(path, mode=mode) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise target_error(path, error) from error
-
-
-def _text(path: Path) -> str:
-    if not path.exists():
-        return ""
-    with reading(path) as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise LimitError(f"at most {_MOST_BYTES:,} bytes are changed", file=str(path))
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise MalformedError("not UTF-8", file=str(path), byte=error.start) from None
-
-
-def _json(text: str, path: Path) -> dict[str, Any]:
-    if not text.strip():
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        hint = "It is left as it is. Comments have to go, or add the entry by hand."
-        raise MalformedError("not JSON", file=str(path), line=line, hint=hint) from None
-    if not isinstance(found, dict):
-        raise MalformedError("not an object", file=str(path))
-    return found
-
-
-def _toml(text: str, path: Path) -> None:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise MalformedError(f"not TOML: {error}", file=str(path)) from None
-
-
-def _dumped(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=_INDENT, ensure_ascii=False) + "\n"

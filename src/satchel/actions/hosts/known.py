@@ -1,5 +1,6 @@
 """The hosts that are known, and where each keeps what it is told."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,28 +26,51 @@ class Place(NamedTuple):
 
 
 class Known(NamedTuple):
-    """How a host is told of servers and hooks."""
+    """How a host is told of servers, hooks and skills."""
 
     servers: Place
     form: Literal["json", "toml"]
     table: str
     """The member that has the servers by name."""
 
+    skill: Place
     hooks: Place | None = None
     """JSON, with the events under ``hooks``; None for a host without."""
 
+    hooks_of: str = "hooks/hooks.json"
+    """The plugin's own file of hooks, in the form of this host."""
+
+
+_SKILL = "skills/satchel/SKILL.md"
 
 HOSTS = {
     Host.CLAUDE_CODE: Known(
         Place(".claude.json", ".mcp.json"),
         "json",
         "mcpServers",
+        Place(f".claude/{_SKILL}", f".claude/{_SKILL}"),
         Place(".claude/settings.json", ".claude/settings.json"),
     ),
-    Host.CODEX: Known(Place(".codex/config.toml", ".codex/config.toml"), "toml", "mcp_servers"),
-    Host.CURSOR: Known(Place(".cursor/mcp.json", ".cursor/mcp.json"), "json", "mcpServers"),
+    Host.CODEX: Known(
+        Place(".codex/config.toml", ".codex/config.toml"),
+        "toml",
+        "mcp_servers",
+        Place(f".agents/{_SKILL}", f".agents/{_SKILL}"),
+        Place(".codex/hooks.json", ".codex/hooks.json"),
+    ),
+    Host.CURSOR: Known(
+        Place(".cursor/mcp.json", ".cursor/mcp.json"),
+        "json",
+        "mcpServers",
+        Place(f".cursor/{_SKILL}", f".cursor/{_SKILL}"),
+        Place(".cursor/hooks.json", ".cursor/hooks.json"),
+        "hooks/cursor.json",
+    ),
     Host.GEMINI: Known(
-        Place(".gemini/settings.json", ".gemini/settings.json"), "json", "mcpServers"
+        Place(".gemini/settings.json", ".gemini/settings.json"),
+        "json",
+        "mcpServers",
+        Place(f".gemini/{_SKILL}", f".gemini/{_SKILL}"),
     ),
 }
 """By host. Source: the hosts' own documentation, 2026."""
@@ -81,11 +105,14 @@ KEPT = {
 }
 """By host, where transcripts are."""
 
-HOOKS = {"SessionStart": "session-start", "Stop": "session-stop"}
-"""By event, the verb of ``satchel hook`` that it runs."""
 
-
-def path_of(place: Place, project: Path | None) -> Path:
+def path_of(host: Host, place: Place, project: Path | None) -> Path:
     """Return the file of a place: of one project, or of everything this person does."""
-    found = Path.home() / place.everywhere if project is None else project / place.project
+    if project is not None:
+        return (project / place.project).resolve()
+    found = Path.home() / place.everywhere
+    moved = os.environ.get(KEPT[host].variable) if host in KEPT else None
+    if moved and place.everywhere.startswith(KEPT[host].folder):
+        # Its folder is elsewhere; what usually stands beside the folder stands in it then.
+        found = Path(moved) / place.everywhere.removeprefix(KEPT[host].folder + "/")
     return found.resolve()  # people keep such files elsewhere, and link to them

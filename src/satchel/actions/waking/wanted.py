@@ -35,6 +35,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     similarity: Similarity = "recall"
     """What is compared with the task: words and meaning, or cosines of vectors alone."""
 
+    relevance: float | None = None
+    """Relevance from 0 to 1 below which a memory is left out."""
+
     components: Sequence[str] = ()
     trust: str | None = None
     """How far a memory must be trusted at least."""
@@ -61,6 +64,7 @@ def asked_of(wanted: Wanted, settings: RehydrateSettings) -> Asked:
     """
     model = wanted.model if wanted.model is not None else settings.model
     usual: int = getattr(settings, f"budget_{profile_of(model).name}")
+    least = settings.summarised if wanted.relevance is None else wanted.relevance
     return Asked(
         task=wanted.task,
         budget=usual if wanted.budget is None else wanted.budget,
@@ -75,8 +79,8 @@ def asked_of(wanted: Wanted, settings: RehydrateSettings) -> Asked:
             similarity=settings.weight_similarity,
             depth=settings.weight_depth,
         ),
-        verbatim=settings.verbatim,
-        summarised=settings.summarised,
+        verbatim=settings.verbatim if wanted.relevance is None else max(settings.verbatim, least),
+        summarised=least,
         max_age=settings.max_age,
         salience={name: getattr(settings, f"salience_{name}") for name in COMPONENTS},
         untrusted_salience=settings.salience_outside,

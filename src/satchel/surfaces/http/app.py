@@ -2,20 +2,22 @@
 
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import msgspec
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from satchel.actions.diagnosing import versions
 from satchel.errors import SatchelError
 from satchel.surfaces.http.answers import problem, problem_of
 from satchel.surfaces.http.asking import gateway_of
 from satchel.surfaces.http.counting import Counting
+from satchel.surfaces.http.document.examples import with_examples
 from satchel.surfaces.http.gateway import TOKEN, Gateway
 from satchel.surfaces.http.guard import Bounds, Guard
 from satchel.surfaces.http.rates import Rates
@@ -36,13 +38,14 @@ from satchel.surfaces.http.routes import (
 from satchel.surfaces.http.routes.keeping import backups as backups_kept
 from satchel.surfaces.http.routes.keeping import banks as banks_kept
 from satchel.surfaces.http.routes.keeping import memories as memories_kept
+from satchel.surfaces.mcp import has_extra
 
 _ROUTERS = (
     *(about, banks, entries, moving, artifacts, tokens, files, jobs),
     *(waking, sessions, backups, banks_kept, memories_kept, backups_kept, page),
 )
 _TITLES = {404: "there is nothing here", 405: "not with this method"}
-_LONGEST = 200
+_LONGEST, _GONE = 200, 499
 _THREADS = 8
 
 _PROBLEM = {
@@ -57,6 +60,7 @@ def application(
     bounds: Bounds | None = None,
     counting: Counting | None = None,
     rates: Rates | None = None,
+    only_mcp: bool = False,
 ) -> FastAPI:
     """Return an application that serves an open store.
 
@@ -65,6 +69,7 @@ def application(
         bounds: What it puts up with.
         counting: Counts and logs requests.
         rates: Counts the requests of each address; needed where several workers do.
+        only_mcp: Whether agent hosts are served and nobody else.
     """
     counting, bounds = counting or Counting(), bounds or Bounds()
     rates = rates or Rates(bounds.per_second)
@@ -79,14 +84,27 @@ def application(
         openapi_url="/v1/openapi.json",
     )
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    for router in _routers(only_mcp=only_mcp):
+        app.include_router(router)
+    plain = app.openapi
+    app.openapi = lambda: with_examples(plain())  # type: ignore[method-assign]  # as FastAPI has it
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
     return app
+
+
+def _routers(*, only_mcp: bool) -> Iterator[APIRouter]:
+    """Yield what is served; MCP where what it needs is installed."""
+    for module in (about,) if only_mcp else _ROUTERS:
+        yield module.router
+    if has_extra():
+        from satchel.surfaces.http.routes.mcp import endpoint
+
+        yield endpoint.router
 
 
 @asynccontextmanager
@@ -123,6 +141,11 @@ async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - idem
     title = _TITLES.get(error.status_code, str(error.detail))
     return problem(error.status_code, f"http.{error.status_code}", title, dict(error.headers or {}))
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Answer nobody: who asked went away in the middle of it; the log and the counts say so."""
+    return Response(status_code=_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -139,7 +139,9 @@ class NewArtifact(Body):
 class Disclosure(Body):
     """Which entries of an artifact's bank go to somebody."""
 
-    entry_ids: Annotated[list[str], Field(min_length=1, max_length=10_000)]
+    entry_ids: Annotated[
+        list[str], Field(min_length=1, max_length=10_000, examples=[["blake3:" + "0" * 64]])
+    ]
     withhold: list[str] = []
     """Ancestors that are only named, with their proof."""
 
@@ -147,13 +149,15 @@ class Disclosure(Body):
 class NewToken(Body):
     """What a capability token is to say."""
 
-    audience: str | None = None
-    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = [
-        "read"
-    ]
+    audience: str | None = Field(
+        None, examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"]
+    )
+    permissions: list[Literal["read", "write", "derive", "redact", "export", "rehydrate"]] = Field(
+        ["read"], examples=[["read", "rehydrate"]]
+    )
     entries: list[str] = []
     components: list[Component] = []
-    any_of: list[str] = []
+    any_of: list[str] = Field([], examples=[["tea"]])
     all_of: list[str] = []
     none_of: list[str] = []
     everything: bool = False
@@ -164,13 +168,15 @@ class NewToken(Body):
 class TokenText(Body):
     """A capability token, as JSON in a text."""
 
-    token: str = Field(max_length=1_000_000)
+    token: str = Field(
+        max_length=1_000_000, examples=['{"format": "satchel-token/1", "tokens": []}']
+    )
 
 
 class FileText(Body):
     """The text of a memory file."""
 
-    text: str = Field(max_length=8_000_000)
+    text: str = Field(max_length=8_000_000, examples=["buy tea"])
 
 
 class Waking(Body):
@@ -185,6 +191,9 @@ class Waking(Body):
     framing: Literal["encoded", "pam-1.0"] | None = None
     enforce: Literal["outside", "all", "shapes", "nothing"] | None = None
     similarity: Literal["recall", "cosine"] = "recall"
+    relevance: float | None = Field(None, ge=0, le=1)
+    """Below it a memory is left out."""
+
     type: Component | list[Component] | None = None
     trust: Literal["user", "agent", "tool", "external", "imported"] | None = None
     user: str | None = None
@@ -199,7 +208,9 @@ class Waking(Body):
     """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
 
 
-Memories = Annotated[list[str], Field(min_length=1, max_length=1000)]
+Memories = Annotated[
+    list[str], Field(min_length=1, max_length=1000, examples=[["blake3:" + "0" * 64]])
+]
 
 
 class Judged(Reason):

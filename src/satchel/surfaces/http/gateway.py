@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from blake3 import blake3
+from msgspec.structs import replace
 
 from satchel.actions.config import Settings
 from satchel.api.bank import Bank
@@ -38,11 +39,13 @@ class Caller:
 
     Args:
         satchel: The store, as they may use it.
+        settings: The surroundings, with the token that is presented.
         owner: Whether they are its owner.
     """
 
-    def __init__(self, satchel: Satchel, *, owner: bool) -> None:
+    def __init__(self, satchel: Satchel, settings: Settings, *, owner: bool) -> None:
         self.satchel = satchel
+        self.settings = settings
         self.is_owner = owner
         self._lock = threading.Lock()
         self._banks = OrderedDict[str, Bank]()
@@ -89,7 +92,10 @@ class Gateway:
         self.settings = settings
         self.verifier = verifier
         self._admin = admin_token
-        self.owner = Caller(satchel, owner=True)
+        self.owner = Caller(satchel, settings, owner=True)
+        self.bank: str | None = None
+        """The bank that agent hosts mean when they name none; the configured one when None."""
+
         self._lock = threading.Lock()
         self._holders = OrderedDict[str, Caller]()
         self._board = board_of(satchel)
@@ -129,8 +135,9 @@ class Gateway:
         with self._lock:
             found = self._holders.pop(name, None)
             if found is None:
-                satchel = held(self.owner.satchel, data.decode(), proven=chain.audience is not None)
-                found = Caller(satchel, owner=False)
+                proven = chain.audience is not None
+                settings = replace(self.settings, token=data.decode(), proven=proven)
+                found = Caller(held(self.owner.satchel, settings), settings, owner=False)
             self._holders[name] = found
             if len(self._holders) > _KEPT:
                 self._holders.popitem(last=False)

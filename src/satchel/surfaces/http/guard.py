@@ -45,6 +45,12 @@ class Bounds:
     body_seconds: float = 30.0
     """How long a client may take for the next part of a body."""
 
+    head_seconds: float = 20.0
+    """How long a client may take from one answer to all headers of its next request."""
+
+    take_seconds: float = 30.0
+    """How long a client may take for the next part of an answer."""
+
     hosts: frozenset[str] = field(default_factory=frozenset)
     """Names that this server is asked for by, besides those of this machine's own loopback."""
 

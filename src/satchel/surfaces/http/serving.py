@@ -27,6 +27,7 @@ from satchel.api.satchel import Satchel, opened
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, TargetError, UsageError
 from satchel.surfaces.http.app import application
+from satchel.surfaces.http.clients.patience import impatient
 from satchel.surfaces.http.counting import Counting, to_standard_error
 from satchel.surfaces.http.gateway import Gateway
 from satchel.surfaces.http.guard import Bounds, is_loopback
@@ -67,6 +68,12 @@ class Serving:
     """Requests of one address; 0 for any number."""
 
     log: bool = True
+    only_mcp: bool = False
+    """Whether agent hosts are served and nobody else."""
+
+    bank: str | None = None
+    """The bank that agent hosts mean when they name none; the configured one when None."""
+
     opens: bool = False
     """Whether the page is shown in this machine's browser once it can be."""
 
@@ -215,14 +222,18 @@ def _run(
 ) -> None:
     """Serve in this process until it is told to end."""
     gateway = served(opened(Satchel, settings), settings, asked)
+    gateway.bank = asked.bank
     rates, counting = noted
     names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
     bounds = Bounds(
         at_once=-(-asked.at_once // asked.workers), per_second=asked.per_second, hosts=names
     )
-    app = application(gateway, bounds=bounds, counting=counting, rates=rates)
+    app = application(
+        gateway, bounds=bounds, counting=counting, rates=rates, only_mcp=asked.only_mcp
+    )
     config: dict[str, Any] = {
         "backlog": _BACKLOG,
+        "http": impatient(bounds),
         "access_log": False,
         "log_level": "warning",
         "server_header": False,

@@ -5,13 +5,18 @@ from importlib.util import find_spec
 from satchel.errors import MissingExtraError
 
 
+def has_extra() -> bool:
+    """Tell whether what the server needs besides is installed."""
+    return find_spec("mcp") is not None
+
+
 def require_extra() -> None:
     """Require what the server needs besides.
 
     Raises:
         MissingExtraError: If it is not installed.
     """
-    if find_spec("mcp") is None:
+    if not has_extra():
         raise MissingExtraError(
             "serving MCP needs its SDK", hint="Install it: pip install 'satchel[mcp]'"
         )

@@ -46,8 +46,9 @@ def start_command(
 
     Example: `echo '{"session_id": "s2"}' | satchel hook session-start --agent builder`
     """
-    found = start_session(settings_of(backend), _asked(), agent, budget=budget)
-    print_json(found if as_json else host_answer("SessionStart", found.context))
+    asked = _asked()
+    found = start_session(settings_of(backend), asked, agent, budget=budget)
+    print_json(found if as_json else host_answer("SessionStart", found.context, asked))
 
 
 @hook.command("session-stop")
@@ -63,8 +64,9 @@ def stop_command(
 
     Example: `echo '{"session_id": "s1", "output": "Redis needs 4 GB"}' | satchel hook session-stop`
     """
-    done = stop_session(settings_of(backend), _asked(), agent, lambda: owner_key(None))
-    print_json(done if as_json else host_answer("Stop", ""))
+    asked = _asked()
+    done = stop_session(settings_of(backend), asked, agent, lambda: owner_key(None))
+    print_json(done if as_json else host_answer("Stop", "", asked))
     if not as_json:
         message(f"stored {count(len(done.stored), 'learning')}, {done.known:,} known already")
         if done.passed_over:

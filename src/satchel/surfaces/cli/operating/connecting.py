@@ -30,18 +30,24 @@ def connect_command(
             "--hooks", help="Also begin sessions with what is known, and keep what they teach."
         ),
     ] = False,
+    plugin: Annotated[
+        bool,
+        typer.Option("--plugin", help="All that the plugin has: hooks, and a skill for the agent."),
+    ] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Tell an agent host of this memory: an entry in its own configuration, for satchel mcp.
 
-    All else in its files stays; each is kept as it was beside it. The host reads it when it is
-    started again.
+    All else in its files stays; each is kept as it was beside it, and is that again with --remove.
+    The host reads it when it is started again.
 
-    Example: `satchel connect claude-code --hooks --dry-run`
+    Example: `satchel connect claude-code --plugin --dry-run`
     """
-    asked = ConnectOptions(bank=bank, project=project, hooks=hooks, remove=remove, dry_run=dry_run)
+    asked = ConnectOptions(
+        bank=bank, project=project, hooks=hooks, plugin=plugin, remove=remove, dry_run=dry_run
+    )
     done = connect_host(state.settings, host, asked)
     if as_json:
         print_json(done)

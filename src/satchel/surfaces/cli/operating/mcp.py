@@ -1,13 +1,15 @@
 """``satchel mcp``: memory for agent hosts."""
 
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from satchel.actions.permitted.owning import require_owner
-from satchel.surfaces.cli._console import print_json, state
+from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import InBank, Json
+from satchel.surfaces.http import require_extra as require_gateway
 
 
 class Transport(StrEnum):
@@ -27,39 +29,62 @@ def mcp_command(
     transport: Annotated[
         Transport, typer.Option(help="stdio, or http: streamable, on this machine only.")
     ] = Transport.STDIO,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port, for http.")] = 8378,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port, for http.")] = 8378,
     tools: Annotated[bool, typer.Option("--tools", help="Print the tools, and stop.")] = False,
     as_json: Json = False,
 ) -> int:
     """Serve memory to an agent host over MCP: remember, recall, rehydrate, files, artifacts.
 
     What comes out of memory is framed as data. In a host's configuration: command "satchel",
-    arguments ["mcp"].
+    arguments ["mcp"]. With a capability token (--token, SATCHEL_TOKEN) the host sees what that
+    opens. `satchel serve` answers at /mcp, too.
 
     Example: `satchel mcp --bank assistant`
     """
-    import asyncio
-
     from satchel.surfaces.mcp import require_extra
 
-    require_owner(state.settings, "serve")
     require_extra()
+    if tools:
+        _tell_tools(as_json=as_json)
+    elif transport is Transport.HTTP:
+        _serve_http(bank, port)
+    else:
+        _serve_streams(bank)
+    return 0
+
+
+def _tell_tools(*, as_json: bool) -> None:
+    import asyncio
+
+    from satchel.surfaces.mcp.server import server
+
+    found = asyncio.run(server(None).list_tools())
+    if as_json:
+        print_json([{"name": one.name, "description": one.description} for one in found])
+        return
+    for one in found:
+        line(f"{one.name}: {str(one.description).splitlines()[0]}")
+
+
+def _serve_streams(bank: str | None) -> None:
+    """Serve the host that started this program, as whoever started that."""
     from satchel.api.satchel import Satchel, opened
+    from satchel.surfaces.mcp.asking import Asker
     from satchel.surfaces.mcp.server import server
 
     with opened(Satchel, state.settings, bank=bank) as satchel:
-        made = server(satchel, state.settings, bank)
-        if tools:
-            found = asyncio.run(made.list_tools())
-            shown = [{"name": one.name, "description": one.description} for one in found]
-            if as_json:
-                print_json(shown)
-            else:
-                for one in shown:
-                    typer.echo(f"{one['name']}: {str(one['description']).splitlines()[0]}")
-            return 0
-        if transport is Transport.HTTP:
-            made.run("streamable-http", host="127.0.0.1", port=port)
-        else:
-            made.run("stdio")
-    return 0
+        server(Asker(satchel=satchel, settings=state.settings, bank=bank)).run("stdio")
+
+
+def _serve_http(bank: str | None, port: int) -> None:
+    """Serve hosts of this machine by the gateway, which has nothing else behind it."""
+    require_owner(state.settings, "serve")
+    require_gateway()
+    from satchel.surfaces.http.serving import Serving, address_of, listening, serve
+
+    asked = Serving(port=port, only_mcp=True, bank=bank)
+    sockets = listening(asked)
+    line(f"{address_of(asked, sockets)}mcp")
+    message("ctrl-c ends it")
+    sys.stdout.flush()  # who reads it waits for it
+    serve(state.settings, asked, sockets)

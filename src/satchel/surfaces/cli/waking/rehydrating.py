@@ -93,6 +93,9 @@ def rehydrate_command(
     similarity: Annotated[
         Similar, typer.Option(help="Words and meaning, or cosines of vectors alone.")
     ] = Similar.RECALL,
+    relevance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Leave out what is less relevant, 0 to 1.")
+    ] = None,
     any_time: Annotated[
         bool, typer.Option("--any-time", help="A time that the task names is no filter.")
     ] = False,
@@ -146,6 +149,7 @@ def rehydrate_command(
         agent=agent,
         run=run,
         app=app,
+        relevance=relevance,
         any_time=any_time,
         system=system,
         summariser=summariser,

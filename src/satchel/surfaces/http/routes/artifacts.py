@@ -24,6 +24,7 @@ from satchel.seal.verify.verification import Verification
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Disclosure, NewArtifact
+from satchel.surfaces.http.document.examples import takes_file
 from satchel.surfaces.http.gateway import Caller
 from satchel.surfaces.http.streams import received
 
@@ -106,7 +107,7 @@ def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -
     return Response(data, media_type="application/octet-stream")
 
 
-@router.post("/v1/verify/upload")
+@router.post("/v1/verify/upload", openapi_extra=takes_file())
 async def verify(
     request: Request,
     _: Owner,

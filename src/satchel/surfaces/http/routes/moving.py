@@ -16,6 +16,7 @@ from satchel.errors import ContainmentError
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
+from satchel.surfaces.http.document.examples import takes_file
 from satchel.surfaces.http.streams import received
 from satchel.surfaces.http.works import Tell, when_free
 
@@ -105,7 +106,7 @@ def download(
     )
 
 
-@router.post("/v1/banks/{bank}/upload")
+@router.post("/v1/banks/{bank}/upload", openapi_extra=takes_file())
 async def upload(
     bank: str,
     request: Request,

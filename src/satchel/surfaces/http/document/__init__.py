@@ -1,0 +1,1 @@
+"""The OpenAPI document, with an example of each request."""
