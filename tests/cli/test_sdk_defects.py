@@ -29,11 +29,12 @@ ENTRY = {"created_at": AT, "subject": "Ada", "predicate": "drinks", "object": "t
 
 
 def sdk_file(
-    folder: Path, key: SigningKey | None, edit: Callable[[Any], object] = lambda file: None
+    folder: Path, key: SigningKey | None, edit: Callable[[Any], object] | None = None
 ) -> Path:
     """Write a file of the SDK, edited after it was signed."""
     document = make_document({"semantic": [ENTRY]}, {"created_at": AT, "source_agent": AGENT}, key)
-    edit(document)
+    if edit is not None:
+        edit(document)
     path = folder / "theirs.pam"
     path.write_bytes(dump_json(document))
     return path
@@ -103,8 +104,8 @@ def test_e20_a_store_that_was_edited_is_not_signed(satchel: "Run", tmp_path: Pat
     assert satchel("remember", "likes tea").status == 0
     connection = apsw.Connection(load_settings().store)
     connection.execute(
-        "UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'likes tea', 'likes gin') AS BLOB)"
-        " WHERE instr(body, 'likes tea')"
+        "UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'likes tea', 'likes gin')"
+        " AS BLOB) WHERE instr(body, 'likes tea')"
     )
     assert connection.total_changes() == 1
     connection.close()
@@ -169,7 +170,7 @@ def test_a_memory_is_not_assigned_to_and_not_made_of_what_it_cannot_be(
     assert texts(satchel) == []
 
 
-def test_sec_016_an_error_is_told_and_is_a_status(satchel: "Run", tmp_path: Path) -> None:
+def test_sec_016_an_error_is_told_and_is_a_status(satchel: "Run") -> None:
     """The SDK's servers swallow what fails while loading, and go on with an empty store."""
     with filled() as bank:
         keep(bank, "tea at four")

@@ -86,7 +86,13 @@ class RestoreArguments(TypedDict, total=False):
     """Names of other owners' keys, where more of them have to give up what is missing."""
 
     passphrase: str | None
-    """Of the owner's key, where one is needed."""
+    """Of the owners' keys that have one."""
+
+    proposes: bool
+    """Whether a bank is put back although more owners have to sign that something is given up.
+
+    The ``ThresholdError`` then has what they sign; ``Bank.owners.propose`` writes it.
+    """
 
     dry_run: bool
     progress: Progress
@@ -178,6 +184,7 @@ class Backups:
                 files=said.get("files", True),
                 signers=tuple(said.get("signers", ())),
                 owners=_owners(self._settings, said.get("passphrase"), said.get("also", ())),
+                proposes=said.get("proposes", False),
                 dry_run=said.get("dry_run", False),
                 progress=said.get("progress"),
             ),
