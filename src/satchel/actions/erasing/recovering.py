@@ -34,6 +34,7 @@ def recover(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
         SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
         VerificationError: If what was kept is not the original.
     """
+    require_owner(bank.settings, "recover")
     identity, sealed = _kept(bank, wanted)
     return _recovered(identity, original(sealed, key))
 
@@ -49,6 +50,7 @@ def recover_by_identity(bank: OpenBank, wanted: str) -> Recovered | None:
         EncryptionError: If what was kept was changed.
         VerificationError: If it is not the original.
     """
+    require_owner(bank.settings, "recover")
     identity, sealed = _kept(bank, wanted)
     if age_file(sealed) is None:
         return None
@@ -63,6 +65,7 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
         UnknownMemoryError: If there is no such memory.
         SigningKeyError: If it is not redacted, or nothing was kept of it for a recipient of age.
     """
+    require_owner(bank.settings, "recover")
     identity, sealed = _kept(bank, wanted)
     found = age_file(sealed)
     if found is None:
@@ -76,7 +79,6 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
 
 def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
     """Return the id of a redacted memory, and its original as it was sealed."""
-    require_owner(bank.settings, "recover")
     with bank.ledger.reading() as view:
         logged = find_memory(view, wanted)
         identity, name = logged.record.id, f"{SEALED}{logged.seq}"
