@@ -229,7 +229,11 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "files edit": ["user/a.md", "one", "two"],
         "files mv": ["user/a.md", "user/c.md"],
         "files rm": ["user/a.md"],
+        "files search": ["one"],
         "files history": ["user/a.md"],
+        "files collect": [],
+        "files import": [sealed.with_name("memories.json")],
+        "files export": [sealed.with_name("exported.json")],
         "files diff": ["user/a.md", "2"],
         "files restore": ["user/a.md", "1"],
         "files promote": ["user/a.md", "memory/a.md"],
@@ -352,6 +356,7 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
             assert satchel(*write).status == 0
+        sealed.with_name("memories.json").write_text('[{"path": "/b.md", "content": "b"}]')
     if verb == "agent":
         assert satchel("agent", "import", WHOLE_AGENT, "--no-embed").status == 0
     if verb in ("sessions", "checkpoint", "fork", "distill"):

@@ -223,6 +223,9 @@ class RecallArguments(TypedDict, total=False):
     code: bool
     """Whether the code that memories speak of is given along; True when not given."""
 
+    files: bool
+    """Whether passages of the bank's memory files are given along; True when not given."""
+
 
 class CodeQueryArguments(TypedDict, total=False):
     """What ``Bank.code.query`` asks for: one relation at most, the others narrow."""

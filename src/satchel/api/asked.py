@@ -55,6 +55,7 @@ def query_of(text: str, wanted: Options) -> Query:
     options["any_tags"] = texts(options.pop("any_tag", None))
     options["trust"] = trust_from(options.get("trust"), "trust")
     options["times"] = not options.pop("any_time", False)
+    options.setdefault("files", True)
     return Query(text=text, **options)
 
 

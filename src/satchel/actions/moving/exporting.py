@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.actions.filing.behind import catch_up
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.moving.handing import hand_over
@@ -85,6 +86,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         UsageError: If its format cannot be told or written.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
+    catch_up(bank)
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
         if asked.lock.is_set:

@@ -96,6 +96,7 @@ class Question(Body):
     any_time: bool = False
     explain: bool = False
     code: bool = True
+    files: bool = True
 
 
 class ServerExport(Body):

@@ -1,12 +1,15 @@
-"""Memory files of a bank: text at paths, changed only where it is what its author saw."""
+"""Memory files of a bank: text at paths, changed only where it is what its author saw.
+
+For the owner, and for who presents a token for everything: ``read``, and ``write`` to change.
+"""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from satchel.actions.filing.opened import opened_files
+from satchel.api.continuity.files import files_of
 from satchel.surfaces.http.answers import answer
-from satchel.surfaces.http.asking import Owner, Served
+from satchel.surfaces.http.asking import Asking
 from satchel.surfaces.http.bodies import FileText
 
 router = APIRouter(prefix="/v1/files/{key}", tags=["files"])
@@ -19,35 +22,31 @@ _NOBODY = "http"
 
 @router.get("")
 def list_files(
-    key: str, _: Owner, gateway: Served, prefix: Annotated[str, Query(max_length=1000)] = ""
+    key: str, caller: Asking, prefix: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
     """List the paths there are."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"paths": files.list_paths(prefix)})
 
 
 @router.get("/history/{path:path}")
-def file_history(key: str, path: str, _: Owner, gateway: Served) -> Response:
+def file_history(key: str, path: str, caller: Asking) -> Response:
     """Return the versions of a file, the oldest first."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"versions": files.history(path)})
 
 
 @router.get("/audit")
-def audit(
-    key: str, _: Owner, gateway: Served, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> Response:
+def audit(key: str, caller: Asking, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
     """Return the last lines of the audit."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"lines": files.audit_tail_sync(limit)})
 
 
 @router.get("/text/{path:path}")
-def read_file(
-    key: str, path: str, _: Owner, gateway: Served, if_none_match: IfNoneMatch = None
-) -> Response:
+def read_file(key: str, path: str, caller: Asking, if_none_match: IfNoneMatch = None) -> Response:
     """Return a file's text, byte for byte; its ETag is the hash of that."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         text, sha = files.read_text(path), files.current_sha(path)
     tag = f'"{sha}"'
     if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
@@ -60,15 +59,14 @@ def write_file(
     key: str,
     path: str,
     body: FileText,
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:
     """Write a file: with ``If-Match``, over that version; with ``If-None-Match: *``, a new one."""
     expected = "" if if_none_match == "*" else _hash(if_match)
-    with opened_files(gateway.settings, key, create=True) as files:
+    with files_of(caller.satchel, key, create=True) as files:
         meta = files.write_text(path, body.text, actor=actor, expected_sha=expected)
     return answer(meta, headers={"ETag": f'"{meta.sha256}"'})
 
@@ -77,13 +75,12 @@ def write_file(
 def delete_file(
     key: str,
     path: str,
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     if_match: IfMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:
     """Delete a file; its versions stay."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         files.delete(path, actor=actor, expected_sha=_hash(if_match))
     return Response(status_code=204)
 
