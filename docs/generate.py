@@ -29,6 +29,7 @@ from satchel.surfaces.cli._app import app_of
 ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
 REFERENCE = ROOT / "reference"
+DEFECTS = "tests/data/pam_sdk_defects.json"
 MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 
@@ -44,6 +45,7 @@ def main() -> None:
         "secrets.md": secret_table(),
         "stores.md": store_tables(),
         "doors.md": door_table(),
+        "pam-sdk-defects.md": defect_table(),
     }
     stale = []
     for name, text in pages.items():
@@ -242,6 +244,22 @@ def verification_table() -> str:
     rows += [f"{place}. `{outcome}`" for place, outcome in enumerate(Outcome, start=1)]
     rows += ["", "Sections of the body, in order, and the record type each holds:", ""]
     rows += [f"- `{name}`: {TYPED_SECTIONS.get(name, 'objects')}" for name in ORDER]
+    return "\n".join(rows) + "\n"
+
+
+def defect_table() -> str:
+    """What the published SDK does wrong, what happens here, and the tests that show it."""
+    rows = [MADE, "# Defects of the published SDK, and what happens here", ""]
+    rows += ["Each was reproduced with the SDK (version 1.0); each is a test here that passes."]
+    part = ""
+    for one in msgspec.json.decode((ROOT.parent / DEFECTS).read_bytes()):
+        if one["part"] != part:
+            part = one["part"]
+            rows += ["", f"## {part}", ""]
+            rows += ["| id | what is done | the SDK | Satchel | tests |", "|---|---|---|---|---|"]
+        tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
+        cells = (one["id"], one["input"], one["sdk"], one["satchel"], tests)
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

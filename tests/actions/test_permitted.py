@@ -151,6 +151,7 @@ ASKED_BY_ANOTHER = {
     "export_public",
     "list_keys",
     "list_identities",
+    "owner_keys",
     "signing_key",
     "writer_key",
     "attenuate_token",

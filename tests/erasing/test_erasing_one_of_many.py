@@ -8,18 +8,28 @@ import resource
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 from bank_kit import filled, keep
 
+from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.listing import list_backups
+from satchel.actions.backing_up.restored import RestoreOptions
+from satchel.actions.backing_up.restoring import restore_backup
+from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.config import load_settings
 from satchel.actions.erasing import kinship
 from satchel.actions.erasing.erasing import EraseOptions, erase
+from satchel.actions.filing.opened import opened_files
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.backup.retention import Rules
 from satchel.ledger.erasure.finishing import is_unfinished
 from satchel.ledger.examining import examine
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Scope
+from satchel.memory.records import SessionEvent
 from satchel.ports.rows import Filter
+from satchel.seal.sealing import seal
 from satchel.seal.sealing_batches import seal_many
 from satchel.stores.sqlite import SqliteStore
 
@@ -126,12 +136,59 @@ def _current(bank: OpenBank) -> set[str | None]:
         return {one.row.user for one in rows if one.row.user is not None}
 
 
+def talk(bank: OpenBank) -> int:
+    """Log a session of Ada's, and return how many records it has."""
+    ada = Scope(user="ada")
+    session = seal(SessionEvent(event="session", name="confession", scope=ada))
+    said = [SessionEvent(event="message", text=SAID.format(n), scope=ada) for n in range(3)]
+    turns = [seal(msgspec.structs.replace(one, session=session.id)) for one in said]
+    bank.ledger.append([session, *turns])
+    return 1 + len(turns)
+
+
+def in_home() -> list[str]:
+    """Return the files of this test's home, backups included, in which it can be read."""
+    files = (one for one in load_settings().home.rglob("*") if one.is_file())
+    return [one.name for one in files if b"lamplighter of Marylebone" in one.read_bytes()]
+
+
+@pytest.mark.parametrize("number", [100, pytest.param(20_000, marks=pytest.mark.prove)])
+def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) -> None:
+    """Memories, a session, a memory file with its versions; then the backups that hold it."""
+    settings, backups = load_settings(), str(load_settings().home / "backups")
+    options = BackupOptions(to=(backups,))
+    with filled() as bank:
+        hers = fill(bank, number) + talk(bank)
+        with opened_files(settings, bank.name, create=True) as files:
+            files.change_policy(keep_versions=True)
+            for version in range(2):
+                files.write_text("people/ada.md", SAID.format(version))
+        run_backup(settings, options)
+        assert in_home()
+        done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
+        assert done.erased == hers + max(0, number // 1_000 - 1)
+        file = erase(bank, EraseOptions(where={"path": ["people/ada.md"]}))
+        assert (file.held, file.found, done.found) == ({"memory files": 2}, 0, 0)
+    run_backup(settings, options)
+    assert [one.holds_erased > 0 for one in list_backups(settings, (backups,)).backups] == [
+        True,
+        False,
+    ]
+    prune_backups(settings, (backups,), rules=Rules(), erased=True)
+    assert [one.holds_erased for one in list_backups(settings, (backups,)).backups] == [0]
+    assert in_home() == []
+    back = tmp_path / "back" / "store.db"
+    back.parent.mkdir()
+    restore_backup(settings, RestoreOptions(source=backups, into=str(back), files=False))
+    assert is_said(back) == []
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_one_person_goes_from_a_bank_of_a_hundred_thousand() -> None:
     """With all that was drawn from hers: no byte is left, memory is bounded, the log holds."""
     with filled() as bank:
-        hers = fill(bank, 100_000)
+        hers = fill(bank, 100_000) + talk(bank)
         path = Path(bank.store.name)
         assert is_said(path)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from bank_kit import filled, keep, owner, texts
 from token_kit import HOLDER, SEMANTIC, may
@@ -13,7 +15,7 @@ from satchel import Satchel, aio
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.choosing import conditions_of
 from satchel.actions.erasing.erasing import EraseOptions, erase
-from satchel.actions.erasing.recovering import recover
+from satchel.actions.erasing.recovering import kept_age_file, recover, recover_by_identity
 from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
 from satchel.actions.memories.changing import Edit, update
 from satchel.actions.memories.showing import show
@@ -43,7 +45,9 @@ from satchel.ports.rows import Filter, derive_row
 from satchel.ports.store import LaidOpen, Store
 from satchel.recall.query import Query
 from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.records import Sealed, digest, shape_of
+from satchel.seal.encryption.age import decrypt_bytes, new_identity
+from satchel.seal.encryption.unlocking import Unlocking
+from satchel.seal.records import Sealed, digest, open_record, shape_of
 from satchel.seal.sealing import seal
 
 ADA = "Dr. Ada Lovelace, ada@analytical.example, reads at +44 20 7946 0958"
@@ -424,3 +428,28 @@ def test_a_row_of_a_form_is_that_of_no_whole_entry(bank: OpenBank) -> None:
     body = canonical_checked(value)
     with pytest.raises(MalformedError, match="redacted"):
         bank.ledger.append([Sealed(value["id"], "semantic", body)])
+
+
+def test_an_original_is_kept_as_an_age_file_for_who_has_the_identity(
+    bank: OpenBank, tmp_path: Path
+) -> None:
+    """Any age tool opens it; what comes out has the id that the form kept."""
+    secret, recipient = new_identity()
+    identity = keep(bank, "mail ada@example.com")
+    friend = create_key(bank.settings, "friend")
+    to = RedactOptions(ids=(identity,), recover_to=(recipient,), recover_for=(friend.did,))
+    assert redact(bank, to).redacted == 1
+    assert recover(bank, identity, friend).record["text"] == "mail ada@example.com"
+    assert recover_by_identity(bank, identity) is None  # none is here yet
+    named, content = kept_age_file(bank, identity)
+    body = decrypt_bytes(content, [secret])
+    assert body is not None
+    assert open_record(body)[0].id == named == identity
+    path = tmp_path / "ben.identity.txt"
+    path.write_text(secret)
+    unlocking = Unlocking(files=(path,))
+    settings = msgspec.structs.replace(bank.settings, unlocking=unlocking)
+    with_identity = replace(bank, settings=settings)
+    found = recover_by_identity(with_identity, identity)
+    assert found is not None
+    assert found.record["text"] == "mail ada@example.com"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from satchel.errors import UsageError
 from satchel.screen.personal import KINDS, personal_data
 from satchel.screen.redacting import Redacting
+from satchel.screen.vendors import Found
 
 FOUND = {
     "email": ["ada@example.com", "a.l+x@mail.example.co.uk", "ada.ü@exämple.org"],
@@ -142,3 +143,17 @@ def test_a_name_or_place_that_cannot_be_is_refused() -> None:
     for wrong in ({"kinds": ["face"]}, {"texts": [""]}, {"fields": ["x"]}, {"fields": ["/nonce"]}):
         with pytest.raises(UsageError):
             Redacting(**wrong)  # type: ignore[arg-type]
+
+
+def test_another_detector_stands_beside_our_own() -> None:
+    """What it finds is replaced like the rest; kinds that are not asked for stay."""
+
+    def wallets(text: str) -> list[Found]:
+        at = text.find("wallet-7")
+        return [Found(at, at + 8, "id-number")] if at >= 0 else []
+
+    value = {"type": "semantic", "text": "ada@example.com pays from wallet-7"}
+    form, _ = Redacting(detectors=[wallets]).form(value)
+    assert form["text"] == "[REDACTED:email:1] pays from [REDACTED:id-number:1]"
+    form, _ = Redacting(["email"], detectors=[wallets]).form(value)
+    assert form["text"] == "[REDACTED:email:1] pays from wallet-7"

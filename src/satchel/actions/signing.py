@@ -2,7 +2,7 @@
 
 import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -83,6 +83,27 @@ def signing_key(
             f"the key {wanted!r} was {known.state}", hint="Make another: satchel keys create NAME"
         )
     return key, False
+
+
+def owner_keys(
+    settings: Settings,
+    name: str | None = None,
+    also: Sequence[str] = (),
+    *,
+    passphrase: str | None = None,
+) -> tuple[SigningKey, ...]:
+    """Return the keys of one owner or several, who sign together.
+
+    Args:
+        settings: The surroundings.
+        name: Name of the first; the default one when not given, made on first use.
+        also: Names of the others.
+        passphrase: Of those that have one.
+
+    Raises:
+        SigningKeyError: If a key is missing, revoked, or needs another passphrase.
+    """
+    return tuple(signing_key(settings, each, passphrase=passphrase)[0] for each in (name, *also))
 
 
 def create_key(

@@ -29,6 +29,9 @@ MOST_FIELDS = 1_024
 
 People = Callable[[Sequence[str]], list[str]]
 
+Detector = Callable[[str], Iterable[Found]]
+"""Finds personal data in a text, in any order and on top of each other, by ``KINDS``."""
+
 _STAYS = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", *TIMES})
 _IDENTIFIES = frozenset({"scope", "sources", "origin", "kind", "actor", "event_type"})
 _AS_WRITTEN = "as_written"
@@ -57,6 +60,7 @@ class Redacting:
         texts: Words that are replaced wherever they stand by themselves, in any case.
         fields: JSON pointers of members that are replaced as a whole.
         people: Finds names of people in texts, beyond what their form tells.
+        detectors: Find what our own rules do not.
 
     Raises:
         UsageError: If a kind is unknown, a pointer is none, or names what has to stay.
@@ -68,6 +72,7 @@ class Redacting:
         texts: Sequence[str] = (),
         fields: Sequence[str] = (),
         people: People | None = None,
+        detectors: Sequence[Detector] = (),
     ) -> None:
         if unknown := [kind for kind in kinds if kind not in KINDS]:
             raise UsageError(
@@ -90,6 +95,7 @@ class Redacting:
         self.texts = tuple(texts)
         self.fields = frozenset(fields)
         self.people = people
+        self.detectors = (personal_data, *detectors)
 
     def form(self, value: dict[str, Any]) -> tuple[dict[str, Any], list[Replaced]]:
         """Return the redacted form of a record, which has no nonce, and what was replaced.
@@ -200,7 +206,8 @@ class _Walk:
             for match in self._words.finditer(hidden):
                 kind = TEXT if match[0].casefold() in self._own else "name"
                 found.append(Found(match.start(), match.end(), kind))
-        found += [one for one in personal_data(hidden) if one.kind in kinds]
+        for detector in self._asked.detectors:
+            found += [one for one in detector(hidden) if one.kind in kinds]
         if kinds & SECRETS.keys():
             for secret in find_secrets(hidden, name):
                 if secret.kind in kinds:

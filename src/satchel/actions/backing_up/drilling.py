@@ -31,6 +31,7 @@ from satchel.actions.backing_up.making import (
 from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
+from satchel.actions.keys.told import Owners
 from satchel.actions.opened import OpenBank, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
@@ -45,7 +46,6 @@ from satchel.memory.times import now
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store
 from satchel.recall.query import Query
-from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import Copy, Relation, compared, copy_in, tail
 from satchel.transfer.receipts.account import Account, End, told
 
@@ -67,7 +67,7 @@ class DrillOptions:
     backup: str | None = None
     questions: int = QUESTIONS
     signers: tuple[str, ...] = ()
-    owner: Callable[[], SigningKey] | None = None
+    owners: Callable[[], Owners] | None = None
     progress: Progress | None = None
 
 
@@ -235,7 +235,7 @@ class _Drilling:
             make_bank(settings, catalogue, found, part, None, made, self._tell)
             result = self._read(made, part, store)
             erased = erased_since(settings, catalogue, part.bank, store, self.asked.signers)
-            again = erase_again(settings, made, part.bank, erased, self.asked.owner)
+            again = erase_again(settings, made, part.bank, erased, self.asked.owners)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
                 return result

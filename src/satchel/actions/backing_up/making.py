@@ -7,6 +7,7 @@ from pathlib import Path
 
 from satchel.actions.backing_up.destinations import is_believed
 from satchel.actions.config import Settings
+from satchel.actions.keys.told import Owners
 from satchel.actions.wiring import writer_key
 from satchel.backup.assembling import Cut, assemble, size_at
 from satchel.backup.catalogue import Catalogue, Found
@@ -22,7 +23,6 @@ from satchel.memory.records import Erasure, Status
 from satchel.memory.times import now
 from satchel.ports.store import Store
 from satchel.seal.sealing import seal
-from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import copy_in
 
 _TOGETHER = 500
@@ -120,7 +120,7 @@ def erase_again(
     store: Store,
     bank: str,
     erased: Sequence[str],
-    owner: Callable[[], SigningKey] | None,
+    owners: Callable[[], Owners] | None,
 ) -> int:
     """Erase records of a bank that was just made from a backup; return how many had to be.
 
@@ -129,10 +129,11 @@ def erase_again(
         store: A store of the moment.
         bank: The bank.
         erased: What was erased since; what is not there is passed over.
-        owner: Gives the owner's key, where this machine may not write to the bank yet.
+        owners: Gives the keys of owners, where this machine may not write to the bank yet.
 
     Raises:
         SigningKeyError: If nobody here may write to the bank.
+        ThresholdError: If more owners have to let this machine.
         StoreError: If it cannot be written.
     """
     todo = _left(store, bank, erased)
@@ -145,12 +146,20 @@ def erase_again(
             copy = copy_in(reader, bank)
             may = copy is not None and copy.found.authority.admits(writer.did)
         if not may:
-            if owner is None:
+            if owners is None:
                 raise SigningKeyError(
                     "something was erased since, and nobody here may write that to the bank",
                     hint="Its owner can: name the key with --key.",
                 )
-            Decider(store=store, bank=bank, owner=owner(), writer=writer, witness=witness).admit()
+            first, *also = owners()
+            Decider(
+                store=store,
+                bank=bank,
+                owner=first,
+                also=tuple(also),
+                writer=writer,
+                witness=witness,
+            ).admit()
         for start in range(0, len(todo), _TOGETHER):
             names, at = todo[start : start + _TOGETHER], now()
             gone = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from satchel.actions.config import Settings
+from satchel.actions.keys.told import Owners, decider
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.wiring import (
     is_there,
@@ -22,13 +23,12 @@ from satchel.errors import (
     SigningKeyError,
     StoreBusyError,
     TargetExistsError,
+    ThresholdError,
     VerificationError,
 )
-from satchel.ledger.acceptance import Decider
 from satchel.ledger.epochs import BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.finishing import finish
 from satchel.ports.store import Store, StoredHead
-from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import Copy, Relation, carry, compared, copy_in
 from satchel.transfer.whole_logs.beside import Beside, bring_beside, side_of
 from satchel.transfer.whole_logs.copying import bring, compare, give_head, is_begun
@@ -46,7 +46,8 @@ class Asked:
     """Whether it is another store than the one in use, which stays what counts."""
 
     accept_loss: bool
-    owner: Callable[[], SigningKey] | None
+    owners: Callable[[], Owners] | None
+    proposes: bool
     safety: Callable[[], str]
     """Keeps what is there, and returns where."""
 
@@ -82,7 +83,7 @@ class _Judged:
     verdict: Verdict | None
     """None where something is given up, which an owner has to decide."""
 
-    owner: SigningKey | None = None
+    owners: Owners = ()
     apart: bool = False
     """Whether it is to have a witness of its own: it is older than what is in use."""
 
@@ -101,6 +102,8 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         RolledBackError, ForkedError: If this machine saw more than the backup has, and that is not
             to be given up.
         SigningKeyError: If it is, and the owner's key is not here.
+        ThresholdError: If it is, and more owners have to sign: before anything is written, or with
+            what they are to sign where that was asked for.
         StoreBusyError: If somebody else writes the bank there at the same time.
         StoreError: If the store cannot be written.
     """
@@ -162,19 +165,27 @@ def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
                 hint="Look for a newer backup, or the store itself. To give up what is missing, as"
                 " the owner: --accept-loss.",
             ) from error
-        return _Judged(None, _owner(source, asked))
+        return _Judged(None, _owners(source, asked))
 
 
-def _owner(source: Copy, asked: Asked) -> SigningKey:
-    """Return the key that decides, before anything is written."""
-    owners = source.found.authority.owners
-    key = None if asked.owner is None else asked.owner()
-    if key is None or key.did not in owners:
+def _owners(source: Copy, asked: Asked) -> Owners:
+    """Return the keys that decide, before anything is written."""
+    keys = source.found.authority.keys
+    given = () if asked.owners is None else asked.owners()
+    if not given or any(key.did not in keys.owners for key in given):
         raise SigningKeyError(
             "only an owner of the bank can give up what this machine saw of it",
-            hint=f"Name the key with --key. The owners are {', '.join(sorted(owners))}.",
+            hint=f"Name the key with --key. The owners are {', '.join(sorted(keys.owners))}.",
         )
-    return key
+    if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
+        raise ThresholdError(
+            f"{keys.threshold} of the {len(keys.owners)} owners of the bank have to give up what"
+            " this machine saw of it",
+            field="key",
+            hint="Nothing was changed. Name more of their keys: --also NAME. Where they are on"
+            " other machines: --propose FILE.",
+        )
+    return given
 
 
 def _look(store: Store, source: Copy) -> _There:
@@ -213,14 +224,8 @@ def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
 def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, reason: str) -> None:
     """Have this machine believe the bank from now on, or an owner decide that it does."""
     if judged.verdict is None:
-        assert judged.owner is not None  # noqa: S101 - asked for before anything was written
-        Decider(
-            store=store,
-            bank=source.bank,
-            owner=judged.owner,
-            writer=writer_key(settings),
-            witness=witness_of(settings),
-        ).accept_restore(reason)
+        writer = writer_key(settings)
+        decider(settings, store, source.bank, judged.owners, writer).accept_restore(reason)
     elif judged.verdict.standing is BankStanding.OWN:
         signed = msgspec.json.decode(source.found.stored.signed)
         witness_of(settings).record(signed, given_up=judged.verdict.given_up)

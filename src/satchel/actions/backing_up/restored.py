@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.actions.keys.told import Owners
 from satchel.ledger.epochs import BankStanding
-from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import Relation
 
 Progress = Callable[[int, int], None]
@@ -54,8 +54,14 @@ class RestoreOptions:
     signers: tuple[str, ...] = ()
     """Keys that are believed for this backup besides those that are trusted here."""
 
-    owner: Callable[[], SigningKey] | None = None
-    """Gives the owner's key, which decides that something is given up; asked only then."""
+    owners: Callable[[], Owners] | None = None
+    """Gives the keys of owners, who decide that something is given up; asked only then."""
+
+    proposes: bool = False
+    """Whether a bank is put back although more owners have to sign that something is given up.
+
+    It is refused to readers until they did; the error has what they are to sign.
+    """
 
     dry_run: bool = False
     progress: Progress | None = None

@@ -268,7 +268,7 @@ class Restoring:
             erased = erased_since(
                 self._settings, self._catalogue, part.bank, there, self._asked.signers
             )
-        again = erase_again(self._settings, store, part.bank, erased, self._asked.owner)
+        again = erase_again(self._settings, store, part.bank, erased, self._asked.owners)
         return Made(part.bank, again, part)
 
     def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
@@ -277,7 +277,8 @@ class Restoring:
             over=self._asked.over,
             beside=self._beside,
             accept_loss=self._asked.accept_loss or self._asked.over,
-            owner=self._asked.owner,
+            owners=self._asked.owners,
+            proposes=self._asked.proposes,
             safety=self._kept_safe,
             reason=f"restored from the backup {found.id}",
             dry_run=dry_run,

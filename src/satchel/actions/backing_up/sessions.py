@@ -138,9 +138,9 @@ class SessionBack:
         )
         if self.asked.dry_run:
             return plan
-        if self.asked.owner is None:
+        if self.asked.owners is None:
             raise SigningKeyError("a bank is made for the session, and there is no owner's key")
-        owner = self.asked.owner()
+        owner = self.asked.owners()[0]
         if store is None:
             with opened_store(self.settings) as made:
                 return self._made(talk, made)

@@ -9,7 +9,7 @@ from satchel.errors import SigningKeyError, VerificationError
 from satchel.ledger.erasure.targets import SEALED
 from satchel.memory.parts import JsonObject
 from satchel.seal.records import open_record
-from satchel.seal.sealed_originals import original
+from satchel.seal.sealed_originals import age_file, original, original_by
 from satchel.seal.signing.key import SigningKey
 
 
@@ -35,6 +35,50 @@ def recover(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
         VerificationError: If what was kept is not the original.
     """
     require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    return _recovered(identity, original(sealed, key))
+
+
+def recover_by_identity(bank: OpenBank, wanted: str) -> Recovered | None:
+    """Return the original of a redacted memory, by an age identity that is here or was named.
+
+    None where it is no age file, or none of the identities opens it.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, or nothing was kept of it.
+        EncryptionError: If what was kept was changed.
+        VerificationError: If it is not the original.
+    """
+    require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    if age_file(sealed) is None:
+        return None
+    body = original_by(sealed, list(bank.settings.unlocking.identities()))
+    return None if body is None else _recovered(identity, body)
+
+
+def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+    """Return the id of a redacted memory, and its original as the age file that was kept.
+
+    Raises:
+        UnknownMemoryError: If there is no such memory.
+        SigningKeyError: If it is not redacted, or nothing was kept of it for a recipient of age.
+    """
+    require_owner(bank.settings, "recover")
+    identity, sealed = _kept(bank, wanted)
+    found = age_file(sealed)
+    if found is None:
+        raise SigningKeyError(
+            "the original is kept for signing keys only",
+            field="id",
+            hint="Only what is redacted with --recover-to is kept as an age file.",
+        )
+    return identity, found
+
+
+def _kept(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+    """Return the id of a redacted memory, and its original as it was sealed."""
     with bank.ledger.reading() as view:
         logged = find_memory(view, wanted)
         identity, name = logged.record.id, f"{SEALED}{logged.seq}"
@@ -45,9 +89,13 @@ def recover(bank: OpenBank, wanted: str, key: SigningKey) -> Recovered:
         raise SigningKeyError(
             "no original was kept of this memory",
             field="id",
-            hint="Only what is redacted with --recover-for can be recovered.",
+            hint="Only what is redacted with --recover-for or --recover-to can be recovered.",
         )
-    record, _ = open_record(original(sealed, key))
+    return identity, sealed
+
+
+def _recovered(identity: str, body: bytes) -> Recovered:
+    record, _ = open_record(body)
     if record.id != identity:
         raise VerificationError("what was kept is the original of another memory")
     return Recovered(id=identity, record=record.value)

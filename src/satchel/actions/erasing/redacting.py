@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.erasing.choosing import Choice
-from satchel.actions.inferring.models import extractor
+from satchel.actions.inferring.models import detector_of, extractor
 from satchel.actions.memories.naming import find_memory, versions_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.tokens.issuing import audience_of
@@ -58,8 +59,14 @@ class RedactOptions(msgspec.Struct, frozen=True, kw_only=True):
     fields: Sequence[str] = ()
     """JSON pointers of members that are replaced as a whole."""
 
+    detector: str | None = None
+    """What looks for personal data besides our own rules: ``presidio``."""
+
     recover_for: Sequence[str] = ()
     """Keys for which the originals are kept, sealed: names of keys here, or did:keys."""
+
+    recover_to: Sequence[str] = ()
+    """Recipients for whom the originals are kept as age files: ``age1...``, files, identities."""
 
     dry_run: bool = False
 
@@ -125,6 +132,7 @@ def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None =
         UnknownMemoryError: If there is no such memory.
         PermissionRefusedError: If a holder who may not read asks by conditions.
         RedactionRefusedError: If somebody erased one of them meanwhile.
+        MissingExtraError: If the detector is not installed.
         SigningKeyError: If one who is to recover has no key.
         ReadOnlyStoreError: If no key may add to the bank here.
         StoreError: If it cannot be written; groups that were redacted before stay so.
@@ -132,11 +140,16 @@ def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None =
     asked = bank.asked("redact")
     if wanted.where and not bank.shows("read"):
         raise PermissionRefusedError("without read, memories are named by their ids")
-    if wanted.recover_for and bank.bearer is not None:
+    if (wanted.recover_for or wanted.recover_to) and bank.bearer is not None:
         raise PermissionRefusedError("only the owner keeps originals")
-    kinds = Redacting(wanted.kinds, wanted.texts, wanted.fields, _people)
+    detector = None if wanted.detector is None else detector_of(wanted.detector)
+    more = () if detector is None else (detector,)
+    kinds = Redacting(wanted.kinds, wanted.texts, wanted.fields, _people, more)
     keys = [audience_of(bank.settings, name) for name in wanted.recover_for]
+    age = list(lock_for(bank.settings, wanted.recover_to).recipients)
     told = _Told(bank.id, wanted.dry_run)
+    if detector is not None:
+        told.notes.append(detector.note)
     place: int | None = -1
     while place is not None:
         with asked.ledger.reading() as view:
@@ -144,12 +157,12 @@ def redact(bank: OpenBank, wanted: RedactOptions, *, progress: Progress | None =
             forms = [form for logged in chosen for form in _forms(logged, kinds, bank)]
             size = view.head.size
         if forms and not wanted.dry_run:
-            _log(asked, forms, keys)
+            _log(asked, forms, keys, age)
         told.add(len(chosen), forms)
         if progress is not None:
             progress(size if after is None else after + 1, size)
         place = after
-    return told.done(bank, keys)
+    return told.done(bank, [*keys, *age])
 
 
 class _Told:
@@ -157,6 +170,7 @@ class _Told:
 
     def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option
         self._bank, self._dry_run = bank, dry_run
+        self.notes = list[str]()
         self._looked_at = self._redacted = self._kept = 0
         self._kinds = Counter[str]()
         self._entries = list[RedactedEntry]()
@@ -182,7 +196,7 @@ class _Told:
 
     def done(self, bank: OpenBank, keys: Sequence[str]) -> Redacted:
         """Rid the store of the old bytes, and tell all of it."""
-        notes, finished = list[str](), True
+        notes, finished = self.notes, True
         if self._redacted and not self._dry_run:
             try:
                 if bank.bearer is None:
@@ -250,7 +264,7 @@ def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
     yield _Form(logged, body, seal(record), replaced)
 
 
-def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str]) -> None:
+def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Sequence[str]) -> None:
     """Put forms in the place of memories, and keep the originals for those who may recover them."""
     kept = dict[str, bytes | None]()
     if bank.bearer is None:
@@ -260,8 +274,8 @@ def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str]) -> None:
                 before = view.side(name).get(name)
                 if before is not None:  # it holds more than the form that is redacted again
                     kept[name] = before
-                elif keys:
-                    kept[name] = sealed_original(form.logged.record.body, keys)
+                elif keys or age:
+                    kept[name] = sealed_original(form.logged.record.body, keys, age)
     named = {form.logged.record.id: form.body for form in forms}
     bank.ledger.append([form.record for form in forms], side=kept, forms=named)
 

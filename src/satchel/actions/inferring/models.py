@@ -17,10 +17,11 @@ from satchel.recall.keeping_up import Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.chat import Chat
+    from satchel.inference.entities.presidio import PresidioDetector
 
 STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
 NEURAL, FOLDER = "minilm", "onnx"
-EXTRACTIVE = "extractive"
+EXTRACTIVE, PRESIDIO = "extractive", "presidio"
 
 _PATIENCE = 60.0
 """Seconds that a model which writes has for a step at least."""
@@ -90,6 +91,25 @@ def extractor() -> Extractor:
     from satchel.inference.entities.rules import RuleExtractor
 
     return RuleExtractor()
+
+
+def detector_of(name: str) -> "PresidioDetector":
+    """Return what finds personal data besides our own rules.
+
+    Args:
+        name: ``presidio``.
+
+    Raises:
+        UsageError: If there is none of that name.
+        MissingExtraError: If it is not installed.
+    """
+    if name != PRESIDIO:
+        raise UsageError(
+            f"there is no detector {name!r}", field="detector", hint=f"Known: {PRESIDIO}."
+        )
+    from satchel.inference.entities.presidio import PresidioDetector
+
+    return PresidioDetector()
 
 
 def _static(_settings: InferenceSettings) -> Embedder:

@@ -34,6 +34,10 @@ class BankOwners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
 
 
+Place = tuple[Store, str]
+"""A store that is open, and the id of a bank in it."""
+
+
 def list_owners(settings: Settings, wanted: str) -> BankOwners:
     """Return who owns a bank, by its log, which is proved.
 
@@ -43,7 +47,7 @@ def list_owners(settings: Settings, wanted: str) -> BankOwners:
     """
     require_owner(settings, "banks")
     with opened_store(settings, read_only=True) as store:
-        return _owners(settings, store, find_bank(store, wanted))
+        return owners_in(settings, store, find_bank(store, wanted))
 
 
 def add_owner(
@@ -55,23 +59,47 @@ def add_owner(
 ) -> BankOwners:
     """Make a key one of a bank's owners, by its name or itself; see ``KeyDecider.add_owner``."""
     require_owner(settings, "banks")
-    added = named_key(settings, key)
     with opened_store(settings) as store:
-        bank = find_bank(store, wanted)
-        decider(settings, store, bank, owners, writer_key(settings)).add_owner(added, newcomer)
-        return _owners(settings, store, bank)
+        place = (store, find_bank(store, wanted))
+        return add_owner_in(settings, place, owners, key, newcomer)
+
+
+def add_owner_in(
+    settings: Settings,
+    place: Place,
+    owners: Owners,
+    key: str,
+    newcomer: SigningKey | None = None,
+) -> BankOwners:
+    """Make a key one of a bank's owners, in a store that is open."""
+    require_owner(settings, "banks")
+    store, bank = place
+    added = named_key(settings, key)
+    decider(settings, store, bank, owners, writer_key(settings)).add_owner(added, newcomer)
+    return owners_in(settings, store, bank)
 
 
 def set_threshold(settings: Settings, wanted: str, owners: Owners, threshold: int) -> BankOwners:
     """Say how many owners of a bank have to sign; see ``KeyDecider.set_threshold``."""
     require_owner(settings, "banks")
     with opened_store(settings) as store:
-        bank = find_bank(store, wanted)
-        decider(settings, store, bank, owners, writer_key(settings)).set_threshold(threshold)
-        return _owners(settings, store, bank)
+        place = (store, find_bank(store, wanted))
+        return set_threshold_in(settings, place, owners, threshold)
 
 
-def _owners(settings: Settings, store: Store, bank: str) -> BankOwners:
+def set_threshold_in(
+    settings: Settings, place: Place, owners: Owners, threshold: int
+) -> BankOwners:
+    """Say how many owners have to sign, in a store that is open."""
+    require_owner(settings, "banks")
+    store, bank = place
+    decider(settings, store, bank, owners, writer_key(settings)).set_threshold(threshold)
+    return owners_in(settings, store, bank)
+
+
+def owners_in(settings: Settings, store: Store, bank: str) -> BankOwners:
+    """Return who owns a bank of a store that is open."""
+    require_owner(settings, "banks")
     with store.reading() as reader:
         name = name_of(reader, bank)
     with open_ledger(settings, store, bank).reading() as view:

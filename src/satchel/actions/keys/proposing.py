@@ -4,7 +4,7 @@ It holds the very records that are to stand in the log. Whoever has it can add a
 it; nothing else can be changed without breaking those that are there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,10 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import opened_store, writer_key
 from satchel.disk.reading import reading
 from satchel.disk.writing import writing
-from satchel.errors import MalformedError
+from satchel.errors import MalformedError, UsageError
 from satchel.ledger.authority import signers
 from satchel.memory.records import Config
+from satchel.ports.store import Store
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 from satchel.seal.records import Sealed, open_record
 from satchel.seal.sealing import seal
@@ -105,14 +106,25 @@ def enact_proposal(settings: Settings, path: Path) -> list[Matter]:
     """
     require_owner(settings, "banks")
     records = _read(path)
-    banks = dict.fromkeys(_bank(record) for record in records)
-    done = list[Matter]()
     with opened_store(settings) as store:
-        writer = writer_key(settings)
-        for bank in banks:
-            own = [record for record in records if _bank(record) == bank]
-            is_new = decider(settings, store, bank, (writer,), writer).enact(own)
-            done += [msgspec.structs.replace(_matter(one), enacted=is_new) for one in own]
+        return _enacted(settings, store, records)
+
+
+def enact_in(settings: Settings, store: Store, bank: str, path: Path) -> list[Matter]:
+    """Log what a file proposes about one bank, in a store that is open."""
+    require_owner(settings, "banks")
+    records = _read(path)
+    if any(_bank(record) != bank for record in records):
+        raise UsageError("the file proposes something about another bank", field="bank")
+    return _enacted(settings, store, records)
+
+
+def _enacted(settings: Settings, store: Store, records: Sequence[Sealed]) -> list[Matter]:
+    done, writer = list[Matter](), writer_key(settings)
+    for bank in dict.fromkeys(_bank(record) for record in records):
+        own = [record for record in records if _bank(record) == bank]
+        is_new = decider(settings, store, bank, (writer,), writer).enact(own)
+        done += [msgspec.structs.replace(_matter(one), enacted=is_new) for one in own]
     return done
 
 

@@ -11,6 +11,7 @@ from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
 from satchel.api.continuity import sessions as plain_sessions
 from satchel.api.continuity.files import Filing
+from satchel.api.sharing import owning as plain_owning
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.continuity.shown import MessageShown
 
@@ -31,6 +32,21 @@ class Tokens:
     revoke = awaited(plain_tokens.Tokens.revoke)
     verify = awaited(plain_tokens.Tokens.verify)
     write_revocations = awaited(plain_tokens.Tokens.write_revocations)
+
+
+class Owners:
+    """As ``satchel.Bank.owners``, awaited."""
+
+    def __init__(self, plain: plain_owning.Owners) -> None:
+        self._plain = plain
+
+    list = awaited(plain_owning.Owners.list)
+    add = awaited(plain_owning.Owners.add)
+    set_threshold = awaited(plain_owning.Owners.set_threshold)
+    propose = awaited(plain_owning.Owners.propose)
+    read = awaited(plain_owning.Owners.read)
+    sign = awaited(plain_owning.Owners.sign)
+    enact = awaited(plain_owning.Owners.enact)
 
 
 class Quarantine:

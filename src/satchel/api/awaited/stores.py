@@ -27,7 +27,7 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
-from satchel.api.awaited.parts import Code, Files, Quarantine, Sessions, Tokens
+from satchel.api.awaited.parts import Code, Files, Owners, Quarantine, Sessions, Tokens
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -76,6 +76,11 @@ class Bank:
     def tokens(self) -> Tokens:
         """As ``satchel.Bank.tokens``."""
         return Tokens(self._plain.tokens)
+
+    @property
+    def owners(self) -> Owners:
+        """As ``satchel.Bank.owners``."""
+        return Owners(self._plain.owners)
 
     @property
     def quarantine(self) -> Quarantine:

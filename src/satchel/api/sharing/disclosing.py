@@ -13,6 +13,7 @@ from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath, Roots
 from satchel.api.asked import known, permission_of
 from satchel.api.lifetime import Lifetime
+from satchel.api.sharing.owning import Owners as OwnersOf
 from satchel.api.sharing.tokens import Tokens
 
 
@@ -52,6 +53,11 @@ class Sharing:
     def tokens(self) -> Tokens:
         """Its capability tokens: what others may do with which part of it."""
         return Tokens(self._opened, self._lifetime, self._owner)
+
+    @property
+    def owners(self) -> OwnersOf:
+        """Who owns it, and how many of them have to sign what is decided about it."""
+        return OwnersOf(self._opened, self._lifetime)
 
     def disclose(
         self,

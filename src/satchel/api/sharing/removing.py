@@ -6,7 +6,7 @@ from typing import Any, TypedDict, Unpack
 
 from satchel.actions.erasing.choosing import conditions_of
 from satchel.actions.erasing.erasing import Erased, EraseOptions, erase
-from satchel.actions.erasing.recovering import Recovered, recover
+from satchel.actions.erasing.recovering import Recovered, recover, recover_by_identity
 from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
 from satchel.actions.opened import OpenBank
 from satchel.actions.signing import signing_key
@@ -50,8 +50,14 @@ class RedactArguments(TypedDict, total=False):
     fields: Sequence[str]
     """JSON pointers of members that are replaced as a whole, such as ``/metadata/phone``."""
 
+    detector: str | None
+    """What looks for personal data besides our own rules: ``presidio``."""
+
     recover_for: Sequence[str]
     """Keys for which the originals are kept, sealed: names of keys here, or did:keys."""
+
+    recover_to: Sequence[str]
+    """Recipients for whom they are kept as age files: ``age1...``, files, identities here."""
 
     dry_run: bool
 
@@ -107,15 +113,19 @@ class Removing:
 
         Args:
             memory: Its id, or the first digits.
-            key_name: A key that it was sealed for; the default one when not given.
+            key_name: A key that it was sealed for; when not given an identity of age that is here,
+                then the default key.
             passphrase: Of the key.
 
         Raises:
             UnknownMemoryError: If there is no such memory.
             SigningKeyError: If it is not redacted, or not sealed for this key.
         """
-        key = signing_key(self._opened.settings, key_name, passphrase=passphrase)[0]
         with self._lifetime.use():
+            found = None if key_name is not None else recover_by_identity(self._opened, memory)
+            if found is not None:
+                return found
+            key = signing_key(self._opened.settings, key_name, passphrase=passphrase)[0]
             return recover(self._opened, memory, key)
 
 

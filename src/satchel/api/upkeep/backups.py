@@ -17,9 +17,9 @@ from satchel.actions.backing_up.restored import Restored, RestoreOptions
 from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.signing import signing_key
+from satchel.actions.keys.told import Owners
+from satchel.actions.signing import owner_keys
 from satchel.errors import TargetError
-from satchel.seal.signing.key import SigningKey
 
 Progress = Callable[[int, int], None]
 """Called with the records that are done, and how many there are."""
@@ -88,8 +88,17 @@ class RestoreArguments(TypedDict, total=False):
     signers: Sequence[str]
     """Keys that are believed for this, as did:key."""
 
+    also: Sequence[str]
+    """Names of other owners' keys, where more of them have to give up what is missing."""
+
     passphrase: str | None
-    """Of the owner's key, where one is needed."""
+    """Of the owners' keys that have one."""
+
+    proposes: bool
+    """Whether a bank is put back although more owners have to sign that something is given up.
+
+    The ``ThresholdError`` then has what they sign; ``Bank.owners.propose`` writes it.
+    """
 
     dry_run: bool
     progress: Progress
@@ -183,7 +192,8 @@ class Backups:
                 accept_loss=said.get("accept_loss", False),
                 files=said.get("files", True),
                 signers=tuple(said.get("signers", ())),
-                owner=_owner(self._settings, said.get("passphrase")),
+                owners=_owners(self._settings, said.get("passphrase"), said.get("also", ())),
+                proposes=said.get("proposes", False),
                 dry_run=said.get("dry_run", False),
                 progress=said.get("progress"),
             ),
@@ -209,14 +219,22 @@ class Backups:
         return prune_backups(self._settings, tuple(map(str, to)), rules=rules, dry_run=dry_run)
 
     def drill(
-        self, *, source: str | Path | None = None, backup: str | None = None, questions: int = 10
+        self,
+        *,
+        source: str | Path | None = None,
+        backup: str | None = None,
+        questions: int = 10,
+        also: Sequence[str] = (),
     ) -> Drill:
-        """Restore a backup for a moment and compare it; ``is_good`` says whether it would do."""
+        """Restore a backup for a moment and compare it; ``is_good`` says whether it would do.
+
+        ``also`` names keys of other owners, where more have to let this machine write to the bank.
+        """
         options = DrillOptions(
             source=None if source is None else str(source),
             backup=backup,
             questions=questions,
-            owner=_owner(self._settings, None),
+            owners=_owners(self._settings, None, also),
         )
         return drill_backup(self._settings, options)
 
@@ -225,5 +243,7 @@ class Backups:
         return list_backups(self._settings, tuple(map(str, to))).backups
 
 
-def _owner(settings: Settings, passphrase: str | None) -> Callable[[], SigningKey]:
-    return lambda: signing_key(settings, passphrase=passphrase)[0]
+def _owners(
+    settings: Settings, passphrase: str | None, also: Sequence[str]
+) -> Callable[[], Owners]:
+    return lambda: owner_keys(settings, None, also, passphrase=passphrase)

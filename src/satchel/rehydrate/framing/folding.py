@@ -36,7 +36,14 @@ _LIKE = {
     "у": "y", "У": "y", "Υ": "y", "γ": "y", "Ү": "y", "ү": "y",
     "Ζ": "z", "Ꮓ": "z",
 }  # fmt: skip
-_CYRILLIC_AND_SO_ON = {ord(one): other for one, other in _LIKE.items() if not one.isascii()}
+_CHEROKEE = "\u13a0"
+_CYRILLIC_AND_SO_ON = {
+    ord(form): other
+    for one, other in _LIKE.items()
+    if not one.isascii()
+    # Small letters of Cherokee look like its large ones, and folding turns them into those.
+    for form in ((one, one.lower()) if one >= _CHEROKEE else (one,))
+}
 _DIGITS_TOO = {ord(one): other for one, other in _LIKE.items() if one.isascii()}
 _UNSEEN = frozenset({"Cf", "Cc", "Mn", "Me", "Co", "Cn"})
 _KEPT = "\n\t\r"

@@ -16,7 +16,7 @@ from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
 from satchel.actions.backing_up.schedules.timing import Kind
-from satchel.seal.signing.key import SigningKey
+from satchel.actions.keys.told import Owners
 from satchel.surfaces.cli._console import (
     count,
     line,
@@ -27,8 +27,18 @@ from satchel.surfaces.cli._console import (
     state,
     table,
 )
-from satchel.surfaces.cli._options import DryRun, EncryptTo, Json, Owner, given_options, owner_key
+from satchel.surfaces.cli._options import (
+    Also,
+    DryRun,
+    EncryptTo,
+    Json,
+    Owner,
+    Propose,
+    given_options,
+    owner_keys,
+)
 from satchel.surfaces.cli.backing_up._showing import listed, show_drill, show_restored, show_run
+from satchel.surfaces.cli.operating._proposing import proposed
 
 _REFUSED = 3
 
@@ -216,6 +226,8 @@ def restore_command(
     ] = True,
     signer: Signers = None,
     key: Owner = None,
+    also: Also = None,
+    propose: Propose = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -223,11 +235,15 @@ def restore_command(
 
     What was erased since is erased again before it is anywhere. Nothing that is there is touched
     without --over, and then it is backed up first. A session needs no --over: what is missing is
-    added, what was deleted is back, and later messages stay. A signed receipt is kept.
+    added, what was deleted is back, and later messages stay. A signed receipt is kept. With
+    --propose, nobody reads a bank that gives something up until the other owners have signed.
 
     Example: `satchel backup restore --at 2026-01-31T12:00:00Z --into old.db`
     """
-    with progress("restoring", True, records=True) as tell:
+    with (
+        proposed(propose, as_json=as_json),
+        progress("restoring", True, records=True) as tell,
+    ):
         options = RestoreOptions(
             source=source,
             backup=which,
@@ -241,7 +257,8 @@ def restore_command(
             accept_loss=accept_loss,
             files=files,
             signers=tuple(signer or ()),
-            owner=_owner(key),
+            owners=_owners(key, also),
+            proposes=propose is not None,
             dry_run=dry_run,
             progress=tell,
         )
@@ -301,6 +318,7 @@ def drill_command(
     ] = 10,
     signer: Signers = None,
     key: Owner = None,
+    also: Also = None,
     as_json: Json = False,
 ) -> int:
     """Restore a backup for a moment, and compare: heads, counts, what is recalled first.
@@ -315,7 +333,7 @@ def drill_command(
             backup=which,
             questions=questions,
             signers=tuple(signer or ()),
-            owner=_owner(key),
+            owners=_owners(key, also),
             progress=tell,
         )
         found = drill_backup(state.settings, options)
@@ -358,5 +376,5 @@ def schedule_command(
     return keep_schedule(state.settings, told=told, waiting=waiting)
 
 
-def _owner(key: str | None) -> Callable[[], SigningKey]:
-    return lambda: owner_key(key)
+def _owners(key: str | None, also: list[str] | None) -> Callable[[], Owners]:
+    return lambda: owner_keys(key, also)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from satchel.actions.erasing.choosing import conditions_of
-from satchel.actions.erasing.recovering import recover
+from satchel.actions.erasing.recovering import kept_age_file, recover, recover_by_identity
 from satchel.actions.erasing.redacting import Redacted, RedactOptions, redact
 from satchel.actions.opened import opened_bank
 from satchel.screen.redacting import KINDS
@@ -46,10 +46,22 @@ def redact_command(
             "--field", help="This member as a whole, such as /metadata/phone. Repeatable."
         ),
     ] = None,
+    detector: Annotated[
+        str | None,
+        typer.Option("--detector", help="Look with this as well: presidio."),
+    ] = None,
     recover_for: Annotated[
         list[str] | None,
         typer.Option(
             "--recover-for", help="Keep the original, sealed for this key: a name or did:key."
+        ),
+    ] = None,
+    recover_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recover-to",
+            help="Keep the original as an age file for age1..., a file with recipients, or an"
+            " identity here. Repeatable.",
         ),
     ] = None,
     bank: InBank = None,
@@ -69,7 +81,9 @@ def redact_command(
         kinds=kind or (),
         texts=text or (),
         fields=field or (),
+        detector=detector,
         recover_for=recover_for or (),
+        recover_to=recover_to or (),
         dry_run=dry_run,
     )
     with (
@@ -109,6 +123,10 @@ def recover_command(
         Path | None, typer.Option("--output", "-o", help="A new private file; else stdout.")
     ] = None,
     key: Owner = None,
+    sealed: Annotated[
+        bool,
+        typer.Option("--sealed", help="Write the age file, for whoever has its identity."),
+    ] = False,
     force: Force = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -116,23 +134,32 @@ def recover_command(
     """Show the original of a redacted memory, to who has a key that it was sealed for.
 
     Nothing is put back: in the bank stays the redacted form. Its id is checked against the bytes.
+    Where it is an age file, an identity opens it: one that is here, or --identity before the verb.
 
     Example: `satchel recover 3f9a2c --output original.json`
     """
     from satchel.actions.paths.permission import file_to_write
     from satchel.seal.encoding.jcs import canonical_checked
 
+    if sealed and output is None:
+        raise typer.BadParameter("an age file goes to a file: --output", param_hint="--sealed")
     with opened_bank(state.settings, bank) as opened:
-        found = recover(opened, memory, owner_key(key))
-    if output is None:
-        print_json(found.record)
-        return
+        if sealed:
+            identity, content = kept_age_file(opened, memory)
+        else:
+            found = None if key is not None else recover_by_identity(opened, memory)
+            found = found or recover(opened, memory, owner_key(key))
+            identity, content = found.id, canonical_checked(found.record) + b"\n"
+            if output is None:
+                print_json(found.record)
+                return
+    assert output is not None  # noqa: S101 - looked at above
     with (
         file_to_write(state.settings, output) as outlet,
         outlet.writing(overwrite=force) as stream,
     ):
-        stream.write(canonical_checked(found.record) + b"\n")
+        stream.write(content)
     if as_json:
-        print_json({"output": str(output), "id": found.id})
+        print_json({"output": str(output), "id": identity})
     else:
-        line(f"{found.id} in {output}")
+        line(f"{identity} in {output}")

@@ -8,7 +8,7 @@ from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.restored import RestoreOptions
 from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.signing import signing_key
+from satchel.actions.signing import owner_keys
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.routes.keeping.bodies import BackupPruning, Drilling, Restoring
@@ -25,7 +25,7 @@ def drill(body: Drilling, _: Owner, gateway: Served) -> Response:
         options = DrillOptions(
             backup=body.backup,
             questions=body.questions,
-            owner=lambda: signing_key(gateway.settings)[0],
+            owners=lambda: owner_keys(gateway.settings),
             progress=lambda done, total: tell(done, total, None),
         )
         found = drill_backup(gateway.settings, options)
@@ -52,7 +52,7 @@ def restore(body: Restoring, caller: Owner, gateway: Served) -> Response:
             over=body.over,
             accept_loss=body.accept_loss,
             files=body.files,
-            owner=lambda: signing_key(gateway.settings)[0],
+            owners=lambda: owner_keys(gateway.settings),
             dry_run=body.dry_run,
         )
         try:

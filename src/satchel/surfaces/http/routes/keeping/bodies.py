@@ -67,6 +67,7 @@ class Redacting(Body):
     kinds: list[str] = Field([], max_length=1000)
     texts: list[str] = Field([], max_length=1000)
     fields: list[str] = Field([], max_length=1000)
+    detector: str | None = Field(None, max_length=40, examples=["presidio"])
     dry_run: bool = False
 
 

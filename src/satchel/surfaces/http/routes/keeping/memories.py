@@ -67,6 +67,7 @@ def redact(bank: str, body: Redacting, caller: Owner, gateway: Served) -> Respon
             kinds=body.kinds,
             texts=body.texts,
             fields=body.fields,
+            detector=body.detector,
             dry_run=body.dry_run,
         )
         return caller.bank(bank).redact(body.ids, **asked)

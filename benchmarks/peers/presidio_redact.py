@@ -1,0 +1,29 @@
+"""Redacts with the real Presidio, without a network; prints what it says and what is left.
+
+The packages of the environment that started it stand behind its own.
+"""
+
+import json
+import socket
+import sys
+from typing import Any
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("something asked the network")
+
+
+def main(place: str, *texts: str) -> None:
+    """Remember texts in a bank, redact it, and print what is in it then."""
+    socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[method-assign]
+    import satchel
+
+    with satchel.Satchel.open(place) as home:
+        bank = home.bank("tea")
+        ids = [bank.remember(text).id for text in texts]
+        done = bank.redact(ids, detector="presidio")
+        left = [bank.show(identity).record["text"] for identity in ids]
+    print(json.dumps({"notes": done.notes, "kinds": done.kinds, "left": left}))
+
+
+main(*sys.argv[1:])

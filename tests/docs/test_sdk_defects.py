@@ -1,0 +1,61 @@
+"""The defects of the published SDK: each has a test here, and each of these tests is there."""
+
+import ast
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+DEFECTS = json.loads((ROOT / "tests" / "data" / "pam_sdk_defects.json").read_text("utf-8"))
+ID = re.compile(r"\b([DE])(\d{2})(?:-[DE](\d{2}))?\b|\bSEC-(\d{3})((?:/\d{3})*)|, (0\d{2})\b")
+
+
+@lru_cache
+def _defined(path: str) -> set[str]:
+    """Return the names of the tests in a file."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+
+
+def ids_in(text: str) -> set[str]:
+    """Return the ids in the first column of the reference's tables, ranges and lists unfolded."""
+    found = set()
+    for row in re.findall(r"^\| ([^|]+)\|", text, re.MULTILINE):
+        for letter, first, last, audit, more, also in ID.findall(row):
+            if letter:
+                found |= {f"{letter}{n:02}" for n in range(int(first), int(last or first) + 1)}
+            found |= {f"SEC-{n}" for n in (audit, also, *more.split("/")) if n}
+    return found
+
+
+@pytest.mark.shared
+def test_every_defect_of_the_reference_is_in_the_table(shared_data: Path) -> None:
+    """All that were reproduced, and all findings of the SDK's own audit."""
+    reference = (shared_data.parent / "reference" / "pam-reference-sdk.md").read_text("utf-8")
+    part = reference[reference.index("## 7.") : reference.index("## 8.")]
+    wanted = ids_in(part)
+    assert {"D01", "D46", "E02", "E19", "SEC-011", "SEC-018"} <= wanted
+    wanted.add("D29")  # told within the row of D28
+    assert wanted == {one["id"] for one in DEFECTS} - {"-"}
+
+
+def test_every_defect_names_tests_that_are_there() -> None:
+    """A test that was renamed or left out is missed."""
+    for defect in DEFECTS:
+        assert defect["tests"], defect["id"]
+        for named in defect["tests"]:
+            path, name = named.split("::")
+            assert name in _defined(path), (defect["id"], named)
+
+
+def test_sec_003_nothing_is_installed_from_a_branch() -> None:
+    """Each version is one of a package registry's, and the ones that were tested are pinned."""
+    for path in ("pyproject.toml", "constraints.txt"):
+        text = (ROOT / path).read_text("utf-8")
+        assert "git+" not in text
+        assert "@main" not in text
+    pins = (ROOT / "constraints.txt").read_text("utf-8").split("\n")
+    assert all("==" in pin for pin in pins if pin and not pin.startswith("#"))

@@ -1,0 +1,64 @@
+"""Presidio beside our own rules: real, without a network; or missing, and told."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bank_kit import filled, keep
+
+from benchmarks import peers
+from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.errors import MissingExtraError, UsageError
+
+WALLET = "16Yeky6GMjeNkAiNcBY7ZhrLoMSgg1BoyZ"
+_SCRIPT = peers.LOCKS / "presidio_redact.py"
+_ROOT = Path(__file__).parents[2]
+
+
+def test_presidio_that_is_not_installed_is_told_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything is redacted."""
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with filled() as bank:
+        identity = keep(bank, "mail ada@example.com")
+        with pytest.raises(MissingExtraError) as caught:
+            redact(bank, RedactOptions(ids=(identity,), detector="presidio"))
+        assert "satchel[presidio]" in str(caught.value.hint)
+        assert redact(bank, RedactOptions(ids=(identity,))).redacted == 1
+
+
+def test_a_detector_that_nobody_knows_is_refused() -> None:
+    """By what there is."""
+    with filled() as bank:
+        identity = keep(bank, "tea")
+        with pytest.raises(UsageError, match="no detector 'magic'"):
+            redact(bank, RedactOptions(ids=(identity,), detector="magic"))
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_the_real_presidio_finds_what_our_rules_do_not(tmp_path: Path) -> None:
+    """Patterns of its own, no model, no network; ours find mail addresses as before."""
+    python = peers.environment("presidio-analyzer") / "python"
+    behind = [str(_ROOT / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
+    said = (f"pay {WALLET} now", "NHS 943 476 5919", "mail ada@example.com", "order 12345678")
+    ran = subprocess.run(
+        [python, "-W", "ignore", _SCRIPT, tmp_path / "home", *said],
+        env={**os.environ, "PYTHONPATH": ":".join(behind)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(ran.stdout)
+    assert found["left"] == [
+        "pay [REDACTED:id-number:1] now",
+        "NHS [REDACTED:id-number:1]",
+        "mail [REDACTED:email:1]",
+        "order 12345678",
+    ]
+    assert "patterns only" in found["notes"][0]
