@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from http_kit import Served
-from web_kit import Watched, browser_here, browsing, listening
+from web_kit import Watched, browser_here, browsing, furnished, listening
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,12 @@ def server(own_home: object) -> Iterator[tuple[str, Served]]:
     del own_home
     with listening() as found:
         yield found
+
+
+@pytest.fixture
+def bank(server: tuple[str, Served]) -> str:
+    """The id of a bank with memories, and a conversation with a fork."""
+    return furnished(server[1].client())
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_texts_of_attacks_that_were_collected_are_shown_as_they_are(
     for text in found[:400]:
         owner.post(f"{BANK}/entries", json={"text": text})
     page = _looked_at(tab, "b/assistant")
-    more = page.get_by_role("button", name="Older ones")
+    more = page.get_by_role("button", name="Show older")
     while more.count():
         more.click()
         page.wait_for_load_state("networkidle")

@@ -1,6 +1,6 @@
 // Drawings: when memories are of, where one comes from, and how conversations branch.
 
-import { clipped, count, el, svg } from "./making.js";
+import { clipped, count, el, short, svg } from "./making.js";
 
 const drawn = (width, height, said, ...parts) =>
   el("div", { class: "drawing" }, svg("svg", {
@@ -56,7 +56,7 @@ export function timeline(months, chosen, address) {
     svg("path", { class: "lane", d: `M4 ${TALL + 9}H${bars.length * wide + 4}` }));
 }
 
-const WIDE = 210, HIGH = 46, GAP = 70, ROW = 62, MOST = 12;
+const WIDE = 195, HIGH = 46, GAP = 56, ROW = 62, MOST = 12;
 
 // What a memory was drawn from is on its left, what was drawn from it on its right.
 export function provenance(near, address) {
@@ -89,16 +89,20 @@ export function provenance(near, address) {
     return svg("path", { class: "edge", d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}` });
   });
   const nodes = [...at.values()].filter((one) => !one.out).map(({ thing, x, y }) => {
-    const self = thing.id === near.start.id;
-    return svg("a", { href: address(thing.id), class: self ? "self" : null, "aria-current": self ? "true" : null },
+    const own = thing.id === near.start.id;
+    return svg("a", { href: address(thing.id), class: own ? "self" : null, "aria-current": own ? "true" : null },
       svg("title", {}, thing.text ?? thing.id),
       svg("rect", { class: "node", x, y, width: WIDE, height: HIGH, rx: 8 }),
-      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.text ?? thing.id, 27)),
-      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([self ? "this one" : thing.type, thing.state === "current" ? "" : thing.state].filter(Boolean).join(", "), 28)));
+      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.text ?? short(thing.id), 26)),
+      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this one" : thing.type, thing.state === "current" ? "" : thing.state].filter(Boolean).join(", "), 28)));
   });
+  const drawing = drawn(columns.size * (WIDE + GAP) - GAP + 24, rows * ROW + 10,
+    `Drawn from ${count(near.things.length, "linked thing")}`, edges, nodes);
+  const self = at.get(near.start.id);
+  requestAnimationFrame(() => { drawing.scrollLeft = self.x - (drawing.clientWidth - WIDE) / 2; });
   return [
-    drawn(columns.size * (WIDE + GAP) - GAP + 24, rows * ROW + 10,
-      `Drawn from ${count(near.things.length, "linked thing")}`, edges, nodes),
+    drawing,
+    el("p", { class: "soft small key" }, "Left of this one: what it was drawn from. Right of it: what was drawn from it."),
     left ? el("p", { class: "soft small" }, `${count(left, "more thing")} in the list below, not in the drawing.`) : null,
   ];
 }

@@ -96,7 +96,8 @@ export const table = (heads, rows, caption) =>
   el("div", { class: "scroll" }, el("table", {},
     caption ? el("caption", {}, caption) : null,
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head || el("span", { class: "unseen" }, "More"))))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) => el("td", { "data-head": heads[at] }, cell)))))));
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) =>
+      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((one) => one || one === 0) ? el("div", {}, cell) : null)))))));
 
 export const notes = (said) =>
   (said ?? []).length ? el("ul", { class: "warn" }, said.map((one) => el("li", {}, one))) : null;
