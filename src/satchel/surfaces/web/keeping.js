@@ -28,7 +28,7 @@ function held(bank, one) {
   });
   const row = el("li", { class: "held" },
     el("div", { class: "text" }, one.memory.text ?? JSON.stringify(one.memory.data ?? one.memory.members)),
-    facts({ why: one.reason, "found in it": (one.findings ?? []).join("; "), since: one.since ? when(one.since) : null, by: one.actor }),
+    facts({ why: one.reason, "found in it": (one.findings ?? []).filter((found) => !one.reason?.includes(found)).join("; "), since: one.since ? when(one.since) : null, by: one.actor }),
     chips(one.memory.type, `trust: ${one.trust}`),
     el("div", { class: "row" }, reason,
       quiet("Release", judge("release", "It is released.")), button("Reject", judge("reject", "It is rejected."), { class: "danger" })),
