@@ -2,8 +2,10 @@
 
 import os
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.policy import TrustPolicy
 
 settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("prove", max_examples=200, deadline=None, print_blob=True)
 settings.register_profile("night", max_examples=5000, deadline=None, stateful_step_count=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
@@ -82,22 +84,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
-def mount_small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Give what mounts a file system of a size such as ``64k``; that needs root."""
-    mounted: list[Path] = []
+def mount_small() -> Iterator[Callable[[str], Path]]:
+    """Give what mounts a file system of a size such as ``64k``; that needs root.
 
-    def mount(size: str) -> Path:
-        folder = tmp_path / "small"
-        folder.mkdir()
-        options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-        if subprocess.run(["mount", *options], check=False, capture_output=True).returncode:
-            pytest.skip("a small file system can be mounted by root only")
-        mounted.append(folder)
-        return folder
+    Where any user may go: pytest closes the folders above ``tmp_path`` whenever a run begins.
+    """
+    with tempfile.TemporaryDirectory() as name, ExitStack() as mounted:
+        Path(name).chmod(0o755)
 
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
+        def mount(size: str) -> Path:
+            folder = Path(name) / "small"
+            folder.mkdir()
+            options = ["-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder)]
+            if subprocess.run(["mount", *options], check=False, capture_output=True).returncode:
+                pytest.skip("a small file system can be mounted by root only")
+            mounted.callback(subprocess.run, ["umount", str(folder)], check=True)
+            return folder
+
+        yield mount
 
 
 @pytest.fixture(params=["sqlite", "ladybug", "postgresql"])

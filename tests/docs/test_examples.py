@@ -1,11 +1,13 @@
 """Every example in the docs is run."""
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,34 +18,66 @@ BLOCK = re.compile(r"^( *)```(console|python)\n(.*?)^ *```$", re.MULTILINE | re.
 
 
 NURSERY = """
-import json, os, sys
+import atexit, gc, json, os, sys, threading, traceback
 from importlib import import_module
 from satchel.surfaces.cli.main import main
 from satchel.surfaces.cli._app import MODULES
 
-for module in MODULES:
-    import_module(f"satchel.surfaces.cli.{module}")
-for line in sys.stdin:
-    words, folder, out, err = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.chdir(folder)
-        for name, stream in ((os.devnull, 0), (out, 1), (err, 2)):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), stream)
+def born(words, folder, environment, out, err):
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for name, stream in ((os.devnull, 0), (out, 1), (err, 2)):
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), stream)
+    status = 0
+    try:
         if words[0] == "satchel":
             sys.argv = words
             main()
-        sys.argv = ["-c"]
-        exec(compile(words[1], "example", "exec"), {"__name__": "__main__"})
-        sys.exit()
+        else:
+            sys.argv = ["-c"]
+            exec(compile(words[1], "example", "exec"), {"__name__": "__main__"})
+    except SystemExit as error:
+        status = error.code or 0
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # taking apart what all of them share would take as long as all the rest
+
+for module in MODULES:
+    import_module(f"satchel.surfaces.cli.{module}")
+gc.freeze()
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        born(*json.loads(line))
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 """Runs each command in a process of its own, which has what all of them import already."""
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator["subprocess.Popen[str]"]:
+    """Give the one that all pages use."""
+    words = [sys.executable, "-c", NURSERY]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_work_in_the_order_they_stand(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nursery: "subprocess.Popen[str]",
 ) -> None:
     """A reader who types the examples of one page gets no error."""
     shutil.copy(ROOT / "examples" / "mem0_export.json", tmp_path)
@@ -65,15 +99,12 @@ def test_the_examples_of_a_page_work_in_the_order_they_stand(
     blocks = BLOCK.findall(page.read_text("utf-8"))
 
     assert blocks
-    with subprocess.Popen(
-        [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as nursery:
-        for _, language, text in blocks:
-            if language == "python":
-                _run(nursery, ["python", text], tmp_path)
-            else:
-                for line in text.splitlines():
-                    _shell(nursery, line.strip(), tmp_path)
+    for _, language, text in blocks:
+        if language == "python":
+            _run(nursery, ["python", text], tmp_path)
+        else:
+            for line in text.splitlines():
+                _shell(nursery, line.strip(), tmp_path)
 
 
 def _shell(nursery: "subprocess.Popen[str]", line: str, folder: Path) -> None:
@@ -89,9 +120,9 @@ def _run(nursery: "subprocess.Popen[str]", words: list[str], folder: Path) -> by
     assert nursery.stdin is not None
     assert nursery.stdout is not None
     out, err = folder.parent / "stdout", folder.parent / "stderr"
-    nursery.stdin.write(json.dumps([words, str(folder), str(out), str(err)]) + "\n")
+    asked = [words, str(folder), dict(os.environ), str(out), str(err)]
+    nursery.stdin.write(json.dumps(asked) + "\n")
     nursery.stdin.flush()
-
     assert nursery.stdout.readline() == "0\n", f"{words}: {err.read_text('utf-8')}"
     return out.read_bytes()
 

@@ -8,16 +8,19 @@ password, so what is shown of it goes through ``shown_address``.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
 from satchel.disk.private import private_folder
-from satchel.errors import ConfigError, PermissionRefusedError, UsageError
+from satchel.errors import ConfigError, PermissionRefusedError, StoreBusyError, UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
+
+T = TypeVar("T")
 
 WRITER_NAME = "writer"
 """The name of the key file with this machine's writer key."""
@@ -52,6 +55,21 @@ def opened_store(
         yield store
     finally:
         store.close()
+
+
+def again_if_disturbed(work: Callable[[], T]) -> T:
+    """Do what takes long and only reads an open store; once more if a writer came meanwhile.
+
+    A store that nobody had open was read without locks then. The second time it is read with
+    them, so whoever writes now and again cannot keep it from ever ending.
+
+    Raises:
+        StoreBusyError: If it cannot be read with locks, either.
+    """
+    try:
+        return work()
+    except StoreBusyError:
+        return work()
 
 
 def has_store(settings: Settings) -> bool:

@@ -19,6 +19,7 @@ from satchel.actions.moving.exporting import Part, export_part
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.paths.permission import file_to_write
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import again_if_disturbed
 from satchel.disk.contained import parts_of
 from satchel.errors import UsageError
 from satchel.formats._aletheia.rows import binary_files, text_files
@@ -108,9 +109,12 @@ def export_agent(
         opened_bank(settings, agent.bank) as bank,
         file_to_write(settings, path) as outlet,
     ):
-        work = _Exporting(bank, agent, replace(asked, export=exporting))
-        done = export_part(bank, outlet, exporting, Part(work.take, _SCOPE))
-        return work.told(done)
+
+        def written() -> AgentExported:
+            work = _Exporting(bank, agent, replace(asked, export=exporting))
+            return work.told(export_part(bank, outlet, exporting, Part(work.take, _SCOPE)))
+
+        return again_if_disturbed(written)
 
 
 _SCOPE = FileScope(kind="filter", filter={"agent": True})

@@ -27,6 +27,7 @@ from satchel.actions.opened import find_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import tool
 from satchel.actions.wiring import (
+    again_if_disturbed,
     has_store,
     open_ledger,
     opened_store,
@@ -286,15 +287,22 @@ class _Run:
         moment = self.asked.moment
         at = now() if moment is None else format_time(moment)
         banks, missing, notes = list[BankPart](), list[str](), list[str]()
-        if has_store(self.settings):
-            with opened_store(self.settings, read_only=True) as store, store.reading() as reader:
+
+        def take_banks() -> None:
+            for found in (banks, missing, notes):
+                found.clear()
+            with store.reading() as reader:
                 for bank in self._banks(store, reader):
-                    notes += self._suspicions(store, bank)
+                    notes.extend(self._suspicions(store, bank))
                     try:
                         self._note_erased(catalogue, reader, bank, key)
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
                     except VerificationError as error:
                         missing.append(f"the bank {bank}: {error.message}")
+
+        if has_store(self.settings):
+            with opened_store(self.settings, read_only=True) as store:
+                again_if_disturbed(take_banks)
         files = list(self._files(packs, missing, notes))
         if not (banks or files or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)

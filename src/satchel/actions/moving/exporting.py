@@ -30,6 +30,7 @@ from satchel.actions.receipts.of_outputs import (
 )
 from satchel.actions.receipts.putting_out import Judging, put_out
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
+from satchel.actions.wiring import again_if_disturbed
 from satchel.disk.outlet import Outlet
 from satchel.errors import UsageError
 from satchel.ledger.view import View
@@ -91,7 +92,7 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         require_uncontained(bank.settings, str(output))
         return hand_over(bank, live, Path(str(output)), asked)
     with file_to_write(bank.settings, output) as outlet:
-        return export_part(bank, outlet, asked, _selected(asked))
+        return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
 
 
 def _selected(asked: ExportOptions) -> Part:

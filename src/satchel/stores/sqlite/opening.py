@@ -83,8 +83,17 @@ def open_for_writing(path: Path, *, busy_ms: int, vfs: str | None) -> apsw.Conne
     return _connected(path, _address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
 
 
-def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
+def open_for_reading(
+    path: Path, *, busy_ms: int, vfs: str | None, with_locks: bool = False
+) -> Opened:
     """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
+
+    Args:
+        path: The file.
+        busy_ms: How long to wait for others.
+        vfs: Name of the SQLite file system to use.
+        with_locks: Take SQLite's own locks although nobody has the store open, where the files
+            that it needs for them can be made: who comes to write then disturbs nobody.
 
     Raises:
         PathRefusedError: If it or a companion is a link or not a regular file.
@@ -101,6 +110,8 @@ def open_for_reading(path: Path, *, busy_ms: int, vfs: str | None) -> Opened:
     seen = _seen(files)
     alone = seen is not None and _is_filled(files, "-wal")
     address = _address(path)
+    if with_locks and os.access(path.parent, os.W_OK):
+        seen, alone = None, False
     if seen is not None and not alone:
         address += "?immutable=1"
     connection = _connected(

@@ -84,6 +84,7 @@ class SqliteStore:
         self.kept: Path | None = None
         """The copy of how the file was before this object brought it up to date."""
         self._read_only = read_only
+        self._disturbed = False
         self._busy_ms = busy_ms
         self._vfs = vfs
         self._steps = steps
@@ -99,20 +100,25 @@ class SqliteStore:
 
         Raises:
             StoreBusyError: Also at the end, if somebody wrote beneath who was not there when
-                a store for reading was opened; then nothing that was read counts.
+                a store for reading was opened; then nothing that was read counts. The next
+                view is not disturbed again.
         """
         connection, seen = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
             yield View(connection, self.name)
             return
         alone = nullcontext() if seen is None else undisturbed(self.path, seen)
-        with (
-            transaction() as here,
-            alone,
-            translated(self.name, connection),
-            deferred(connection, here),
-        ):
-            yield View(connection, self.name, self._spreads)
+        try:
+            with (
+                transaction() as here,
+                alone,
+                translated(self.name, connection),
+                deferred(connection, here),
+            ):
+                yield View(connection, self.name, self._spreads)
+        except StoreBusyError:
+            self._disturbed = True  # the next view is to stand
+            raise
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -235,7 +241,9 @@ class SqliteStore:
         return opened
 
     def _for_reading(self) -> Opened:
-        opened = open_for_reading(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
+        opened = open_for_reading(
+            self.path, busy_ms=self._busy_ms, vfs=self._vfs, with_locks=self._disturbed
+        )
         with closing_on_error(self.path, opened.connection):
             version = found_version(opened.connection, self.name)
             if version is None:
