@@ -36,7 +36,7 @@ def bank(server: tuple[str, Served]) -> str:
 def tab(browser: Any, server: tuple[str, Served]) -> Iterator[Watched]:
     """A tab; whatever it complains of, or asks of anybody else, fails the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     found = Watched(context.new_page(), server[0])
     yield found
     context.close()

@@ -134,8 +134,12 @@ def test_a_slow_server_is_waited_for_and_one_that_is_gone_is_told_of(
 ) -> None:
     """It says that it waits; what failed can be tried again where it stands."""
     page = tab.page
-    held: list[Any] = []
-    page.route("**/v1/receipts*", held.append)
+    held = list[Any]()
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/v1/receipts*", hold)
     tab.go("receipts")
     page.get_by_text("One moment").wait_for()
     assert page.locator("main").get_attribute("aria-busy") == "true"
