@@ -7,7 +7,7 @@ import { into } from "./telling.js";
 const MOST = 200;
 
 export const lost = (losses) => table(["what", "how many", "why", "such as"], losses.map((one) => [
-  mono(one.name), number(one.count), one.reason, (one.examples ?? []).map(short).join(", ")]));
+  mono(one.name ?? one.field), number(one.count), one.reason, (one.examples ?? []).map(short).join(", ")]));
 
 export async function account(id) {
   const found = await get(path("receipts", id));
@@ -25,7 +25,7 @@ export async function account(id) {
     }),
     said.counts ? table(["records", "read", "planned", "written", "read back"], Object.entries(said.counts).map(([type, each]) =>
       [type, ...[each.read, each.planned, each.written, each.read_back].map((one) => (one === undefined ? "" : number(one)))])) : null,
-    (said.losses ?? []).length ? [el("h3", {}, "What was lost"), lost(said.losses)] : null,
+    (said.lost ?? []).length ? [el("h3", {}, "What was lost"), lost(said.lost)] : null,
     notes(said.notes),
     more("All of it", json(found.record)),
   ];
