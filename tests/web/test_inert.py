@@ -91,7 +91,7 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
     _looked_at(
         tab,
         *("", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
-        *(f"b/assistant/e/{one}" for one in (*ids, newer)),
+        *(f"b/assistant/e/{one}" for one in (*ids[::3], newer)),
         *("b/assistant/sessions", f"b/assistant/sessions/{session}", "b/assistant/quarantine"),
         *("b/assistant/files", "b/assistant/files/%3Csvg%20onload%3Dalert(1)%3E.md"),
         *("b/assistant/import", "b/assistant/export", "b/assistant/tokens", "b/assistant/owners"),
