@@ -16,6 +16,7 @@ from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
 import satchel
 from satchel.actions.config import load_settings
 from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.filing.opened import files_of_bank, namespace_of
 from satchel.actions.inferring.duplicates import duplicates
 from satchel.actions.memories import walking
 from satchel.actions.memories.changing import Edit, correct, forget, restore, update
@@ -40,6 +41,7 @@ from satchel.errors import (
     TokenTimeError,
     UnknownMemoryError,
 )
+from satchel.files import MemoryStore
 from satchel.ledger.authority import revoking
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import TrustClass
@@ -53,6 +55,14 @@ from satchel.seal.tokens.token import Permission
 SRC = Path(satchel.__file__).parent
 TEA = Tags(any_of=("tea",))
 NOT_SECRET = Tags(none_of=("secret",))
+
+
+def _files(bank: OpenBank) -> MemoryStore:
+    """Return the memory files of a bank, which are there, as its holder has them."""
+    known = {**namespace_of(bank.settings)._asdict(), "key": bank.name or ""}
+    MemoryStore.get_or_create(**known).close()
+    return files_of_bank(bank)
+
 
 ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "list": lambda bank, _, __: list_memories(bank, Wanted()),
@@ -74,6 +84,8 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "redact": lambda bank, there, _: redact(bank, RedactOptions(ids=[there])),
     "export": lambda bank, _, path: export(bank, path, ExportOptions()),
     "disclose": lambda bank, there, path: disclose(bank, [there], path, ExportOptions(key=HOLDER)),
+    "read files": lambda bank, _, __: _files(bank).list_paths(),
+    "change files": lambda bank, _, __: _files(bank).write_text("a.md", "x"),
 }
 NEEDED = {"raw": NEEDS["show"], **NEEDS}
 ASKED_BY_ANOTHER = {
@@ -111,6 +123,7 @@ ASKED_BY_ANOTHER = {
     "fidelity_page",
     "fidelity_rows",
     "framed_page",
+    "contained_rows",
     "framed_rows",
     "paper_page",
     "transfer_page",
@@ -119,6 +132,8 @@ ASKED_BY_ANOTHER = {
     # what they work on was opened by one that asks
     "matching",
     "clean",
+    "tell",
+    "is_behind",
     # files that somebody has need no leave of a bank; a token that is presented is held against it
     "rehydrate_file",
     "convert",
@@ -153,6 +168,8 @@ ASKED_BY_ANOTHER = {
     "rehydrate_bank",
     "export_bank",
     "export_from",
+    "import_memories",
+    "export_memories",
     "import_into",
     "compare",
 }

@@ -7,13 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bank_kit import owner
-from whole_agents_kit import CONFIG, configured, leave, settings, syn, talk, workspace, written
+from bank_kit import filled, owner
+from sessions_kit import say
+from whole_agents_kit import (
+    CONFIG,
+    arrive,
+    configured,
+    leave,
+    settings,
+    syn,
+    talk,
+    workspace,
+    written,
+)
 
 from satchel.actions.agents.agents import list_agents, show_agent
 from satchel.actions.agents.history import TAIL
 from satchel.actions.agents.workspace import WorkspaceRules
 from satchel.actions.moving.exported import ExportOptions
+from satchel.actions.sessions.distilling import distill
+from satchel.actions.sessions.looking import list_sessions
 from satchel.errors import ConfigError, PathRefusedError, UnknownAgentError, UsageError
 
 SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
@@ -62,6 +75,39 @@ def test_history_is_cut_to_what_came_after_the_last_distillation(tmp_path: Path)
     cut = found["exportMetadata"]["truncations"]
     assert [(one["section"], one["original"]) for one in cut] == [("sessions.primary.messages", 6)]
     assert (done.messages, done.messages_there, done.lossless) == (2, 6, False)
+
+
+def test_the_last_ten_receipts_go_along_and_the_others_are_counted(tmp_path: Path) -> None:
+    """Of distillations and of reflections; a copy goes on counting where the agent was."""
+    syn(tmp_path, talk("hello"))
+    with filled("syn") as bank:
+        (session,) = list_sessions(bank)
+        for number in range(12):
+            say(bank, session.id, f"I live in town {number}.")
+            distill(bank, session.id)
+    leave("syn", tmp_path / "syn.agent.json")
+    found = written(tmp_path / "syn.agent.json")
+    assert [one["number"] for one in found["distillation"]["receipts"]] == [*range(3, 13)]
+    cuts = {one["section"]: one for one in found["exportMetadata"]["truncations"]}
+    cut = cuts["distillation.receipts"]
+    assert (cut["original"], cut["kept"]) == (12, 10)
+    assert not found["exportMetadata"]["lossless"]
+    found["distillation"]["reflections"] = [{"id": f"r{number}"} for number in range(11)]
+    (tmp_path / "more.agent.json").write_text(json.dumps(found))
+    arrive(tmp_path / "more.agent.json", name="copy")
+    with filled("copy") as bank:
+        (session,) = list_sessions(bank)
+        say(bank, session.id, "I live in Oslo.")
+        assert distill(bank, session.id).number == 13
+    leave("copy", tmp_path / "copy.agent.json")
+    again = written(tmp_path / "copy.agent.json")
+    assert [one["number"] for one in again["distillation"]["receipts"]] == [*range(4, 14)]
+    assert [one["id"] for one in again["distillation"]["reflections"]] == [
+        f"r{number}" for number in range(1, 11)
+    ]
+    cuts = {one["section"]: one for one in again["exportMetadata"]["truncations"]}
+    assert cuts["distillation.receipts"]["original"] == 13
+    assert cuts["distillation.reflections"]["original"] == 11
 
 
 def test_a_tail_has_500_messages_at_most_and_full_has_all(tmp_path: Path) -> None:

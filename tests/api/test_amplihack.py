@@ -371,6 +371,7 @@ def test_what_was_written_into_amplihacks_own_database_has_a_receipt(
     (one,) = transfer.import_hierarchical_json("agent", RUST, storage_path=tree).receipts
     with Satchel.open() as satchel:
         account = satchel.receipt(one).account
+    assert account is not None
     assert (account.kind, account.read_back) == ("import", "equal")
     assert account.input.name == str(RUST)
     assert (account.output.name, account.output.format) == (str(tree / "agent.db"), "amplihack_db")

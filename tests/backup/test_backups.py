@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -293,6 +294,31 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
     assert [one.standing for one in list_banks(here)] == ["own"]
+
+
+def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
+    here: Settings, where: str, tmp_path: Path
+) -> None:
+    """Nothing is given up for that; both can be read and written, and neither is put back."""
+    backed(here, where)
+    bank = own_bank(here)
+    added(here, bank)
+    old = str(tmp_path / "old.db")
+    found = restored(here, where, old, banks=(bank,), owner=None)
+    assert not found.banks[0].given_up
+    assert any("counted apart" in note for note in found.banks[0].notes)
+    looked = load_settings(store=old)
+    was, aside = current(here.store, bank), Path(f"{old}.aside")
+    shutil.copy(old, aside)
+    added(looked, bank, start=70_000)
+    for settings in (here, looked):
+        assert [one.problem for one in list_banks(settings)] == [None] * len(list_banks(settings))
+    assert current(here.store, bank) == was
+    aside.rename(old)  # the copy is watched as well
+    assert list_banks(looked)[0].problem is not None
+    with pytest.raises(RolledBackError):
+        restored(here, where, old, banks=(bank,), owner=None)
+    assert list_banks(here)[0].problem is None
 
 
 def test_a_store_that_does_not_verify_is_kept_as_its_file(here: Settings, where: str) -> None:

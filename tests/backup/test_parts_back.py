@@ -20,6 +20,7 @@ from satchel.errors import UnknownSessionError, UsageError
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.seal.sealing import seal
+from satchel.transfer.receipts.account import Account
 
 
 @contextmanager
@@ -174,14 +175,15 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
         for identity in receipts:
             receipt = find_receipt(here, identity)
             account = receipt.account
+            assert account is not None
             assert (receipt.standing, account.kind, account.read_back) == ("good", kind, "verified")
             assert account.input.name == made.id
             assert (account.input.digest or "").startswith("blake3:")
-    first = [find_receipt(here, one).account for one in runs[0][1]]
+    first = [_account(here, one) for one in runs[0][1]]
     own = next(one for one in first if one.input.bank == bank)
     assert own.counts["session_event"].read_back >= 3
     assert own.total.read == own.total.read_back == own.input.size
-    assert [find_receipt(here, one).account.unchanged for one in same] == [True, True]
+    assert [_account(here, one).unchanged for one in same] == [True, True]
 
 
 def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) -> None:
@@ -190,6 +192,12 @@ def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) ->
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
     max(sizes, key=lambda path: sizes[path]).write_bytes(b"")
     found = drill_backup(here, DrillOptions(source=where))
-    accounts = [find_receipt(here, one).account for one in found.receipts]
+    accounts = [_account(here, one) for one in found.receipts]
     assert sorted(one.read_back or "" for one in accounts) == ["differs", "verified"]
     assert any("gone" in note or "not what" in note for one in accounts for note in one.notes)
+
+
+def _account(here: Settings, identity: str) -> Account:
+    found = find_receipt(here, identity).account
+    assert found is not None
+    return found

@@ -9,10 +9,10 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from receiver_kit import Receiver
 
 from satchel.actions.configured.hooks import MOST_WAITING, Hooks
 from satchel.actions.configured.sections import EVENTS, HookSettings
@@ -28,39 +28,6 @@ if TYPE_CHECKING:
 
 UNSET, VARIABLE = "NOT_SET_HERE", "THE_SIGNING_SECRET"
 HEARD = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read())"
-
-
-class Receiver:
-    """A web server of this test that answers as it is told."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[dict[str, str], bytes]] = []
-        self.answers: list[int] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.got.append((dict(self.headers), body))
-                status = receiver.answers.pop(0) if receiver.answers else 204
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", receiver.address + "/elsewhere")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "memory import",
         "evaluate recall",
         "evaluate framed",
+        "evaluate containment",
         "evaluate tcs",
         "evaluate rhf",
         "evaluate paper",
@@ -189,6 +190,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "quarantine reject": [THERE, "--bank", "here"],
         "evaluate recall": [sealed.with_name("questions.json")],
         "evaluate framed": [sealed.with_name("questions.json"), "--budget", "600"],
+        "evaluate containment": [sealed.with_name("corpus.jsonl"), "--mutated", "1"],
         "evaluate tcs": ["--probes", sealed.with_name("small.json")],
         "evaluate rhf": ["--probes", sealed.with_name("small.json"), "--level", "50"],
         "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
@@ -229,7 +231,11 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "files edit": ["user/a.md", "one", "two"],
         "files mv": ["user/a.md", "user/c.md"],
         "files rm": ["user/a.md"],
+        "files search": ["one"],
         "files history": ["user/a.md"],
+        "files collect": [],
+        "files import": [sealed.with_name("memories.json")],
+        "files export": [sealed.with_name("exported.json")],
         "files diff": ["user/a.md", "2"],
         "files restore": ["user/a.md", "1"],
         "files promote": ["user/a.md", "memory/a.md"],
@@ -302,6 +308,7 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     """A program can read what any command prints."""
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     sealed.with_name("questions.json").write_text(QUESTIONS)
+    sealed.with_name("corpus.jsonl").write_text('{"text": "tea is green"}\n')
     small_set(sealed.parent)
     said = b'{"session_id": "s"}'  # what a host says to a hook
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
@@ -352,6 +359,7 @@ def prepare(satchel: Run, verb: str, sealed: Path, mem0: Path) -> None:
         for text in ("none", "one"):
             write = ("files", "write", "user/a.md", text, "--keep-versions")
             assert satchel(*write).status == 0
+        sealed.with_name("memories.json").write_text('[{"path": "/b.md", "content": "b"}]')
     if verb == "agent":
         assert satchel("agent", "import", WHOLE_AGENT, "--no-embed").status == 0
     if verb in ("sessions", "checkpoint", "fork", "distill"):

@@ -38,7 +38,9 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
     satchel: Run, tmp_path: Path
 ) -> None:
     """Recorded, distilled, forked at a checkpoint and at a message, compared, listed as a tree."""
-    assert satchel("distill", "trip").status == 0
+    receipt = satchel("distill", "trip", "--json").json["receipt"]
+    assert "RECEIPT OF A DISTILLATION" in satchel("receipt", "show", receipt).out
+    assert satchel("receipt", "verify", receipt).status == 0
     assert satchel("checkpoint", "create", "trip", "--name", "start", "--at", "1").status == 0
     done = satchel("fork", "trip", "--at", "start", "--name", "by plane")
     assert "by plane: 1 message of" in done.err

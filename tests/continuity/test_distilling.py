@@ -1,6 +1,7 @@
 """Distilling: a summary, memories that name their messages, a checkpoint, a receipt."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from bank_kit import filled, texts
@@ -9,12 +10,13 @@ from sessions_kit import begun, say, texts_of
 from satchel.actions.memories.showing import show
 from satchel.actions.memories.walking import links
 from satchel.actions.opened import OpenBank
+from satchel.actions.receipts.finding import find_receipt, find_receipts
 from satchel.actions.sessions.branching import fork
 from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import list_checkpoints, show_session
 from satchel.actions.sessions.recording import record
 from satchel.continuity.drafting import Said
-from satchel.errors import EmptyInputError, ValueRefusedError
+from satchel.errors import EmptyInputError, MalformedError, ValueRefusedError
 from satchel.inference.distilling.extractive import ExtractiveDistiller
 from satchel.ports.inference.distiller import (
     MOST_FINDINGS,
@@ -23,6 +25,7 @@ from satchel.ports.inference.distiller import (
     Finding,
     Turn,
 )
+from satchel.seal.encoding.jcs import canonical
 
 
 @pytest.fixture
@@ -177,3 +180,26 @@ def test_a_session_in_words_that_no_rule_knows_still_has_a_summary(bank: OpenBan
     short = begun(bank, 0, "short").session
     say(bank, short, "ok")
     assert distill(bank, short).summary == "ok"
+
+
+def test_a_receipt_of_a_distillation_can_be_verified_alone(bank: OpenBank, tmp_path: Path) -> None:
+    """Away from its log, by its signature: a changed word, an added one or no signature shows."""
+    session = begun(bank).session
+    say(bank, session, "I live in Oslo.")
+    done = distill(bank, session)
+    found = find_receipt(bank.settings, done.receipt or "")
+    assert (found.standing, found.account) == ("good", None)
+    assert found.record["result"]["memories"] == [one.id for one in done.memories]
+    file = tmp_path / "distilled.receipt.json"
+    text = canonical(found.record)
+    for said, standing in (
+        (text, "good"),
+        (text.replace(b'"up_to":1', b'"up_to":9'), "tampered"),
+        (text.replace(done.session.encode(), b"blake3:" + b"0" * 64), "tampered"),
+    ):
+        file.write_bytes(said + b"\n")
+        assert [one.standing for one in find_receipts(bank.settings, str(file))] == [standing]
+    plain = {name: one for name, one in found.record.items() if name != "signatures"}
+    file.write_bytes(canonical(plain))
+    with pytest.raises(MalformedError):
+        find_receipts(bank.settings, str(file))

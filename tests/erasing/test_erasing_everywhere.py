@@ -191,6 +191,7 @@ def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
     done = gone(bank, "user=ada", receipt=copy)
     (report,) = find_receipts(load_settings(), str(copy))
     assert report.standing == "good"
+    assert report.account is not None
     assert report.account.kind == "erase"
     assert report.account.done["erased"] == 1
     assert report.account.counts["semantic"].read_back == 1

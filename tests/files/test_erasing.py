@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from satchel import Satchel
 from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError
 
 Folder = Callable[[], Path]
@@ -62,9 +63,92 @@ def test_a_file_that_was_deleted_or_renamed_can_be_erased(folder: Folder) -> Non
         assert store.read_text("b.md") == "b"
 
 
-def test_what_is_in_packs_elsewhere_is_not_said_to_be_erased(folder: Folder) -> None:
-    """Packs never change; the refusal says what to do."""
-    store = MemoryStore.create(key="k", storage_root=f"memory://{folder()}")
-    store.write_text("a.md", _TEXT)
-    with pytest.raises(MemoryStoreError, match="packs"):
-        store.erase("a.md")
+@pytest.mark.parametrize("scheme", ["memory", "sqlite", "s3", "folder"])
+def test_no_byte_of_an_erased_file_is_left_where_it_was_saved(
+    folder: Folder, scheme: str, request: pytest.FixtureRequest
+) -> None:
+    """Its packs are gone; what else they held is there, with its versions, and the audit holds."""
+    address = _place(folder, scheme, request)
+    here = None if scheme != "folder" else folder()
+    store = MemoryStore(root=here, remote_path=address, keep_versions=True)
+    others = [("b.md", "kept"), ("shared.md", "kept by both"), ("empty.md", "")]
+    store.write_many([("a.md", f"{_TEXT} (1)"), *others])
+    store.save()
+    store.write_text("a.md", "kept by both")
+    store.write_text("b.md", "kept, too")
+    store.save()
+    store.write_text("a.md", f"{_TEXT} (2)")
+    store.save()
+    store.close()
+    with MemoryStore(remote_path=address) as later:
+        assert _laid_open(later, _TEXT)
+        assert later.erase("a.md", reason="asked for") >= 1
+        assert _laid_open(later, _TEXT) == []
+        later.write_text("after.md", "goes on")
+        later.save()
+    with MemoryStore(remote_path=address) as seen:
+        assert _laid_open(seen, _TEXT) == []
+        texts = {path: seen.read_text(path) for path in seen.list_paths()}
+        assert texts == {**dict(others), "b.md": "kept, too", "after.md": "goes on"}
+        assert seen.verify_audit().ok
+        if scheme != "folder":  # a working copy of a folder has no history of it
+            assert seen.read_version("b.md", 1) == "kept"
+            with pytest.raises(MemoryStoreError):
+                seen.read_version("a.md", 1)
+    if scheme == "sqlite":
+        assert _holding(Path(address.removeprefix("sqlite://")).parents[1], _TEXT) == []
+
+
+def _place(folder: Folder, scheme: str, request: pytest.FixtureRequest) -> str:
+    if scheme == "s3":
+        return f"{request.getfixturevalue('s3').bucket()}/agents/k"
+    if scheme == "folder":
+        return str(folder() / "k")
+    return f"{scheme}://{folder()}/{'x.db/' if scheme == 'sqlite' else ''}k"
+
+
+def _laid_open(store: MemoryStore, text: str) -> list[str]:
+    """Return what holds a text of all that a store lays open."""
+    return [one.name for one in store.laid_open() if text.encode() in b"".join(one.pieces())]
+
+
+def test_a_working_copy_from_before_an_erasure_brings_nothing_back(folder: Folder) -> None:
+    """It follows, and what it changes besides is saved; what it re-creates is a new file."""
+    root = f"memory://{folder()}"
+    with MemoryStore.create(key="k", storage_root=root, keep_versions=True) as store:
+        store.write_text("a.md", _TEXT)
+        store.write_text("b.md", "1")
+        store.save()
+        with MemoryStore.get_or_create(key="k", storage_root=root) as older:
+            store.erase("a.md")
+            older.write_text("b.md", "2")
+            older.save()
+            assert (older.list_paths(), older.read_text("b.md")) == (["b.md"], "2")
+            older.write_text("a.md", "begun again")
+            older.save()
+        store.refresh()
+        assert store.read_text("a.md") == "begun again"
+        assert [one for one in _laid_open(store, _TEXT) if one.startswith(root)] == []
+
+
+def test_erasing_from_a_bank_reaches_what_was_saved_elsewhere(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The byte scan of the erasure looks at the packs, too, and says what nobody here can reach."""
+    place = folder()
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"sqlite://{place}/files.db")
+    with Satchel.open() as satchel:
+        files = satchel.bank("ada").files
+        files.write_text("a.md", _TEXT)
+        files.write_text("b.md", "stays")
+        files.save()
+        assert _laid_open(files, _TEXT)
+    with Satchel.open() as satchel:
+        bank = satchel.bank("ada")
+        (found,) = bank.recall("Lovelace").files
+        done = bank.erase(found.id, reason="asked for")
+        assert _laid_open(bank.files, _TEXT) == []
+        assert bank.files.list_paths() == ["b.md"]
+        assert bank.recall("Lovelace").files == []
+    assert _holding(place, _TEXT) == []
+    assert any("object store" in one for one in done.unreached)

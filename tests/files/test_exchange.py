@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from satchel.errors import ManyDeletedError, RefusedError, SatchelError
 from satchel.files import MemoryStore
 from satchel.files.exchange.folders import MARKER, keep_alike
 from satchel.files.exchange.memory_stores import Moved, from_memories, to_memories
+from satchel.surfaces.cli.main import run
 
 Folder = Callable[[], Path]
 
@@ -184,3 +186,38 @@ def test_a_memory_that_cannot_be_one_is_named_and_changes_nothing(
     assert (len(told.lost), told.moved) == (1, [])
     assert store.list_paths() == ["there.md"]
     assert store.read_text("there.md") == "mine"
+
+
+@pytest.mark.parametrize("form", ["page", "list", "lines"])
+def test_a_file_of_memories_comes_and_goes_on_the_command_line(
+    folder: Folder, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the API gives them; what is there with other text stays, and is named."""
+    there = [{"path": "/a/b.md", "content": "one\r\n"}, {"path": "/c.md", "content": "Zo\u00eb"}]
+    source, output = folder() / "memories.json", folder() / "out.json"
+    lines = "\n".join(map(json.dumps, there))
+    source.write_text(
+        {"page": json.dumps({"data": there}), "list": json.dumps(there)}.get(form, lines)
+    )
+    assert run(["files", "import", str(source)]) == 0
+    assert run(["files", "export", str(output)]) == 0
+    back = json.loads(output.read_text())["data"]
+    assert [{name: one[name] for name in ("path", "content")} for one in back] == there
+    assert run(["files", "write", "c.md", "other"]) == 0
+    assert run(["files", "import", str(source)]) == 1
+    assert "c.md: there is other text" in capsys.readouterr().err
+    assert run(["files", "export", str(output)]) == 5
+    assert run(["files", "export", str(output), "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    "data", ["", "text", "[]", "{}", "[1]", '{"data": [{"id": "x"}]}', "[" * 9999]
+)
+def test_a_file_without_memories_is_malformed_and_changes_nothing(
+    folder: Folder, data: str
+) -> None:
+    """No store is made for it."""
+    source = folder() / "memories.json"
+    source.write_text(data)
+    assert run(["files", "import", str(source)]) == 4
+    assert not MemoryStore.exists(key="default")

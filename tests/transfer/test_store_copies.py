@@ -453,6 +453,7 @@ def test_each_bank_has_a_signed_receipt(here: Settings, tmp_path: Path) -> None:
         assert one.receipt is not None
         found = find_receipt(here, one.receipt)
         account = found.account
+        assert account is not None
         assert (account.kind, account.read_back) == ("copy", "equal")
         assert (account.input.root, account.output.root) == (one.root, one.root)
         assert account.output.store == str(tmp_path / "there.db")

@@ -1,7 +1,7 @@
 """Converting memory from one format to another, sealed on the way, read back at the end."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from satchel.actions.receipts.of_outputs import (
     tried_plan,
 )
 from satchel.actions.receipts.putting_out import Judging, put_out
+from satchel.actions.receipts.sidecars import beside, refuse_other
+from satchel.actions.receipts.sidecars import found as found_beside
 from satchel.actions.verifying import VerifyOptions, policy_of, refusal, request_of, verify
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
@@ -50,6 +52,7 @@ from satchel.transfer.receipts.account import Account, End, told, unaccepted
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.plans import TransferPlan
 from satchel.transfer.receipts.tally import CARRIED, by_type
+from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import (
     NEVER,
     chosen_format,
@@ -91,6 +94,12 @@ class ConvertOptions:
     receipt: Path | None = None
     """Where a copy of the receipt goes; it must not be there yet."""
 
+    sidecar: bool = False
+    """Write what the format cannot hold into a file beside the output."""
+
+    ignore_sidecar: bool = False
+    """Read the input without its sidecar, though there is one."""
+
     dry_run: bool = False
     """Say what would be written and lost, and write nothing."""
 
@@ -122,6 +131,9 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     output_digest: str | None = None
     output_bytes: int | None = None
+    sidecar: str | None = None
+    """The file beside the output that holds what its format cannot."""
+
     same_seal: bool = False
     """Whether the statement and its signatures were kept."""
 
@@ -187,13 +199,16 @@ def _converted(
     _refuse_same(file, outlet)
     if not asked.dry_run:
         refuse_existing(outlet, overwrite=asked.overwrite)
+        refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
         refuse_copy(settings, asked.receipt, file.path, output)
     (before, size), began = digest_of(file), now()
     if size == 0:
         raise EmptyInputError("the file is empty", file=place.name)
     report, census = Report(), Census(texts=asked.dry_run)
-    with census.timed(), _records(place, source_name, before, settings, asked, report) as found:
-        records, verdict, deep = found
+    with ExitStack() as held:
+        held.enter_context(census.timed())
+        reading = _records(place, source_name, before, settings, asked, report)
+        records, verdict, deep = held.enter_context(reading)
         keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
         writing = Writing(
             limits=settings.options.limits,
@@ -220,6 +235,8 @@ def _converted(
             outlet=outlet,
             format=target_name,
             writer=writer,
+            sidecar=held.enter_context(beside(outlet, asked.lock)) if asked.sidecar else None,
+            replaces=asked.overwrite,
             report=report,
             accepted=asked.accept_loss,
             fail_on_loss=asked.fail_on_loss,
@@ -265,6 +282,7 @@ def _converted(
         _reported(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
+        sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=put.verdict,
         receipt=receipt,
@@ -323,13 +341,23 @@ def _records(
         with opened_records(place.file, limits) as records:
             yield records, verdict, True
         return
-    with ArtifactBuilder() as builder:
+    with ExitStack() as held:
+        builder = held.enter_context(ArtifactBuilder())
         reading = Reading(limits=limits, report=report, skip_bad=asked.skip_bad)
+        if not asked.ignore_sidecar:
+            sidecar = held.enter_context(found_beside(settings, place.path, None, digest))
+            if sidecar is not None:
+                called = told(str(sidecar.path))
+                restoring = Restoring(reader, name, sidecar, called, digest)
+                held.callback(restoring.close)
+                reader = restoring
         for record in taken(reader, place, reading):
             builder.add(record)
         if builder.records == 0:
             hint = report.first_refused
             raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
+        if isinstance(reader, Restoring):
+            report.note(reader.told)
         require_whole(reading, asked.accept_loss, place.name)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers

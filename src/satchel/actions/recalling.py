@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from satchel.actions.configured.sections import BankSettings
+from satchel.actions.filing.behind import catch_up
 from satchel.actions.inferring.keeping_up import keep_up
 from satchel.actions.inferring.models import asking
 from satchel.actions.opened import OpenBank
@@ -15,7 +16,7 @@ from satchel.ledger.view import View
 from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import read_time
-from satchel.recall.query import Hit, Plan, Query, Recalled
+from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
 
 
@@ -98,6 +99,44 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What its score is made of; where that was asked for."""
 
 
+class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The passage of a memory file that has most of the words."""
+
+    path: str
+    """Of the file, in the memory files of the bank's name."""
+
+    text: str
+    first_line: int
+    """Where the passage begins in the file, from 1."""
+
+    last_line: int
+    version: int | None = None
+    """Number of that version of the file; none where the record does not say."""
+
+    actor: str | None = None
+    """Who wrote it, by their own word."""
+
+    moment: str | None = None
+    """When it was written."""
+
+    trust: str
+    tokens: int
+    score: float | None = None
+    """How well the file goes with the words; the best has 1."""
+
+    terms: list[str] = []
+    """Which of the words the passage has."""
+
+    id: str
+    """Of the record of that version, which holds the whole text: ``satchel show``."""
+
+    seq: int
+    """Its place in the log."""
+
+    superseded: bool = False
+    """Whether the file has another version by now, where the bank was asked as it was before."""
+
+
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an answer was searched for."""
 
@@ -148,6 +187,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     over_budget: int
     """Memories that would have been given, had they fitted the budget."""
 
+    files: list[FilePassage] = []
+    """Passages of the bank's memory files, best first, where they were asked for."""
+
+    files_over_budget: int = 0
+    """Passages that would have been given, had they fitted the budget."""
+
     code_over_budget: int = 0
     """Symbols and files that would have been shown, had they fitted what memories left of it."""
 
@@ -176,6 +221,8 @@ def recall_memories(
     asked = bank.asked("recall")
     if query.text.strip():
         keep_up(bank)
+        if query.files:
+            catch_up(bank)
     with asked.ledger.reading() as view:
         wanted = _settled(query, bank.settled(view))
         found = recall(view, wanted, embedders=asking(bank.settings))
@@ -201,7 +248,9 @@ def recall_memories(
         proved_by=ProvedBy(bank=head.bank, size=head.size, root=head.root, epoch=head.epoch),
         size=found.size,
         at=found.at,
-        tokens=sum(hit.tokens for hit in found.hits) + along.tokens,
+        files=[_passage(hit, scored=is_whole) for hit in found.files],
+        files_over_budget=found.files_over_budget,
+        tokens=found.tokens + along.tokens,
         over_budget=found.over_budget,
         code_over_budget=along.over_budget,
         complete=found.complete,
@@ -265,6 +314,27 @@ def _memory(hit: Hit, code: list[CodeContext], *, explain: bool, scored: bool) -
         replaces=list(hit.replaces),
         conflicts_with=list(hit.conflicts_with),
         why=_why(hit) if explain else None,
+    )
+
+
+def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
+    file, row = hit.file, hit.logged.row
+    version = file.metadata.get("version")
+    return FilePassage(
+        path=file.path,
+        text=hit.passage.text,
+        first_line=hit.passage.first,
+        last_line=hit.passage.last,
+        version=version if isinstance(version, int) else None,
+        actor=file.actor,
+        moment=row.moment,
+        trust=hit.trust.value,
+        tokens=hit.tokens,
+        score=round(hit.score, 6) if scored else None,
+        terms=list(hit.terms),
+        id=hit.logged.record.id,
+        seq=row.seq,
+        superseded=hit.superseded,
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from blake3 import blake3
+
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
 from satchel.disk.private import private_folder
@@ -21,6 +23,8 @@ from satchel.ports.store import Store
 from satchel.seal.signing.key import SigningKey
 
 T = TypeVar("T")
+
+_DIGITS = 16
 
 WRITER_NAME = "writer"
 """The name of the key file with this machine's writer key."""
@@ -78,8 +82,28 @@ def has_store(settings: Settings) -> bool:
 
 
 def witness_of(settings: Settings) -> Witness:
-    """Return what this machine saw of its banks."""
-    return Witness(settings.state / "banks")
+    """Return what this machine saw of its banks, in this store.
+
+    That is one record for all stores, but for one that ``witness_beside`` was made for.
+    """
+    own = witness_beside(settings)
+    return Witness(own if own.is_dir() else settings.state / "banks")
+
+
+def witness_beside(settings: Settings) -> Path:
+    """Return the folder of a witness for this store alone; mostly there is none.
+
+    An older state that was put into another store to look at has one. Judged by what this machine
+    saw it would be refused; counted with that, it would have the store in use refused.
+    """
+    place = blake3(written_place(settings.store).encode()).hexdigest()[:_DIGITS]
+    return settings.state / "beside" / place
+
+
+def written_place(address: str) -> str:
+    """Return an address without a password, the same from whatever folder it is said."""
+    shown = shown_address(address)
+    return shown if "://" in shown else str(Path(shown).expanduser().absolute())
 
 
 def writer_key(settings: Settings) -> SigningKey:

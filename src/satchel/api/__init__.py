@@ -40,7 +40,8 @@ def convert(
         source: What to read; its format is recognised.
         output: What to write; the format follows from the name, or ``to``.
         **options: ``from_``, ``to``, ``profile``, ``key_name``, ``passphrase``, ``sign``,
-            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``accept_loss``, ``receipt``,
+            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``accept_loss``, ``sidecar``,
+            ``ignore_sidecar``, ``receipt``,
             ``dry_run``, ``unsafe_accept``, ``trusted_keys``.
 
     Returns:
@@ -69,6 +70,8 @@ def convert(
             skip_bad=options.get("skip_bad", False),
             fail_on_loss=options.get("fail_on_loss", False),
             accept_loss=tuple(options.get("accept_loss", ())),
+            sidecar=options.get("sidecar", False),
+            ignore_sidecar=options.get("ignore_sidecar", False),
             receipt=options.get("receipt"),
             dry_run=options.get("dry_run", False),
             unsafe_accept=accepted,

@@ -63,6 +63,12 @@ class ConvertArguments(TypedDict, total=False):
     accept_loss: Sequence[str]
     """Fields that may be lost; ``all`` for whatever there is."""
 
+    sidecar: bool
+    """Write what the format cannot hold into a file beside the output."""
+
+    ignore_sidecar: bool
+    """Read the input without its sidecar, though it has one."""
+
     receipt: Path | None
     """Where a copy of the receipt goes; it is kept in any case."""
 
@@ -223,6 +229,9 @@ class RecallArguments(TypedDict, total=False):
     code: bool
     """Whether the code that memories speak of is given along; True when not given."""
 
+    files: bool
+    """Whether passages of the bank's memory files are given along; True when not given."""
+
 
 class CodeQueryArguments(TypedDict, total=False):
     """What ``Bank.code.query`` asks for: one relation at most, the others narrow."""
@@ -283,6 +292,9 @@ class ExportArguments(TypedDict, total=False):
     accept_loss: Sequence[str]
     """Fields that may be lost; ``all`` for whatever there is."""
 
+    sidecar: bool
+    """Write what the format cannot hold into ``FILE.satchel.jsonl``, where an import finds it."""
+
     receipt: Path | None
     """Where a copy of the receipt goes; it is kept in any case."""
 
@@ -322,6 +334,12 @@ class ImportArguments(TypedDict, total=False):
 
     accept_loss: Sequence[str]
     """Fields that may be lost; ``all`` for whatever there is."""
+
+    sidecar: Path | None
+    """The file's sidecar, where it is not beside it."""
+
+    ignore_sidecar: bool
+    """Read the file without its sidecar, though it has one."""
 
     receipt: Path | None
     """Where a copy of the receipt goes; it is kept in any case."""

@@ -1,6 +1,7 @@
 """What callers of the Python API ask for, as the actions take it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def query_of(text: str, wanted: Options) -> Query:
     options["any_tags"] = texts(options.pop("any_tag", None))
     options["trust"] = trust_from(options.get("trust"), "trust")
     options["times"] = not options.pop("any_time", False)
+    options.setdefault("files", True)
     return Query(text=text, **options)
 
 
@@ -148,11 +150,15 @@ def import_as_asked(
     permission = permission_of(options)
     _judge_receipt(settings, options, permission)
     name = options.get("from_")
-    asked = _import_options(options)
-    if _is_live(path, name):
-        require_uncontained(settings, str(path), permission)
-        return import_into(settings, str(path), *into, asked)
-    with file_to_read(settings, path, permission) as source:
+    with ExitStack() as held:
+        if options.get("sidecar") is not None:
+            sidecar = file_to_read(settings, options["sidecar"], permission)
+            options["sidecar"] = held.enter_context(sidecar)
+        asked = _import_options(options)
+        if _is_live(path, name):
+            require_uncontained(settings, str(path), permission)
+            return import_into(settings, str(path), *into, asked)
+        source = held.enter_context(file_to_read(settings, path, permission))
         return import_into(settings, source, *into, asked)
 
 

@@ -31,6 +31,7 @@ from satchel.api.arguments import (
 )
 from satchel.api.asked import export_as_asked, import_as_asked, known, nobody, query_of
 from satchel.api.code import Code
+from satchel.api.continuity.files import Filing
 from satchel.api.continuity.sessions import Conversing
 from satchel.api.linking import Linking
 from satchel.api.sharing.disclosing import Sharing
@@ -44,7 +45,7 @@ _OWNERS = ("user", "agent", "run", "app")
 _Moves = list[Moved]
 
 
-class Bank(Sharing, Removing, Linking, Waking, Conversing):
+class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
     """The memory of one agent; ``Satchel.bank`` gives it.
 
     May be used from any thread, and after a fork. When a call returns, what it did is durable.
@@ -305,7 +306,8 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing):
         """Make the vectors that memories lack; see ``satchel embed``.
 
         Args:
-            model: ``static-idf``, ``static`` or ``openai``; the configured one when None.
+            model: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; the
+                configured one when None.
             rebuild: Make all of them again, then drop the old ones.
 
         Raises:

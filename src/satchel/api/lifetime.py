@@ -18,6 +18,7 @@ class Lifetime:
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
         self._closed = False
+        self._also = list[Callable[[], None]]()
         self._begin()
         in_child(self._begin)
 
@@ -44,6 +45,10 @@ class Lifetime:
                 self._inside -= 1
                 self._change.notify_all()
 
+    def also(self, end: Callable[[], None]) -> None:
+        """Have something else done first when it is closed, what came last before the others."""
+        self._also.append(end)
+
     def close(self) -> None:
         """Close it when nobody uses it any more; do nothing when it is closed."""
         with self._change:
@@ -51,4 +56,8 @@ class Lifetime:
                 return
             self._closed = True
             self._change.wait_for(lambda: self._inside <= 0)
-        self._end()
+        try:
+            while self._also:
+                self._also.pop()()
+        finally:
+            self._end()

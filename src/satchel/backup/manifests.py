@@ -115,6 +115,20 @@ class FilesPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A pack with the list of packs that the files' manifest was cut into."""
 
 
+class AgentPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one agent is besides its memory: its settings and its files."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+    bank: Id | None = None
+    """The bank with its memory; None where there was none."""
+
+    files: _Count
+    size: _Count
+    """Bytes of all files."""
+
+    index: Ref
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A backup."""
 
@@ -136,6 +150,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     banks: list[BankPart]
     files: list[FilesPart] = []
+    agents: list[AgentPart] = []
     missing: list[str] = []
     """What should be in it and is not, with the reason: it is never taken for a whole one."""
 
@@ -188,6 +203,25 @@ class FilesIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The pieces of a file, in order."""
 
     packs: list[Ref]
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the packs that it names."""
+        yield from self.packs
+
+
+class AgentIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the files of an agent are."""
+
+    told: Ref
+    """A pack that says what they are called; it opens for those alone who may read them."""
+
+    packs: list[Ref]
+    """The files, one after the other."""
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the packs that it names."""
+        yield self.told
+        yield from self.packs
 
 
 def signed(value: msgspec.Struct, key: SigningKey) -> bytes:
@@ -250,24 +284,25 @@ def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
     Raises:
         VerificationError: If an index cannot be read.
     """
-    for bank in manifest.banks:
-        yield bank.index
-        yield from read_index(packs, bank.index, Index).refs()
-    for one in manifest.files:
-        yield one.index
-        yield from read_index(packs, one.index, FilesIndex).packs
+    for ref, kind in _indexes(manifest):
+        yield ref
+        yield from read_index(packs, ref, kind).refs()
 
 
 def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
     """Yield the packs of a backup as far as its indexes can be read."""
-    for bank in manifest.banks:
-        yield bank.index
+    for ref, kind in _indexes(manifest):
+        yield ref
         with suppress(VerificationError):
-            yield from read_index(packs, bank.index, Index).refs()
-    for one in manifest.files:
-        yield one.index
-        with suppress(VerificationError):
-            yield from read_index(packs, one.index, FilesIndex).packs
+            yield from read_index(packs, ref, kind).refs()
+
+
+def _indexes(
+    manifest: Manifest,
+) -> Iterator[tuple[Ref, type[Index] | type[FilesIndex] | type[AgentIndex]]]:
+    yield from ((one.index, Index) for one in manifest.banks)
+    yield from ((one.index, FilesIndex) for one in manifest.files)
+    yield from ((one.index, AgentIndex) for one in manifest.agents)
 
 
 def require_one_each(values: Sequence[str], what: str) -> None:

@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from satchel.backup.folders import files_of, told_of
 from satchel.backup.logs import Kept, rows_in, vectors_in
 from satchel.backup.manifests import (
+    AgentIndex,
+    AgentPart,
     BankPart,
     FilesIndex,
     Index,
@@ -64,6 +67,9 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Proved:
             done += number
             if tell is not None:
                 tell(done, total)
+    require_one_each([part.id for part in manifest.agents], "agent")
+    for agent in manifest.agents:
+        proving.agent(agent)
     for one in manifest.files:
         found = read_index(packs, one.index, FilesIndex).packs
         if sum(ref.bytes for ref in found) != one.size:
@@ -121,6 +127,16 @@ class _Proving:
                 self._packs.get(ref)
             except EncryptionError:
                 self.unopened.add(ref.name)
+
+    def agent(self, part: AgentPart) -> None:
+        """Prove what is kept of an agent: each file is what was named, and nothing is between."""
+        index = read_index(self._packs, part.index, AgentIndex)
+        self.seen.update(ref.name for ref in (part.index, *index.refs()))
+        try:
+            for _ in files_of(part, told_of(part, self._packs), self._packs):
+                pass
+        except EncryptionError:
+            self.read(*index.refs())
 
     def bank(self, part: BankPart) -> Iterator[int]:
         """Prove a bank, and yield the numbers of records that were."""

@@ -8,6 +8,7 @@ from satchel.continuity.chains import at_places, places
 from satchel.continuity.elements import count_in, event_of, key_of
 from satchel.continuity.finding import checkpoints
 from satchel.continuity.points import Point
+from satchel.continuity.shown import CheckpointShown
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Semantic
@@ -16,6 +17,7 @@ from satchel.memory.records import Edge, SessionEvent
 from satchel.ports.inference.distiller import Finding, Turn
 from satchel.ports.rows import DERIVES_FROM
 
+_MOST_NUMBER = 2**31
 _MOST_TEXT = 1 << 20
 _DEPTH = 8
 
@@ -32,7 +34,7 @@ class Turns:
     def __init__(self, view: View, start: Logged, point: Point) -> None:
         before = [one for one in checkpoints(view, start) if one.distillation is not None]
         done = [one for one in before if one.number <= point.tip.number]
-        self.number = 1 + len(done)
+        self.number = 1 + max([len(done), *map(_number, done)])
         """Of the distillation that is about to be made."""
 
         self.after = done[-1].number if done else 0
@@ -50,6 +52,12 @@ class Turns:
                 number = counted if counted > 0 else number + 1
                 text = words_of(model.content if model.text is None else model.text)
                 yield Turn(logged.record.id, number, model.role or "", text)
+
+
+def _number(done: CheckpointShown) -> int:
+    """Return which distillation of its conversation one was: the first ones may not have come."""
+    found = (done.distillation or {}).get("number")
+    return found if type(found) is int and found < _MOST_NUMBER else 0
 
 
 def words_of(content: Any, depth: int = _DEPTH) -> str:

@@ -20,10 +20,11 @@ from satchel.files.keeping.changes import (
     edited,
     encoded_text,
 )
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
 from satchel.files.looking import Looking
-from satchel.files.paths import TRANSCRIPT
+from satchel.files.paths import TRANSCRIPT, open_to_all
 
 
 class Synced(NamedTuple):
@@ -57,7 +58,7 @@ class Beyond(Looking):
             Write(
                 said=rel_path,
                 data=data,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -74,7 +75,7 @@ class Beyond(Looking):
             MemoryStoreError: The first refusal.
         """
         wanted = [
-            Write(said=path, data=encoded_text(path, text), actor=actor, reason=reason)
+            Write(said=path, data=encoded_text(path, text), actor=self._who(actor), reason=reason)
             for path, text in contents
         ]
         return self._store.do_all(list(wanted))
@@ -102,7 +103,7 @@ class Beyond(Looking):
                 op="append",
                 said=rel_path,
                 make=appended(text),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -131,7 +132,7 @@ class Beyond(Looking):
                 op="edit",
                 said=rel_path,
                 make=edited(old, new, count),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -156,7 +157,7 @@ class Beyond(Looking):
         """
         change = Delete(
             said=rel_path,
-            actor=actor,
+            actor=self._who(actor),
             reason=reason,
             expected_sha=expected_sha,
             expected_version=expected_version,
@@ -177,21 +178,45 @@ class Beyond(Looking):
         That it was there, and that it was erased, stays in the audit: path, times, digests. Texts
         that other paths have, too, stay theirs. Returns how many states the path had.
 
-        Raises:
-            MemoryStoreError: If there never was such a file, or the store is a working copy of a
-                remote one, whose packs never change.
-            ConcurrencyError: If the file is not as expected, where that was said.
-        """
-        if not self._erasable:
-            raise MemoryStoreError(
-                "what was saved in packs elsewhere cannot be erased one by one",
-                path=str(rel_path)[:200],
-                hint="Copy what is to stay into a new store, and remove the old one.",
-            )
-        change = Erase(said=rel_path, actor=actor, reason=reason, expected_sha=expected_sha)
-        return int(self._store.do(change))
+        A store that is elsewhere is saved, and the packs that held the texts are removed there,
+        after what else they held was copied. What its service keeps of removed objects (versions
+        of a bucket, replicas), and working copies of others, nobody here can reach.
 
-    _erasable = True
+        Raises:
+            MemoryStoreError: If there never was such a file.
+            ConcurrencyError: If the file is not as expected, where that was said; or others changed
+                what was changed here.
+            TargetError: If the place does not answer; erasing it again goes on.
+        """
+        if self._place is not None and not self.is_in_place:
+            self._place.refresh(self._store, frozenset())
+            self._load_history()
+        change = Erase(
+            said=rel_path, actor=self._who(actor), reason=reason, expected_sha=expected_sha
+        )
+        states = int(self._store.do(change))
+        if self._place is not None and not self.is_in_place:
+            path = open_to_all(rel_path)
+            with self._store.manifest.looking() as rows:
+                until = rows.last_version(path)
+            self._place.bring(self._store)
+            self._place.erase(path, until)
+        return states
+
+    @both
+    def collect(self, grace: float = DAY) -> Collected:
+        """Remove what nothing refers to where the store was saved: old texts, and lost races.
+
+        Safe while others read and write. Where versions are kept, their texts are.
+
+        Args:
+            grace: Seconds for which those who read may go on with what they read last.
+
+        Raises:
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        return Collected(0, 0, 0) if self._place is None else self._place.collect(grace)
 
     @both
     def rename(
@@ -213,7 +238,7 @@ class Beyond(Looking):
         change = Rename(
             said=old_path,
             new=new_path,
-            actor=actor,
+            actor=self._who(actor),
             reason=reason,
             expected_sha=expected_sha,
             overwrite=overwrite,
@@ -239,7 +264,7 @@ class Beyond(Looking):
             Restore(
                 said=rel_path,
                 version=version,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -265,7 +290,7 @@ class Beyond(Looking):
             Promote(
                 said=proposal,
                 new=target,
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 keep=keep,
@@ -279,6 +304,7 @@ class Beyond(Looking):
         Raises:
             StoreError: If it could not be put on the disk.
         """
+        by = actor if self.acting is None else "outside"  # whoever finds it did not write it
         odd: list[str] = []
         tree = self._store.tree
         paths = set(tree.files("", odd))
@@ -290,7 +316,7 @@ class Beyond(Looking):
             if path == TRANSCRIPT:
                 continue
             try:
-                what = self._store.do(TakeIn(said=path, actor=actor, reason=reason, trusted=True))
+                what = self._store.do(TakeIn(said=path, actor=by, reason=reason, trusted=True))
             except MemoryStoreError as error:
                 refused.append(f"{path}: {error.message}")
                 continue
@@ -315,7 +341,7 @@ class Beyond(Looking):
             audit=now.audit if audit is None else audit,
             keep_versions=now.keep_versions if keep_versions is None else keep_versions,
         )
-        self._store.do(NewPolicy(said="", policy=policy, actor=actor, reason=reason))
+        self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
 
     def change(self, change: Asked) -> MemoryMeta:
         """Do a change that gives a file its text; for what is built on a store.
@@ -323,6 +349,8 @@ class Beyond(Looking):
         Raises:
             MemoryStoreError: If it is refused.
         """
+        self._ask("change")
+        change.actor = self._who(change.actor)
         return self._done(change)
 
     def _done(self, change: Asked) -> MemoryMeta:

@@ -58,11 +58,14 @@ class Both(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do it now; the caller waits."""
+        leave = getattr(self._bound, "leave", None)
+        if leave is not None:
+            leave(self.__wrapped__.__name__)
         return self.__wrapped__(self._bound, *args, **kwargs)
 
     def aio(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         """Do it in another thread, and be awaited. One that is cancelled may still be done."""
-        return awaited(lambda: self.__wrapped__(self._bound, *args, **kwargs))
+        return awaited(lambda: self(*args, **kwargs))
 
 
 class both(Generic[S, P, R]):  # noqa: N801 - a decorator

@@ -3,7 +3,9 @@
 import difflib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from satchel.errors import MemoryStoreError
@@ -15,6 +17,9 @@ from satchel.files.keeping.manifest import Version
 from satchel.files.keeping.meta import MemoryMeta, from_sidecar
 from satchel.files.paths import TRANSCRIPT, encoded, open_to_all, prefix_of
 from satchel.files.patterns import fitting
+from satchel.files.places import Place
+from satchel.ports.store import Extent
+from satchel.stores.raw_files import below
 
 _MOST_FOUND = 1_000
 _LONGEST_LINE_SHOWN = 400
@@ -35,9 +40,42 @@ class Looking:
     """The part of ``MemoryStore`` that changes nothing."""
 
     _store: Committing
+    _place: Place | None
+    root: Path
+
+    leave: Callable[[str], None] | None = None
+    """Asked by the name of each thing that is going to be done, and refuses what may not be."""
+
+    acting: str | None = None
+    """Who all is done by, whatever is said; None where whoever calls says it."""
+
+    def _ask(self, name: str) -> None:
+        if self.leave is not None:
+            self.leave(name)
+
+    def _who(self, said: str) -> str:
+        return said if self.acting is None else self.acting
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a write is at its place at once, so that ``save`` has nothing to bring."""
+        return self._place is None or self._place.is_at(self.root)
+
+    def laid_open(self) -> Iterator[Extent]:
+        """Yield all bytes in which the store may have something, here and where it was saved.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        self._ask("laid_open")
+        yield from below(self.root)
+        for name, data in self._place.laid_open() if self._place is not None else ():
+            yield Extent(name, partial(iter, (data,)))
 
     def _load_history(self) -> None:
         """Have the versions known that are only in the remote."""
+        if self._place is not None:
+            self._place.load_history(self._store)
 
     @both
     def read_bytes(self, rel_path: str, default: bytes | None = None) -> bytes | None:
@@ -193,6 +231,7 @@ class Looking:
 
         Reads every file.
         """
+        self._ask("unmanaged")
         with self._store.manifest.looking() as rows:
             known = {row.path: row.sha for row in rows.files() if not row.away}
         known.pop(TRANSCRIPT, None)
@@ -272,14 +311,10 @@ class Looking:
     def verify_audit(self) -> Audited:
         """Hold the whole audit against its chain, and the log in the folder against it."""
         here = examine(self._store.manifest, self._store.tree)
-        there = self._examined_elsewhere()
+        there = None if self._place is None else self._place.examine()
         if there is None:
             return here
         return Audited(there[0], here.adopted_bytes, (*here.problems, *there[1]))
-
-    def _examined_elsewhere(self) -> tuple[int, list[str]] | None:
-        """Return what an examination of the remote found: how many events, and what is wrong."""
-        return None
 
     @property
     def repairs(self) -> list[str]:

@@ -23,7 +23,7 @@ from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.transcript import Flush, decoded_messages
 from satchel.files.namespace import namespace
 from satchel.files.paths import TRANSCRIPT, open_to_all
-from satchel.files.places import Dir, Place, place_of
+from satchel.files.places import Dir, place_of
 
 
 class MemoryStore(Beyond):
@@ -62,7 +62,7 @@ class MemoryStore(Beyond):
             remote_path = namespace().path(key)
         self.key = key
         self.remote_path = remote_path
-        self._place: Place | None = None if remote_path is None else place_of(remote_path)
+        self._place = None if remote_path is None else place_of(remote_path)
         self.root = self._settled(root)
         try:
             self._store = Committing(self.root, policy)
@@ -81,13 +81,6 @@ class MemoryStore(Beyond):
         except BaseException:
             self.close()
             raise
-
-    def _load_history(self) -> None:
-        if self._place is not None:
-            self._place.load_history(self._store)
-
-    def _examined_elsewhere(self) -> tuple[int, list[str]] | None:
-        return None if self._place is None else self._place.examine()
 
     def _settled(self, root: Path | str | None) -> Path:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -116,19 +109,10 @@ class MemoryStore(Beyond):
         return f"MemoryStore(root={str(self.root)!r}, key={self.key!r})"
 
     @property
-    def _erasable(self) -> bool:  # type: ignore[override]  # asked of a store with a place
-        return self.is_in_place
-
-    @property
     def id(self) -> str:
         """What tells this store from others, wherever it is opened."""
         with self._store.manifest.looking() as rows:
             return str(rows.fact("remote_store") or rows.fact("store"))
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether a write is at its place at once, so that ``save`` has nothing to bring."""
-        return self._place is None or self._place.is_at(self.root)
 
     @property
     def read_only_prefixes(self) -> tuple[str, ...]:
@@ -234,8 +218,9 @@ class MemoryStore(Beyond):
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.
         """
+        self._ask("flush_messages")
         done: tuple[bytes | None, list[dict[str, Any]]] = self._store.do(
-            Flush(self._base, self.messages)
+            Flush(self._base, self.messages, self._who("agent"))
         )
         self._base, self.messages[:] = done
 
@@ -245,6 +230,7 @@ class MemoryStore(Beyond):
 
     def audit_tail_sync(self, n: int = 20) -> list[dict[str, Any]]:
         """Return the last ``n`` events, the newest last; none where there is no audit."""
+        self._ask("audit_tail")
         if n <= 0 or not self.audit:
             return []
         found = None if self._place is None else self._place.tail(self._store, n)
@@ -322,7 +308,7 @@ class MemoryStore(Beyond):
             Write(
                 said=rel_path,
                 data=encode(),
-                actor=actor,
+                actor=self._who(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,

@@ -1,11 +1,13 @@
 """Where a store can be: a folder of this machine, or a remote place."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from satchel.errors import MemoryStoreError
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.local_place import LocalPlace
 from satchel.files.keeping.policy import Policy
@@ -65,6 +67,21 @@ class Place(Protocol):
         Raises:
             ConcurrencyError: If somebody else changed a file that was changed here.
         """
+        ...
+
+    def erase(self, path: str, until: int) -> None:
+        """Leave nothing of the texts that a path had up to the version of a number.
+
+        That it is deleted, or has another text since, was brought before.
+        """
+        ...
+
+    def collect(self, grace: float = DAY) -> Collected:
+        """Remove what nothing refers to, once readers had their time, in seconds."""
+        ...
+
+    def laid_open(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the bytes of everything that is not in the folder."""
         ...
 
     def load_history(self, store: Committing) -> None:

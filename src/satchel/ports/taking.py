@@ -15,6 +15,20 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces, random_nonce, seal
 from satchel.seal.sealing_batches import seal_many
 
+
+class Again(Sealed):
+    """A record that was elsewhere before, in the place of the draft that it is read from.
+
+    Args:
+        record: The record.
+        draft: By which the others of the input name it.
+    """
+
+    def __init__(self, record: Sealed, draft: Model | Sealed) -> None:
+        super().__init__(record.id, record.type, record.body)
+        self.draft = draft
+
+
 _FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
 """Records that are sealed together: few at first, so that the first come soon."""
 
@@ -76,6 +90,8 @@ def drawn(
                         error.located(line=_line_of(number, adapter, place, reading))
                     reading.refuse(error)
                 else:
+                    if isinstance(item, Again) and not isinstance(item.draft, Sealed):
+                        links.learn(item.draft, item.id)
                     yield found
                 number += 1
 

@@ -20,7 +20,7 @@ from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Erasure, Receipt, Status
-from satchel.ports.inference.embedder import Embedder
+from satchel.ports.inference.embedder import Embedder, Slow
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
 from satchel.ports.vectors import SKETCHED_TOGETHER
@@ -108,9 +108,10 @@ def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
         if not is_behind(view, keeper):
             return 0
         used, making, entries = in_use(view), under_way(view), entries_of(view.head)
-    left, embedder = Left(most), keeper(used or making)
+    embedder = keeper(used or making)
     if embedder is None:
         return 0
+    left = Left(max(1, most // embedder.cost) if isinstance(embedder, Slow) else most)
     if used is not None and used.is_of(embedder):
         _step(store, ledger, used, embedder, left)
         if making is not None:
@@ -130,7 +131,7 @@ def _is_outgrown(made: Made, entries: int) -> bool:
 
 def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Left) -> bool:
     """Go on with a generation while something is left; tell whether it is complete."""
-    own = made.embedder(embedder)
+    own, together = made.embedder(embedder), min(_TOGETHER, left.most)
     while True:
         with ledger.reading() as view:
             seen, size = seen_by(view, made), view.head.size
@@ -138,9 +139,9 @@ def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Le
                 return True
             if not left:
                 return False
-            some = list(islice(view.scan(_TELLING, after=seen.place - 1), _TOGETHER))
+            some = list(islice(view.scan(_TELLING, after=seen.place - 1), together))
             wanted = lacking(view, made.generation, list(_memories(view, some)))
-            end = some[-1].seq + 1 if len(some) == _TOGETHER else size
+            end = some[-1].seq + 1 if len(some) == together else size
             beside = list(_beside(view, some))
             first = min(_closed(view, some, seen.top), default=end)
         vectors = own.embed([text_of(one) for one in wanted])

@@ -1,11 +1,13 @@
 """What is asked of a bank's memory, and what comes back."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, TrustClass
+from satchel.memory.records import FileVersion
 from satchel.memory.times import is_canonical_time
 from satchel.ports.rows import Filter
 from satchel.recall.ranking.fusing import Signals
@@ -70,6 +72,10 @@ class Query:
     with_expired: bool = False
     """Whether what has expired, is not true yet or not any more is given as well."""
 
+    files: bool = False
+    """Whether passages of memory files are given as well, where nothing is asked for that only
+    memories have."""
+
     times: bool = True
     """Whether a time that the words name is a filter, where ``since`` and ``until`` say nothing."""
 
@@ -114,6 +120,17 @@ class Query:
         return self.components != COMPONENTS or any(
             member is not None
             for member in (self.user, self.agent, self.run, self.app, self.since, self.until)
+        )
+
+    @property
+    def asks_for_files(self) -> bool:
+        """Whether memory files can be meant, too: they have no component, tags, owner or origin."""
+        whose = (self.user, self.agent, self.run, self.app, self.provider, self.source)
+        return (
+            self.files
+            and self.components == COMPONENTS
+            and not (self.tags or self.any_tags)
+            and all(member is None for member in whose)
         )
 
     def wants(self, entry: Entry, now: str) -> bool:
@@ -178,6 +195,39 @@ class Hit:
     """Ids of what was found with it and says something else of the same subject."""
 
 
+class Passage(NamedTuple):
+    """Some lines of a text."""
+
+    first: int
+    """Number of the first line, from 1."""
+
+    last: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileHit:
+    """A passage of a memory file that was found."""
+
+    logged: Logged
+    """The record of that version of the file, proved."""
+
+    file: FileVersion
+    passage: Passage
+    score: float
+    """How well the whole file goes with the words, for comparison among files; the best has 1."""
+
+    trust: TrustClass
+    terms: tuple[str, ...]
+    """Which of the words the passage has."""
+
+    tokens: int
+    """About how many the passage takes."""
+
+    superseded: bool = False
+    """Whether the file is another by now, where the bank was asked as it was before."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How an answer was searched for."""
@@ -224,6 +274,12 @@ class Recalled:
     at: str
     """The moment at which validity was judged."""
 
+    files: tuple[FileHit, ...] = ()
+    """Passages of memory files, where they were asked for."""
+
+    files_over_budget: int = 0
+    """How many of them would have been given, had they fitted the budget."""
+
     over_budget: int = 0
     """How many memories would have been given, had they fitted the budget."""
 
@@ -231,3 +287,8 @@ class Recalled:
     """Whether everything nominated was looked at, until enough was found."""
 
     plan: Plan
+
+    @property
+    def tokens(self) -> int:
+        """About how many everything takes together."""
+        return sum(hit.tokens for hit in self.hits) + sum(hit.tokens for hit in self.files)

@@ -15,6 +15,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import now as present
+from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.ranking.fusing import WORDS, Signals, fused
 from satchel.recall.ranking.meaning import Embedders, Meaning
@@ -64,7 +65,7 @@ def recall(
         return plain.answer()
     then = replace(query, since=told.since, until=told.until)
     found = _Recall(view, then, now, embedders, told).answer()
-    if found.hits:
+    if found.hits or found.files:
         return found
     found = plain.answer()
     return replace(found, plan=replace(found.plan, told=told, told_dropped=True))
@@ -97,7 +98,8 @@ class _Recall:
 
     def answer(self) -> Recalled:
         query, hits, over = self.query, list[Hit](), 0
-        left = query.budget
+        files = files_for(self.view, query, self.terms, self.size)
+        left, for_files = shared(query.budget, files)
         for logged, entry, signals, trust in islice(self._kept(), query.most):
             tokens = estimated_tokens(text_of(entry)) + PER_MEMORY
             if left is not None and tokens > left:
@@ -106,8 +108,11 @@ class _Recall:
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
             hits.append(Hit(logged, entry, score, trust, self._why(logged), tokens, signals))
+        fitting = fitted(files, None if left is None else left + for_files)
         return Recalled(
             hits=compared(self.view, hits, past=query.as_of is not None),
+            files=fitting,
+            files_over_budget=len(files) - len(fitting),
             head=self.view.head,
             size=self.size,
             at=self.at,
@@ -181,7 +186,8 @@ class _Recall:
         rows = {seq: logged.row for seq, logged in there.items()}
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
-        found = fused(self.terms, rows, words, meaning.cosines(list(rows.values())))
+        cosines = meaning.cosines(list(rows.values()))
+        found = fused(self.terms, rows, words, cosines, meaning.weights)
         return [(there[seq], signals) for seq, signals in found.items()]
 
     def _there_now(self, meaning: Meaning) -> Iterator[Logged]:

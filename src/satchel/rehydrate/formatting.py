@@ -5,6 +5,7 @@ leaves the other. ``structured`` names each part; ``narrative`` says it in a sen
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,17 @@ from satchel.rehydrate.asked import Style
 from satchel.rehydrate.ranking import Ranked
 
 _DAY = len("2026-03-01")
+
+_MOST_BESIDE, _LONGEST_BESIDE = 6, 80
+"""Members of metadata that are told, and characters of each."""
+
+_NAME = re.compile(r"[^\W\d_][\w -]{0,39}").fullmatch
+_FOR_PROGRAMS = re.compile(
+    r"(?i)(?:^|[_ -])(?:id|ids|uuid|guid|hash|digest|checksum|sha\d*|md5|etag|version|revision"
+    r"|index|offset|vector|embedding|score|tokens?|at|timestamp|created|updated|url|uri|path|file|mime"
+    r"|type|schema|source)$|Id$"
+).search
+_KEY = re.compile(r"(?i)[0-9a-f-]{16,}|\w+://\S*|[\w+/=-]{32,}").fullmatch
 
 
 class Piece(NamedTuple):
@@ -91,6 +103,7 @@ def _parts(entry: Entry) -> Iterator[_Part]:
         yield _Part("data", "As data: ", _json(entry.data))
     if entry.tags:
         yield _Part("tags", "Tagged ", ", ".join(entry.tags))
+    yield _Part("also", "Also: ", _told_beside(entry.metadata))
     if entry.valid_from is not None:
         yield _Part("from", "True from ", entry.valid_from[:_DAY])
     if entry.valid_until is not None:
@@ -111,6 +124,9 @@ def _semantic(entry: Any) -> Iterator[_Part]:
         yield _Part("", "", " ".join(part for part in triple if part))
     if entry.confidence is not None and entry.confidence < 1:
         yield _Part("confidence", "Confidence ", f"{entry.confidence:.2g}")
+    count = len(entry.source_event_ids)
+    if count > 1:  # one event is what any fact is drawn from
+        yield _Part("drawn from", "Drawn from ", f"{count} events")
 
 
 def _procedural(entry: Any) -> Iterator[_Part]:
@@ -135,6 +151,29 @@ def _identity(entry: Any) -> Iterator[_Part]:
     yield _Part("language", "Its language: ", entry.language or "")
     yield _Part("policies", "Its policies: ", _listed(entry.policies))
     yield _Part("was told", "It was told: ", entry.custom_instructions or "")
+
+
+def _told_beside(metadata: Mapping[str, Any]) -> str:
+    """Return what metadata says to whoever reads it; what only programs go by is left out.
+
+    That is: a name of words that is no key, mark or moment, with a short text, a number or a yes.
+    """
+    told = [
+        f"{name}: {_plain(value)}"
+        for name, value in metadata.items()
+        if _NAME(name) and not _FOR_PROGRAMS(name) and _is_plain(value)
+    ]
+    return "; ".join(told[:_MOST_BESIDE])
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= _LONGEST_BESIDE and not _KEY(value)
+    return isinstance(value, int | float)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
 
 
 def _nothing(_entry: Any) -> Iterator[_Part]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from satchel.actions.agents.agents import Agent, agent_called
-from satchel.actions.agents.history import History, history_of
+from satchel.actions.agents.history import MOST_RECEIPTS, History, history_of
 from satchel.actions.agents.telling import Telling, container_before, names_in
 from satchel.actions.agents.workspace import File, LeftOut, Workspace, WorkspaceRules
 from satchel.actions.config import Settings
@@ -135,6 +135,7 @@ class _Exporting:
         self._names: list[str] = []
         """Of files whose contents did not come here."""
 
+        self._reflections = 0
         self._secrets = 0
         """In the settings of the program that runs the agent; they are replaced."""
 
@@ -200,6 +201,9 @@ class _Exporting:
             nous["cameFrom"] = came
         distillation = dict(before.get("distillation") or {})
         distillation["receipts"] = [*(distillation.get("receipts") or []), *history.receipts]
+        reflections = distillation.get("reflections") or []
+        self._reflections = len(reflections)
+        distillation["reflections"] = reflections[-MOST_RECEIPTS:]
         workspace = dict(before.get("workspace") or {})
         if self._workspace is not None:
             links = msgspec.to_builtins(self._workspace.links)
@@ -228,6 +232,7 @@ class _Exporting:
         """Return the report inside the file: what is not in it, and why."""
         telling = Telling(self._before)
         telling.sessions(cast("History", self._history))
+        telling.receipts("reflections", self._reflections)
         telling.workspace(self._workspace, len(self._names))
         telling.settings(self._secrets)
         return telling.report()

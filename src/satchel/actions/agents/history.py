@@ -49,6 +49,9 @@ class History:
     receipts: list[dict[str, Any]] = field(default_factory=list)
     """Of distillations that there is no point to return to for in the file."""
 
+    distilled: int = 0
+    """How often the main conversation was distilled."""
+
     messages: int = 0
     """Of the main conversation."""
 
@@ -162,6 +165,8 @@ def _take_main(view: View, main: SessionShown, found: History) -> None:
     last = view.get([element]).get(element, start)
     points = checkpoints(view, start)
     distilled = [one for one in points if one.distillation is not None]
+    numbers = [(one.distillation or {}).get("number") for one in distilled]
+    found.distilled = max([len(distilled), *(one for one in numbers if type(one) is int)])
     after = 0 if found.full or not distilled else distilled[-1].number
     tail, counted = list[int](), 0
     found.kept.add(start.seq)

@@ -18,10 +18,9 @@ from satchel.actions.agents.agents import Agent, agent_of
 from satchel.actions.agents.exporting import FORMAT, SEALED
 from satchel.actions.agents.staging import Placed, Staging
 from satchel.actions.agents.undoing import Record, keep_record
-from satchel.actions.agents.writing_config import said_of, say
+from satchel.actions.agents.writing_config import said_of, say, table_of
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import without_nulls
-from satchel.actions.configured.sections import AgentSettings
 from satchel.actions.importing.arriving import Arriving, arrived
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.importing import import_file
@@ -335,7 +334,7 @@ class _Importing:
             agent = msgspec.structs.replace(agent, workspace=str(staging.final))
         if source is not None:
             keep_record(settings, source, msgspec.structs.replace(record, files=placed))
-        changed = say(settings, agent.id, _table(agent))
+        changed = say(settings, agent.id, table_of(agent))
         if self._asked.embed and memory is not None:
             self._embed(agent.bank)
         return msgspec.structs.replace(
@@ -370,21 +369,6 @@ class _Importing:
         said = self._container.get("exportMetadata")
         found = said.get("lossless") if isinstance(said, dict) else None
         return found if isinstance(found, bool) else None
-
-
-def _table(agent: Agent) -> dict[str, Any]:
-    """Return what the configuration says of an agent."""
-    said = AgentSettings(
-        name=agent.name if agent.name != agent.id else None,
-        model=agent.model,
-        bank=agent.bank if agent.bank != agent.id else None,
-        workspace=agent.workspace,
-        archived=agent.archived,
-    )
-    table = {name: one for name, one in msgspec.to_builtins(said).items() if one not in (None, {})}
-    if not agent.archived:
-        del table["archived"]
-    return {**table, **({"config": agent.config} if agent.config else {})}
 
 
 def _model_of(row: Row) -> Any:

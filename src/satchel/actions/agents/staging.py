@@ -99,14 +99,31 @@ class Staging:
             self._begin(version)
         elif self._current is None or self._current.path != version.path:
             raise MalformedError("a part of a file without its start", field=version.path[:80])
-        self._bytes += len(data)
-        if self._bytes > MOST_BYTES:
-            raise LimitError(f"the files have more than {MOST_BYTES:,} bytes", field="workspace")
         self._hash.update(data)
         self._size += len(data)
         assert self._open is not None  # noqa: S101 - it was begun
+        self._write(self._open, data)
+
+    def lay(self, path: str, data: bytes) -> None:
+        """Lay out a whole file.
+
+        Raises:
+            PathRefusedError: If its path leads out of the folder.
+            MalformedError: If there are two of that path.
+            LimitError: If it is too much.
+            TargetError: If it cannot be written.
+        """
+        with self._made(path) as stream:
+            self._write(stream, data)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _write(self, stream: BinaryIO, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > MOST_BYTES:
+            raise LimitError(f"the files have more than {MOST_BYTES:,} bytes", field="workspace")
         try:
-            self._open.write(data)
+            stream.write(data)
         except OSError as error:
             raise target_error(self._path, error) from error
 
@@ -150,25 +167,36 @@ class Staging:
                 kept = self.final.with_name(f"{self.final.name}.before-{_moment()}")
                 self.final.rename(kept)
                 placed.kept = str(kept)
-            self._path.rename(self.final)
+            self._take_place(placed)
         except OSError as error:
             raise target_error(self.final, error) from error
         placed.written = len(self.names)
         return placed
 
+    def _take_place(self, placed: Placed) -> None:
+        try:
+            self._path.rename(self.final)
+        except OSError:
+            if placed.kept is not None:  # no agent is left without its folder
+                Path(placed.kept).rename(self.final)
+            raise
+
     def _begin(self, version: FileVersion) -> None:
-        parts = parts_of(version.path)
+        self._open = self._made(version.path)
+        self._current, self._hash, self._size = version, hashlib.sha256(), 0
+
+    def _made(self, path: str) -> BinaryIO:
+        parts = parts_of(path)
         if len(self.names) >= MOST_FILES:
             raise LimitError(f"there are more than {MOST_FILES:,} files", field="workspace")
         try:
             if parts[:-1]:
                 self._folder.make_folder(parts[:-1])
-            self._open = self._folder.create(parts)
+            made = self._folder.create(parts)
         except TargetExistsError:
-            problem = "two files have one path"
-            raise MalformedError(problem, field=version.path[:80]) from None
-        self._current, self._hash, self._size = version, hashlib.sha256(), 0
-        self.names.append(version.path)
+            raise MalformedError("two files have one path", field=path[:80]) from None
+        self.names.append(path)
+        return made
 
     def _merge(self, placed: Placed) -> None:
         with ContainedFolder(self.final) as target:

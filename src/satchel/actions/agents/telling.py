@@ -5,7 +5,7 @@ An agent that came in such a file lacks what that file lacked. So its own files 
 
 from typing import Any
 
-from satchel.actions.agents.history import TAIL, History
+from satchel.actions.agents.history import MOST_RECEIPTS, TAIL, History
 from satchel.actions.agents.workspace import Workspace
 from satchel.disk.contained import parts_of
 from satchel.errors import PathRefusedError
@@ -50,6 +50,14 @@ class Telling:
         if history.taken < there:
             cut = {"section": _MESSAGES, "itemId": history.identity, "limit": TAIL}
             self._cut.append({**cut, "original": there, "kept": history.taken})
+        if not history.full:
+            self.receipts("receipts", history.distilled)
+
+    def receipts(self, part: str, there: int) -> None:
+        """Tell of receipts: a file has the last of them."""
+        if there > MOST_RECEIPTS:
+            cut = {"section": f"distillation.{part}", "limit": MOST_RECEIPTS}
+            self._cut.append({**cut, "original": there, "kept": MOST_RECEIPTS})
 
     def workspace(self, workspace: Workspace | None, named: int) -> None:
         """Tell of files.

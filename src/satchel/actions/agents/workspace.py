@@ -95,6 +95,10 @@ class Workspace:
     named: list[str] = field(default_factory=list)
     """Binary files of which only the names go along; the first thousand."""
 
+    without: frozenset[Path] = frozenset()
+    """Files and folders that stay behind: memory itself and its backups, without links on the way.
+    """
+
     texts: int = 0
     binaries: int = 0
     _bytes: int = 0
@@ -106,12 +110,22 @@ class Workspace:
             PathRefusedError: If the workspace is a link, or no folder.
             UnreadableError: If it cannot be read.
         """
+        for path, data, text in self.contents():
+            yield self._as_file(path, data, text)
+
+    def contents(self) -> Iterator[tuple[str, bytes, str | None]]:
+        """Yield the path of each file that goes along, its bytes, and its text where it is one.
+
+        Raises:
+            PathRefusedError: If the workspace is a link, or no folder.
+            UnreadableError: If it cannot be read.
+        """
         with ContainedFolder(self.folder) as folder:
             yield from self._through(folder, (), Rules())
 
     def _through(
         self, folder: ContainedFolder, parts: tuple[str, ...], rules: Rules
-    ) -> Iterator[File]:
+    ) -> Iterator[tuple[str, bytes, str | None]]:
         listed = folder.listing(parts)
         names = {one.name for one in listed}
         for name in IGNORE_FILES:
@@ -143,9 +157,13 @@ class Workspace:
             return "ignored"
         if not self.rules.secrets and _names_secret(path[-1], folder=is_folder):
             return "its name is that of a secret"
+        if self.without and self.folder.resolve().joinpath(*path) in self.without:
+            return "memory itself or its backups"
         return None
 
-    def _file(self, folder: ContainedFolder, path: tuple[str, ...]) -> Iterator[File]:
+    def _file(
+        self, folder: ContainedFolder, path: tuple[str, ...]
+    ) -> Iterator[tuple[str, bytes, str | None]]:
         rules = self.rules
         if self.texts + self.binaries >= rules.files:
             self._leave(path, f"more than {rules.files:,} files")
@@ -161,22 +179,20 @@ class Workspace:
         if self._bytes + len(data) > rules.total_bytes:
             self._leave(path, f"more than {rules.total_bytes:,} bytes in all")
             return
-        found = self._as_file("/".join(path), data)
-        if found is not None:
-            self._bytes += len(data)
-            yield found
-
-    def _as_file(self, path: str, data: bytes) -> File | None:
         text = _text_of(data)
-        if not self.rules.secrets:
-            kinds = _secrets_in(text, data)
-            if kinds:
-                self._leave(tuple(path.split("/")), f"looks like it holds a secret: {kinds}")
-                return None
-        if text is not None:
+        if not self.rules.secrets and (kinds := _secrets_in(text, data)):
+            self._leave(path, f"looks like it holds a secret: {kinds}")
+            return
+        self._bytes += len(data)
+        if text is None:
+            self.binaries += 1
+        else:
             self.texts += 1
+        yield "/".join(path), data, text
+
+    def _as_file(self, path: str, data: bytes, text: str | None) -> File:
+        if text is not None:
             return File(path=path, text=text)
-        self.binaries += 1
         if not self.rules.binary:
             if len(self.named) < _MOST_TOLD:
                 self.named.append(path)

@@ -4,9 +4,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from satchel.actions.agents.agents import Agent
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import activate
 from satchel.actions.configured.files import is_yaml, read_file
+from satchel.actions.configured.sections import AgentSettings
 from satchel.actions.configured.toml_files import with_table
 from satchel.disk.reading import reading
 
@@ -42,6 +46,21 @@ def say(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
         new.write(data)
         new.flush()
         return activate(Path(new.name), settings.file).changed
+
+
+def table_of(agent: Agent) -> dict[str, Any]:
+    """Return what the configuration says of an agent."""
+    said = AgentSettings(
+        name=agent.name if agent.name != agent.id else None,
+        model=agent.model,
+        bank=agent.bank if agent.bank != agent.id else None,
+        workspace=agent.workspace,
+        archived=agent.archived,
+    )
+    table = {name: one for name, one in msgspec.to_builtins(said).items() if one not in (None, {})}
+    if not agent.archived:
+        del table["archived"]
+    return {**table, **({"config": agent.config} if agent.config else {})}
 
 
 def _with(file: Path, agent: str, value: dict[str, Any] | None) -> bytes:

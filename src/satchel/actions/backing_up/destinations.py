@@ -8,7 +8,7 @@ from blake3 import blake3
 
 from satchel.actions.config import Settings
 from satchel.actions.encrypting.identities import create_identity, list_identities, lock_for
-from satchel.actions.wiring import shown_address, writer_key
+from satchel.actions.wiring import writer_key, written_place
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.pieces.locking import Locking
 from satchel.backup.shelves import opened_shelf
@@ -28,8 +28,15 @@ _DIGITS = 16
 _LEAST_DIGITS = 4
 
 
-def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...]:
+def destinations(
+    settings: Settings, said: Sequence[str] = (), *, option: str = "--to"
+) -> tuple[str, ...]:
     """Return where backups are: what was said, else what is configured.
+
+    Args:
+        settings: The surroundings.
+        said: What was said.
+        option: By which it can be said.
 
     Raises:
         ConfigError: If that is nowhere.
@@ -39,9 +46,18 @@ def destinations(settings: Settings, said: Sequence[str] = ()) -> tuple[str, ...
         raise ConfigError(
             "no destination of backups is configured",
             field="backup.destination",
-            hint='Say --to FOLDER, or set it: [backup] destination = "/mnt/backups".',
+            hint=f'Say {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
         )
     return found
+
+
+def source_said(settings: Settings, said: str | None) -> str:
+    """Return where the backup is that is read: what was said, else the first that is configured.
+
+    Raises:
+        ConfigError: If that is nowhere.
+    """
+    return destinations(settings, () if said is None else (said,), option="--from")[0]
 
 
 def _whole(said: str) -> str:
@@ -51,10 +67,7 @@ def _whole(said: str) -> str:
 
 def series_of(settings: Settings) -> str:
     """Return whose backups those of this machine and store are."""
-    store = shown_address(settings.store)
-    if "://" not in store:
-        store = str(Path(store).expanduser().absolute())
-    said = f"{writer_key(settings).did}\0{store}"
+    said = f"{writer_key(settings).did}\0{written_place(settings.store)}"
     return blake3(said.encode()).hexdigest()[:_DIGITS]
 
 
@@ -142,9 +155,21 @@ def is_believed(settings: Settings, key: str, signers: Sequence[str] = ()) -> bo
 
 
 def chosen_backup(
-    found: Sequence[Found], wanted: str | None, catalogue: Catalogue, *, bank: str | None = None
+    found: Sequence[Found],
+    wanted: str | None,
+    catalogue: Catalogue,
+    *,
+    bank: str | None = None,
+    agents: Sequence[str] = (),
 ) -> Found:
     """Return the backup that is meant: by its name or the start of it, else the newest sound one.
+
+    Args:
+        found: The backups.
+        wanted: The name, or the start of it.
+        catalogue: Where they are.
+        bank: A bank, by name or id, that the newest has to have.
+        agents: Ids of agents that it has to have, where some backup does.
 
     Raises:
         UnknownBackupError: If there is none.
@@ -171,6 +196,10 @@ def chosen_backup(
         raise UnknownBankError(
             f"no backup has the bank {bank!r}", file=where, hint="See: satchel backup list."
         )
+    ids = set(agents)
+    holding = [
+        one for one in holding if ids <= {part.id for part in one.manifest.agents}
+    ] or holding
     sound = [one for one in holding if one.verified] or holding
     return sound[-1]
 

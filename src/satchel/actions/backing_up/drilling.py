@@ -7,14 +7,18 @@ and what is recalled first for words that are in it.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
+from satchel.actions.agents.agents import agent_of
+from satchel.actions.agents.staging import Staging
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
-    destinations,
     opened_catalogue,
     require_believed,
+    source_said,
 )
 from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
@@ -24,6 +28,7 @@ from satchel.actions.backing_up.making import (
     require_lists,
     scratch,
 )
+from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.opened import OpenBank, open_bank_in
@@ -31,8 +36,9 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
 from satchel.actions.wiring import has_store, known_owners, opened_store, shown_address
 from satchel.backup.catalogue import Catalogue, Found
-from satchel.backup.manifests import BankPart
-from satchel.errors import SatchelError, VerificationError
+from satchel.backup.folders import files_of, told_of
+from satchel.backup.manifests import AgentPart, BankPart
+from satchel.errors import InputError, PathRefusedError, SatchelError, VerificationError
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
@@ -87,6 +93,20 @@ class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notes: list[str] = []
 
 
+class DrilledAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the files of one agent came out of a backup."""
+
+    agent: str
+    files: int
+    size: int
+    """Bytes of all of them."""
+
+    changed: int = 0
+    """Of these, the files that are not like that in its folder any more."""
+
+    problems: list[str] = []
+
+
 class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a drill found."""
 
@@ -94,6 +114,7 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backup: str
     taken: str
     banks: list[DrilledBank]
+    agents: list[DrilledAgent] = []
     missing: list[str] = []
     receipts: list[str] = []
     """Ids of the signed reports, one for each bank."""
@@ -103,7 +124,8 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_good(self) -> bool:
         """Whether the backup would do."""
-        return not self.missing and not any(one.problems for one in self.banks)
+        found = [*(one.problems for one in self.banks), *(one.problems for one in self.agents)]
+        return not (self.missing or any(found))
 
 
 def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Drill:
@@ -120,7 +142,7 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
     """
     require_owner(settings, "backup")
     asked = options or DrillOptions()
-    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    where = source_said(settings, asked.source)
     with opened_catalogue(settings, where) as catalogue:
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
         require_believed(settings, found, asked.signers)
@@ -136,10 +158,30 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
             backup=found.id,
             taken=found.manifest.at,
             banks=banks,
+            agents=[_agent(settings, catalogue, found, part) for part in found.manifest.agents],
             missing=found.manifest.missing,
             receipts=receipts,
             notes=notes,
         )
+
+
+def _agent(settings: Settings, catalogue: Catalogue, found: Found, part: AgentPart) -> DrilledAgent:
+    """Lay the files of an agent out aside, and compare them with its folder."""
+    result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
+    packs, known = catalogue.packs(found), settings.options.agents.get(part.id)
+    folder = None if known is None else agent_of(part.id, known).folder
+    try:
+        told = told_of(part, packs)
+        with (
+            TemporaryDirectory(prefix="satchel-drill-") as held,
+            Staging(Path(held) / "workspace") as staging,
+        ):
+            for path, data in files_of(part, told, packs):
+                staging.lay(path, data)
+    except (VerificationError, InputError, PathRefusedError) as error:
+        return msgspec.structs.replace(result, problems=[str(error)])
+    number = 0 if folder is None else sum(1 for _ in changed(folder, told))
+    return msgspec.structs.replace(result, changed=number)
 
 
 def _account(

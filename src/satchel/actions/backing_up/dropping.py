@@ -1,5 +1,6 @@
 """Dropping the backups that no rule keeps: never the last that holds, and what it is made of."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,6 +11,7 @@ from satchel.actions.backing_up.destinations import (
     series_of,
     working_on,
 )
+from satchel.actions.backing_up.whole_agents.taking import agents_meant
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store, shown_address
@@ -136,7 +138,11 @@ class _Dropping:
         return msgspec.structs.replace(result, packs=packs, bytes=size)
 
     def _needed(self) -> list[str]:
-        """Return the banks that are still there; of each the last that holds stays."""
+        """Return what is still in use; of each the last backup that holds it stays."""
+        settings = self._settings
+        return [*self._banks(), *(f"agent {one.id}" for one in agents_meant(settings, (), ()))]
+
+    def _banks(self) -> list[str]:
         if not has_store(self._settings):
             return [part.bank for one in self._all() for part in one.manifest.banks]
         try:
@@ -153,8 +159,9 @@ class _Dropping:
         records = dict[str, dict[str, Gone]]()
         holding = [one for one in found if held_in(self._catalogue, one, records)]
         clean = [one for one in found if one.verified and one not in holding]
-        named = {part.bank for one in clean for part in one.manifest.banks}
-        if not clean or not set(needed) <= named:
+        named = {name for one in clean for name in _held(one)}
+        held = {name for one in found for name in _held(one)}
+        if not clean or not set(needed) & held <= named:
             return []
         last = max(one.manifest.at for one in clean)
         return [one.id for one in holding if one.manifest.at <= last]
@@ -192,8 +199,14 @@ def _candidate(found: Found) -> Candidate:
         id=found.id,
         at=datetime.fromisoformat(found.manifest.at),
         verified=found.verified is not None,
-        holds=frozenset(part.bank for part in found.manifest.banks),
+        holds=frozenset(_held(found)),
     )
+
+
+def _held(found: Found) -> Iterator[str]:
+    """Yield what is in a backup, by names that are told apart."""
+    yield from (part.bank for part in found.manifest.banks)
+    yield from (f"agent {part.id}" for part in found.manifest.agents)
 
 
 def _require_there(catalogue: Catalogue, kept: list[Found]) -> None:

@@ -41,6 +41,11 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     records: int
     files: list[str] = []
+    """Keys whose memory files are in it."""
+
+    agents: list[str] = []
+    """Ids of the agents whose files are in it."""
+
     verified: str | None = None
     """When all of it was read again."""
 
@@ -203,6 +208,7 @@ def _line(
         banks=[part.name or part.bank for part in manifest.banks],
         records=sum(part.size for part in manifest.banks),
         files=[part.key for part in manifest.files],
+        agents=[part.id for part in manifest.agents],
         verified=found.verified,
         own=manifest.series == series_of(settings),
         believed=is_believed(settings, found.key),

@@ -7,7 +7,15 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.moving.copies import opened_at
-from satchel.actions.wiring import is_there, known_owners, shown_address, witness_of, writer_key
+from satchel.actions.wiring import (
+    is_there,
+    known_owners,
+    shown_address,
+    witness_beside,
+    witness_of,
+    writer_key,
+)
+from satchel.disk.private import private_folder
 from satchel.errors import (
     ForkedError,
     RolledBackError,
@@ -34,6 +42,9 @@ class Asked:
 
     address: str
     over: bool
+    beside: bool
+    """Whether it is another store than the one in use, which stays what counts."""
+
     accept_loss: bool
     owner: Callable[[], SigningKey] | None
     safety: Callable[[], str]
@@ -72,6 +83,8 @@ class _Judged:
     """None where something is given up, which an owner has to decide."""
 
     owner: SigningKey | None = None
+    apart: bool = False
+    """Whether it is to have a witness of its own: it is older than what is in use."""
 
 
 def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
@@ -101,6 +114,11 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         raise _other(source, asked.address)
     put = Put(relation=there.relation, given_up=judged.verdict is None)
     put.notes += [there.note] if there.note else []
+    if judged.apart:
+        put.notes.append(
+            "this machine saw more of it, in the store in use, which stays what it is: this older"
+            " state is counted apart from it"
+        )
     if judged.verdict is not None:
         put.standing = judged.verdict.standing
         put.notes += judged.verdict.notes
@@ -108,6 +126,10 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         return put
     if gives_way:
         put.safety = asked.safety()
+    if judged.apart:
+        private_folder(settings.state)
+        private_folder(witness_beside(settings).parent)
+        private_folder(witness_beside(settings))
     with opened_at(asked.address, read_only=False) as store:
         put.carried = _written(source, store, there, tell)
         beside = Beside()
@@ -130,6 +152,8 @@ def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
     try:
         return _Judged(judge(found.head, found.authority, source.tree, seen, owners))
     except (RolledBackError, ForkedError) as error:
+        if asked.beside and not witness_beside(settings).is_dir():
+            return _Judged(judge(found.head, found.authority, source.tree, [], owners), apart=True)
         if not asked.accept_loss:
             more = witnessed.head.size if witnessed is not None else 0
             raise type(error)(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -29,11 +30,17 @@ class RestoreOptions:
     banks: tuple[str, ...] = ()
     """Which, by name or id; all when empty."""
 
+    agents: tuple[str, ...] = ()
+    """Ids of agents: their banks and their files, besides ``banks``."""
+
+    workspace: Path | None = None
+    """A folder for the files of the one agent that is named; nothing is configured then."""
+
     session: str | None = None
     """One conversation of one bank, and nothing else: its id, the start of that, or its name."""
 
     files: bool = True
-    """Whether memory files are put back as well, when no bank is named."""
+    """Whether memory files are put back as well, when no bank is named, and files of agents."""
 
     into: str | None = None
     """The address of the store; the configured one by default."""
@@ -88,6 +95,26 @@ class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Where what was there is now."""
 
 
+class RestoredAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of what an agent is besides its memory, or would."""
+
+    id: str
+    folder: str | None = None
+    """Where its files are; None where it has none."""
+
+    files: int = 0
+    same: bool = False
+    """Whether all of them were there already."""
+
+    aside: str | None = None
+    """Where the folder is now that was there before."""
+
+    configured: bool = False
+    """Whether the configuration did not name the agent, and does now."""
+
+    notes: list[str] = []
+
+
 class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one conversation, or would."""
 
@@ -132,6 +159,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str
     banks: list[RestoredBank]
     files: list[RestoredFiles] = []
+    agents: list[RestoredAgent] = []
     session: RestoredSession | None = None
     receipts: list[str] = []
     """Ids of the signed receipts, one for each bank."""

@@ -13,10 +13,10 @@ import msgspec
 
 from satchel.actions.backing_up.destinations import (
     chosen_backup,
-    destinations,
     is_believed,
     opened_catalogue,
     require_believed,
+    source_said,
 )
 from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
@@ -35,15 +35,16 @@ from satchel.actions.backing_up.restored import (
 )
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.backing_up.sessions import SessionBack
+from satchel.actions.backing_up.whole_agents.returning import AgentsBack, agents_in
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import is_there, local_path, shown_address
+from satchel.actions.wiring import is_same, is_there, local_path, shown_address
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
-from satchel.backup.manifests import BankPart
+from satchel.backup.manifests import AgentPart, BankPart
 from satchel.disk.private import private_folder
 from satchel.errors import (
     UnknownBankError,
@@ -55,6 +56,10 @@ from satchel.memory.times import now
 from satchel.ports.store import RawCopied, Store
 from satchel.transfer.copies import Relation, copy_in
 from satchel.transfer.receipts.account import Account, End, told
+
+_ANOTHER = (
+    "Take another one: satchel backup list, then --backup ID; or another destination: --from."
+)
 
 
 def restore_backup(settings: Settings, options: RestoreOptions | None = None) -> Restored:
@@ -75,9 +80,14 @@ def restore_backup(settings: Settings, options: RestoreOptions | None = None) ->
     """
     require_owner(settings, "backup")
     asked = options or RestoreOptions()
-    where = destinations(settings, (asked.source,) if asked.source else ())[0]
+    where = source_said(settings, asked.source)
     with opened_catalogue(settings, where) as catalogue:
-        return Restoring(settings, catalogue, asked).done()
+        try:
+            return Restoring(settings, catalogue, asked).done()
+        except VerificationError as error:
+            if error.hint is None:
+                error.located(file=catalogue.name).hint = _ANOTHER
+            raise
 
 
 class Made(NamedTuple):
@@ -95,6 +105,8 @@ class Restoring:
         self._settings = settings if asked.into is None else _at(settings, asked.into)
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
+        # Somebody who says that more is lost means this store from now on, wherever it is.
+        self._beside = not asked.accept_loss and not is_same(self._target, settings.store)
         self._safety: str | None = None
         self._recipients = tuple[str, ...]()
         self._done = self._total = 0
@@ -110,9 +122,12 @@ class Restoring:
         self._total = 3 * sum(part.size for part in parts)
         if self._asked.session is not None:
             return self._session(found, parts, notes)
-        wants_files = self._asked.files and not self._asked.banks and self._asked.into is None
+        wants_files = self._wants_files
         if wants_files:
             self._require_room(found)
+        agents = self._agents(found)
+        if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
+            notes.append(f"files are as they were at {found.manifest.at}, when it was taken")
         accounts = list[Account]()
         with scratch() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
@@ -128,7 +143,24 @@ class Restoring:
             accounts,
             banks=banks,
             files=list(self._files(found)) if wants_files else [],
+            agents=list(agents.put()),
         )
+
+    @property
+    def _wants_files(self) -> bool:
+        """Whether memory files are put back: with the whole, and where they belong."""
+        asked = self._asked
+        return asked.files and not (asked.banks or asked.agents) and asked.into is None
+
+    def _agents(self, found: Found) -> AgentsBack:
+        """Return the agents whose files and settings are put back."""
+        asked, parts = self._asked, list[AgentPart]()
+        is_here = asked.into is None or asked.workspace is not None
+        if asked.files and asked.agents and is_here:
+            parts = agents_in(found.manifest, asked.agents)
+        elif self._wants_files:
+            parts = found.manifest.agents
+        return AgentsBack(self._settings, parts, self._catalogue.packs(found), asked)
 
     def _restored(
         self, found: Found, notes: list[str], accounts: list[Account], **done: Any
@@ -195,7 +227,8 @@ class Restoring:
         bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
         at, wanted = self._asked.at, self._asked.backup
         if at is None or wanted is not None:
-            found = chosen_backup(every, wanted, self._catalogue, bank=bank)
+            agents = self._asked.agents
+            found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
             return found, [] if found.verified else ["this backup was never read again whole"]
         believed = [
             one for one in every if is_believed(self._settings, one.key, self._asked.signers)
@@ -211,17 +244,20 @@ class Restoring:
 
     def _parts(self, found: Found) -> list[BankPart]:
         parts = found.manifest.banks
-        if not self._asked.banks:
+        if not (self._asked.banks or self._asked.agents):
             return parts
-        chosen = [_named(found, name) for name in self._asked.banks]
-        for name, some in zip(self._asked.banks, chosen, strict=True):
+        agents = agents_in(found.manifest, self._asked.agents)
+        names = [*self._asked.banks, *(one.bank for one in agents if one.bank is not None)]
+        chosen = [_named(found, name) for name in names]
+        for name, some in zip(names, chosen, strict=True):
             if len(some) != 1:
                 raise UnknownBankError(
                     f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
                     file=found.id,
                     hint="See: satchel backup list.",
                 )
-        return [part for (part,) in chosen]
+        wanted = {part.bank for (part,) in chosen}
+        return [part for part in parts if part.bank in wanted]
 
     def _made(self, store: Store, found: Found, part: BankPart) -> Made | None:
         """Make a bank in a store of the moment, without what was erased since."""
@@ -239,6 +275,7 @@ class Restoring:
         asked = Asked(
             address=self._target,
             over=self._asked.over,
+            beside=self._beside,
             accept_loss=self._asked.accept_loss or self._asked.over,
             owner=self._asked.owner,
             safety=self._kept_safe,

@@ -5,7 +5,7 @@ exit status, to hooks, and in ``doctor`` until a later one is good.
 """
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
 from satchel.actions.backing_up.kept.standing import failed, succeeded
+from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agents
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
 from satchel.actions.opened import find_bank
@@ -38,12 +39,17 @@ from satchel.backup.catalogue import Catalogue, Found, new_id
 from satchel.backup.erased import erased_in
 from satchel.backup.files import keys_in, take_files
 from satchel.backup.logs import Before
-from satchel.backup.manifests import BankPart, FilesPart, Manifest
+from satchel.backup.manifests import AgentPart, BankPart, FilesPart, Manifest
 from satchel.backup.pieces.packs import Packs, Ref
 from satchel.backup.pieces.squeezing import Squeeze, require_squeeze
 from satchel.backup.proving import Proved, prove
 from satchel.backup.taking import take_bank
-from satchel.errors import ConfigError, EmptyInputError, SatchelError, VerificationError
+from satchel.errors import (
+    ConfigError,
+    EmptyInputError,
+    SatchelError,
+    VerificationError,
+)
 from satchel.files.namespace import folder_of
 from satchel.memory.times import format_time, now
 from satchel.ports.store import Reader, Store
@@ -65,10 +71,11 @@ class BackupOptions:
     """Which, as ``find_bank`` takes them; those of the configuration when empty, else all."""
 
     agents: tuple[str, ...] = ()
-    """The agents, as configured, whose banks are meant besides."""
+    """Agents, as configured: their banks and files, besides ``banks``. All active ones when nothing
+    is named."""
 
     files: bool | None = None
-    """Whether memory files go along; as configured when not said."""
+    """Whether memory files and the files of agents go along; as configured when not said."""
 
     prune: bool = True
     """Whether what the rules do not keep is dropped afterwards."""
@@ -99,6 +106,9 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     records: int = 0
     files: int = 0
     """Keys whose memory files are in it."""
+
+    agents: int = 0
+    """Agents whose settings and files are in it."""
 
     packs: int = 0
     """Of all that it is made of."""
@@ -164,7 +174,7 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
             made.append(
                 Made(
                     destination=shown_address(destination),
-                    error=str(error),
+                    error=str(error).replace(destination, shown_address(destination)),
                     code=error.code,
                     exit_status=error.exit_status,
                 )
@@ -186,7 +196,9 @@ def squeeze_of(settings: Settings) -> Squeeze:
 
 
 def _tell(settings: Settings, destination: str, made: Made) -> None:
-    counts = {name: getattr(made, name) for name in ("banks", "records", "files", "written")}
+    counts = {
+        name: getattr(made, name) for name in ("banks", "records", "files", "agents", "written")
+    }
     if made.error is None:
         succeeded(settings, destination, made.id or "", made.at or now())
         settings.hooks.tell("on_backup", ids=[made.id or ""], counts=counts)
@@ -267,6 +279,7 @@ class _Run:
             banks=len(manifest.banks),
             records=sum(part.size for part in manifest.banks),
             files=len(manifest.files),
+            agents=len(manifest.agents),
             packs=proved.packs,
             unopened=proved.unopened,
             encrypted=found.cover is not None,
@@ -303,8 +316,12 @@ class _Run:
         if has_store(self.settings):
             with opened_store(self.settings, read_only=True) as store:
                 again_if_disturbed(take_banks)
-        files = list(self._files(packs, missing, notes))
-        if not (banks or files or missing):
+        files, agents = list[FilesPart](), list[AgentPart]()
+        if self._takes_files:
+            files += self._files(packs, missing, notes)
+            meant = agents_meant(self.settings, *self._named())
+            agents += take_agents(self.settings, meant, banks, packs, missing, notes)
+        if not (banks or files or agents or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)
         manifest = Manifest(
             id=new_id(at),
@@ -316,16 +333,21 @@ class _Run:
             reason=self.asked.reason,
             banks=banks,
             files=files,
+            agents=agents,
             missing=missing,
             recipients=list(catalogue.locking.recipients),
         )
         return catalogue.add(manifest, key), notes
 
-    def _banks(self, store: Store, reader: Reader) -> list[str]:
+    def _named(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the banks and the agents that are named; none of both for all."""
         asked, configured = self.asked, self.settings.options.backup
-        names, agents = asked.banks, asked.agents
-        if not (names or agents):
-            names, agents = configured.banks or (), configured.agents or ()
+        if asked.banks or asked.agents:
+            return asked.banks, asked.agents
+        return configured.banks or (), configured.agents or ()
+
+    def _banks(self, store: Store, reader: Reader) -> list[str]:
+        names, agents = self._named()
         names = (*names, *(agent_called(self.settings, one).bank for one in agents))
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
@@ -349,10 +371,12 @@ class _Run:
         if source is not None and source.found.head.counts.get("erasure"):
             catalogue.lists.note(series_of(self.settings), bank, erased_in(source), key)
 
-    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
+    @property
+    def _takes_files(self) -> bool:
         wanted = self.asked.files
-        if not (self.settings.options.backup.files if wanted is None else wanted):
-            return
+        return self.settings.options.backup.files if wanted is None else wanted
+
+    def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:
         where = namespace_of(self.settings).path("x")
         folder = folder_of(where)
         if folder is None:  # elsewhere, where copies of it are somebody else's to keep

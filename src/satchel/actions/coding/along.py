@@ -19,7 +19,7 @@ def code_along(view: View, found: Recalled, budget: int | None, notes: list[str]
         budget: Tokens for memories and code together; None for any number.
         notes: What went wrong is added here: recall is not to fail for what can be made again.
     """
-    left = None if budget is None else budget - sum(hit.tokens for hit in found.hits)
+    left = None if budget is None else budget - found.tokens
     try:
         return _along(CodeGraph(view.side), found, left)
     except StoreError as error:

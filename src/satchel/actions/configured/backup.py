@@ -49,10 +49,11 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which banks, by name or id; all when not set. In the environment: joined by ``:``."""
 
     agents: tuple[str, ...] | None = None
-    """Which agents, by the ids of ``[agents.<id>]``: their banks, besides those of ``banks``."""
+    """Which agents, by the ids of ``[agents.<id>]``: their banks and files, besides ``banks``. All
+    that are not archived when neither is set."""
 
     files: bool = True
-    """Whether memory files are backed up as well."""
+    """Whether memory files and the files of agents are backed up as well."""
 
     stale_after: int = 48
     """Hours after which ``doctor`` misses a newer backup."""

@@ -24,10 +24,15 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The table ``[inference]``."""
 
     embedder: str = "static-idf"
-    """What makes vectors: ``static-idf`` or ``static``, which come along, or ``openai``."""
+    """What makes vectors: ``static-idf`` or ``static``, which come along; ``minilm``, of the extra
+    ``embed-minilm``; ``onnx``, a model in a folder; or ``openai``."""
 
     automatic: bool = True
-    """Whether imports and questions make vectors unasked, by a model that comes along."""
+    """Whether imports and questions make vectors unasked, by a model that comes along or
+    ``minilm``."""
+
+    folder: str = ""
+    """For ``onnx``: where ``model.onnx`` and its ``tokenizer.json`` are."""
 
     base_url: str = ""
     """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""

@@ -85,7 +85,7 @@ class MemoryFiles:
         """See ``Holder``."""
         store = self._opened()
         if store is not None:
-            yield from below(store.root)
+            yield from store.laid_open()
 
     def out_of_reach(self) -> list[str]:
         """See ``Holder``."""
@@ -94,7 +94,8 @@ class MemoryFiles:
             return []
         found = ["the audit of memory files, which keeps paths and digests"] if store.audit else []
         if not store.is_in_place:
-            found.append("memory files that were saved elsewhere, in packs that never change")
+            found.append("what the object store keeps of removed objects of memory files")
+            found.append("working copies of memory files on other machines")
         return found
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Reports as tables: what is printed, and what stands on their pages."""
 
+from satchel.actions.evaluating.containment.evaluating import Contained
 from satchel.actions.evaluating.continuity.evaluating import Fidelity, TransferScore
 from satchel.actions.evaluating.continuity.statistics import Interval
 from satchel.actions.evaluating.framed import Framed
@@ -89,6 +90,25 @@ def framed_rows(found: Framed) -> Table:
             ]
             for one in found.budgets
         ],
+    )
+
+
+def contained_rows(found: Contained) -> Table:
+    """Return what got out and what is held back, by corpus."""
+    rows: list[list[Cell]] = [
+        [
+            *(one.name, one.ordinary, one.ordinary_held, one.attacks, one.attacks_held),
+            *(one.mutated, one.escapes),
+        ]
+        for one in (*found.corpora, found.whole)
+    ]
+    columns = ["", "ordinary", "held back", "attacks", "held back", "made of them", "escapes"]
+    return Table(
+        name="containment",
+        title="By corpus",
+        columns=columns,
+        rows=rows,
+        note="Escapes are looked for in all of them, with quarantine switched off.",
     )
 
 

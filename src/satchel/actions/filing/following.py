@@ -80,14 +80,15 @@ def follow_into(bank: OpenBank, store: MemoryStore) -> int:
     Raises:
         StoreError: As ``follow``.
     """
-    written = 0
+    written, reached = 0, store.revision
     while True:
         versions = store.changes_since(_known(bank, store), _TOGETHER)
         batch = _one_each(versions)
         if not batch:
+            store.note(mark(bank), max(reached, _known(bank, store)))
             return written
         written += _append(bank, store, batch)
-        store.note(_mark(bank), batch[-1].revision)
+        store.note(mark(bank), batch[-1].revision)
 
 
 def compare(bank: OpenBank, store: MemoryStore) -> Compared:
@@ -107,12 +108,13 @@ def compare(bank: OpenBank, store: MemoryStore) -> Compared:
     )
 
 
-def _mark(bank: OpenBank) -> str:
+def mark(bank: OpenBank) -> str:
+    """Return the name under which a store notes how far a bank was told."""
     return f"logged:{bank.id}"
 
 
 def _known(bank: OpenBank, store: MemoryStore) -> int:
-    return int(store.noted(_mark(bank), 0))
+    return int(store.noted(mark(bank), 0))
 
 
 def _one_each(versions: list[Version]) -> list[Version]:

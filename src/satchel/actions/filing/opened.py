@@ -1,11 +1,15 @@
 """Which store of memory files a person means, opened."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from satchel.actions.config import Settings
 from satchel.actions.filing.following import follow
+from satchel.actions.filing.held import held_bank, hold, only_read, require_reading
+from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
@@ -33,7 +37,12 @@ def namespace_of(settings: Settings) -> Namespace:
 
 @contextmanager
 def opened_files(
-    settings: Settings, key: str | None, root: Path | None = None, *, create: bool = False
+    settings: Settings,
+    key: str | None,
+    root: Path | None = None,
+    *,
+    create: bool = False,
+    leaves: bool = False,
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
 
@@ -42,14 +51,17 @@ def opened_files(
         key: Name of the store; the bank that is meant when none is named, by default.
         root: A folder that has a store, in place of a key.
         create: Make one where there is none.
+        leaves: Whether files are going to leave the store for another place, so that the holder
+            of a token has to be allowed to export.
 
     Raises:
         UsageError: If both are given.
         MemoryStoreError: If there is none.
         ContainmentError: If folders are set that paths may be in.
+        PermissionRefusedError, TokenError: If a token was presented that does not open them.
     """
-    require_owner(settings, "files")
     if root is not None:
+        require_owner(settings, "files")
         if key is not None:
             raise UsageError("--key and --root name two different stores")
         require_uncontained(settings, str(root))
@@ -58,16 +70,68 @@ def opened_files(
         with MemoryStore(root=root) as store:
             yield store
         return
-    where = namespace_of(settings)
-    name = key or settings.options.store.bank or DEFAULT_KEY
-    known = {**where._asdict(), "key": name}
-    if not create and not MemoryStore.exists(**known):
-        raise MemoryStoreError(
-            f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
-        )
-    with MemoryStore.get_or_create(**known) as store:
+    with ExitStack() as stack:
+        name = key or settings.options.store.bank or DEFAULT_KEY
+        held = None
+        if settings.token is not None:
+            held = stack.enter_context(held_bank(settings, key))
+            name = str(held.name)
+            if leaves:
+                held.asked("export")
+        store = stack.enter_context(store_of(settings, name, create=create, held=held))
         try:
             yield store
         finally:
+            store.leave = None  # what follows is told by this machine
             with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
-                follow(settings, store, name)
+                follow(replace(settings, token=None), store, name)
+
+
+def store_of(
+    settings: Settings, name: str, *, create: bool, held: OpenBank | None = None
+) -> MemoryStore:
+    """Return the memory files of a name, open; whoever asked for them closes them.
+
+    Args:
+        settings: Where keys are.
+        name: The key.
+        create: Make them where there are none.
+        held: The bank of whoever presented a token: it is asked from then on.
+
+    Raises:
+        MemoryStoreError: If there are none.
+        PermissionRefusedError: If the token does not allow them to be made.
+    """
+    known = {**namespace_of(settings)._asdict(), "key": name}
+    if not MemoryStore.exists(**known):
+        if not create:
+            raise MemoryStoreError(
+                f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
+            )
+        if held is not None:
+            held.asked("change files")
+    store = MemoryStore.get_or_create(**known)
+    if held is not None:
+        hold(store, held)
+    return store
+
+
+def files_of_bank(bank: OpenBank) -> MemoryStore:
+    """Return the memory files of a bank that is open; whoever asked for them closes them.
+
+    Made where there are none, unless the bank is open for reading.
+
+    Raises:
+        MemoryStoreError, PermissionRefusedError: As ``store_of``; and if the bank has no name.
+    """
+    bank.asked("read files")
+    if bank.bearer is not None:
+        require_reading(bank)
+    if not bank.name:
+        raise MemoryStoreError("the bank has no name, so no memory files are its own")
+    if bank.bearer is not None:
+        return store_of(bank.settings, bank.name, create=True, held=bank)
+    store = store_of(bank.settings, bank.name, create=bank.ledger.writes)
+    if not bank.ledger.writes:
+        only_read(store)
+    return store

@@ -102,6 +102,7 @@ def _told_of(work: Work) -> dict[str, Any]:
     """Return what is said of the input as a whole."""
     report, screening = work.arriving.report, work.arriving.screening
     return {
+        "sidecar": work.arriving.sidecar,
         "lost": lost_in(report, work.asked.accept_loss),
         "refused": report.left_out,
         "refusals": refusals_in(report),

@@ -3,7 +3,7 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,10 +31,15 @@ from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.transfer.incoming.brought import Brought
 from satchel.transfer.incoming.older import Ended
+from satchel.transfer.receipts.account import End, told
 from satchel.transfer.screening import Screening
+from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import NEVER, digest_of
 
 _SDK = "pam_sdk"
+
+SIDECAR = "sidecar"
+"""What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""
 
 
 class Arriving:
@@ -57,6 +62,20 @@ class Arriving:
     without: frozenset[str] = frozenset()
     """Types of records that are left where they are."""
 
+    agent: str | None = None
+    """Whose memory it is taken for, where a file is that of one agent."""
+
+    any_version: bool = False
+    """Whether a version that is not known is read all the same."""
+
+    sidecar: End | None = None
+    """The file beside the input from which comes what its format has no place for."""
+
+    lacks_sidecar: bool = False
+    """Whether it is known to have been written with a sidecar, which is not here."""
+
+    _restoring: Restoring | None = None
+
     def __init__(
         self,
         settings: Settings,
@@ -76,12 +95,6 @@ class Arriving:
             raise EmptyInputError("the file is empty", file=name)
         self.skip_bad = False
         """Whether bad records are left out and counted."""
-
-        self.agent: str | None = None
-        """Whose memory it is taken for, where a file is that of one agent."""
-
-        self.any_version = False
-        """Whether a version that is not known is read all the same."""
 
         self.reading = Reading()
         """Of the last time that the records were read."""
@@ -116,6 +129,37 @@ class Arriving:
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
 
+    def restore_from(self, sidecar: OpenFile) -> None:
+        """Read the input with its sidecar.
+
+        What is unsigned beside a signed file is believed no more than any import.
+
+        Raises:
+            MalformedError: If it is none, or of a file in another format.
+            UsageError: If secrets are to be replaced: what comes under its id comes as it is.
+        """
+        if self._scrub:
+            raise UsageError(
+                "what comes back under its id cannot be changed on its way in",
+                file=self.name,
+                hint="Import it with --ignore-sidecar, or scrub it where it comes from.",
+            )
+        digest, size = digest_of(sidecar)
+        name = told(str(sidecar.path))
+        self.sidecar = End(name=name, digest=digest, bytes=size)
+        self._restoring = Restoring(self._adapter, self.format, sidecar, name, self.digest)
+        self._adapter = self._restoring
+
+    def close(self) -> None:
+        """Give the space back that the sidecar takes."""
+        if self._restoring is not None:
+            self._restoring.close()
+
+    @property
+    def replaces(self) -> Mapping[str, str]:
+        """The ids of records that somebody changed in the file, with those that they had."""
+        return {} if self._restoring is None else self._restoring.replaces
+
     @property
     def scrubs(self) -> bool:
         """Whether secrets are replaced."""
@@ -123,14 +167,17 @@ class Arriving:
 
     def scrub_if_it_can_be(self) -> None:
         """Have secrets replaced, unless the input is sealed and comes as it is."""
-        self._scrub = self._scrub or not self.is_sealed
+        self._scrub = self._scrub or not (self.is_sealed or self.sidecar)
 
-    def verify(self, keys: tuple[str, ...], accepted: frozenset[Outcome]) -> None:
+    def verify(
+        self, keys: tuple[str, ...], accepted: frozenset[Outcome], *, deep: bool = True
+    ) -> None:
         """Verify a sealed input, all of it.
 
         Args:
             keys: Keys to believe this once.
             accepted: Verdicts that are put up with.
+            deep: Whether each record is looked at even where a trusted signer vouches for all.
 
         Raises:
             VerificationError: If it does not verify.
@@ -138,11 +185,13 @@ class Arriving:
         """
         if not self.is_sealed:
             return
-        options = VerifyOptions(deep=True, keys=keys, on_progress=self._place.on_progress)
+        options = VerifyOptions(deep=deep, keys=keys, on_progress=self._place.on_progress)
         self.verdict = verify(self._place.file, self._settings, options)
         if self.verdict.outcome in NEVER:
             raise refusal(self.verdict, self.name)
         require_trust(self.verdict, accepted, self.name)
+        if self.sidecar is not None:
+            return
         for one in self.verdict.signers:
             if one.valid and one.standing == "trusted" and self._signer is None:
                 self._signer = one.key
@@ -182,9 +231,15 @@ class Arriving:
             pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
             for record, draft in pairs:
                 self._note_ending(record)
+                if self._restoring is not None:
+                    self.screening(draft)
                 if record.type in self.without:
                     continue
                 yield unplaced_row(draft, record.id, record.body)
+            if self._restoring is not None:
+                self.reading.report.note(self._restoring.told)
+            elif self.lacks_sidecar:
+                self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
 
     def extract_entities(self) -> None:
         """Have the entities of its memories found anew.
@@ -192,9 +247,9 @@ class Arriving:
         Raises:
             UsageError: If it is sealed.
         """
-        if self.is_sealed:
+        if self.is_sealed or self.sidecar:
             raise UsageError(
-                "what was sealed cannot be changed on its way in",
+                "what comes under the id that it has cannot be changed on its way in",
                 file=self.name,
                 hint="Import it as it is, without --re-extract-entities.",
             )

@@ -9,6 +9,7 @@ import msgspec
 
 from satchel.actions.inferring.duplicates import NearDuplicates, NearPair
 from satchel.actions.inferring.embedding import Embedded
+from satchel.disk.reading import OpenFile
 from satchel.jobs.steps import OnStep
 from satchel.ports.report import Loss, Refused
 from satchel.recall.reusing import Reused
@@ -67,6 +68,12 @@ class ImportOptions:
     keeps_receipt: bool = True
     """False where it is a step of something larger, whose receipt tells of it."""
 
+    sidecar: Path | OpenFile | None = None
+    """The sidecar of the input; looked for beside it when not given."""
+
+    ignore_sidecar: bool = False
+    """Read the input without a sidecar, though there is one."""
+
     re_embed: bool = False
     """Make the vectors of what came, and whatever else has none."""
 
@@ -106,6 +113,8 @@ class ImportOptions:
             "agent": self.agent,
             "any_version": self.any_version,
             "without": sorted(self.without),
+            "sidecar": None if self.sidecar is None else str(Path(str(self.sidecar)).absolute()),
+            "ignore_sidecar": self.ignore_sidecar,
             "re_embed": self.re_embed,
             "re_extract_entities": self.re_extract_entities,
             "near_duplicates": None if self.near_duplicates is None else str(self.near_duplicates),

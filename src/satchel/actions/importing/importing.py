@@ -15,6 +15,8 @@ from satchel.actions.moving.connecting import Asked, connector_for, listed
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import keep, refuse_copy
+from satchel.actions.receipts.sidecars import found as found_beside
+from satchel.actions.receipts.sidecars import was_written_with_one
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
 from satchel.errors import UsageError
@@ -148,4 +150,12 @@ def _arriving(
     arriving.skip_bad = asked.skip_bad
     arriving.agent, arriving.any_version = asked.agent, asked.any_version
     arriving.without = asked.without
+    stack.callback(arriving.close)
+    if isinstance(given, Path | OpenFile) and not asked.ignore_sidecar:
+        path = _path_of(given)
+        sidecar = stack.enter_context(found_beside(settings, path, asked.sidecar, arriving.digest))
+        if sidecar is not None:
+            arriving.restore_from(sidecar)
+        elif was_written_with_one(settings, arriving.digest):
+            arriving.lacks_sidecar = True
     return arriving

@@ -93,6 +93,8 @@ def resume_job(
         agent=said.get("agent"),
         any_version=bool(said.get("any_version")),
         without=frozenset(said.get("without", ())),
+        sidecar=Path(said["sidecar"]) if said.get("sidecar") else None,
+        ignore_sidecar=bool(said.get("ignore_sidecar")),
         re_embed=bool(said.get("re_embed")),
         re_extract_entities=bool(said.get("re_extract_entities")),
         near_duplicates=_near(said.get("near_duplicates")),

@@ -87,6 +87,7 @@ class Work:
         changed += [f"agent {asked.agent}"] * (asked.agent is not None)
         changed += [f"without {name}" for name in sorted(asked.without)]
         changed += ["any version"] * asked.any_version
+        changed += [f"sidecar {arriving.sidecar.digest}"] if arriving.sidecar else []
         self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
         self._journal = self._new_journal()
         self._begun: dict[str, Journal] = {}
@@ -310,8 +311,10 @@ class Work:
             nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
             at = self._journal.at
             begun = self._begun.get(name)
-            going_on, linked = begun.source if begun else "", self.arriving.reading.linked
-            rules = replace(self._rules, going_on=going_on, linked=linked)
+            replaces = self.arriving.replaces
+            linked = self.arriving.reading.linked or bool(replaces)
+            going_on = begun.source if begun else ""
+            rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
             told.done, told.conflicts = plan.done, plan.conflicts
             self.plans[name], self.banks[name] = plan, told

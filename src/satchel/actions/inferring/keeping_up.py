@@ -5,7 +5,7 @@ import of no more than a step ends with one, and so does a question begin.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 
@@ -53,15 +53,27 @@ def _alone(bank: OpenBank) -> Iterator[bool]:
 
 
 @contextmanager
-def opened_to_ask(settings: Settings, wanted: str | None, text: str) -> Iterator[OpenBank]:
-    """Open a bank for a question: for reading, unless vectors are to be made for it first.
+def opened_to_ask(
+    settings: Settings,
+    wanted: str | None,
+    text: str,
+    *,
+    also: Callable[[OpenBank], bool] = lambda _: False,
+) -> Iterator[OpenBank]:
+    """Open a bank for a question: for reading, unless something is to be written for it first.
+
+    Args:
+        settings: Where it is.
+        wanted: Which, as ``opened_bank`` takes it.
+        text: The question; vectors that are missing are made for one in words.
+        also: Tells whether anything else is to be written first.
 
     Raises:
         SatchelError: As ``opened_bank``.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(opened_bank(settings, wanted))
-        if not (text.strip() and _is_behind(opened)):
+        if not (text.strip() and (_is_behind(opened) or also(opened))):
             yield opened
             return
     with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.actions.config import Settings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.inference.chat import Chat
 
 STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
+NEURAL, FOLDER = "minilm", "onnx"
 EXTRACTIVE = "extractive"
 
 _PATIENCE = 60.0
@@ -29,7 +31,7 @@ def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
 
     Args:
         settings: Says which one is meant when none is named, and how a server is reached.
-        name: ``static``, ``static-idf`` or ``openai``.
+        name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``.
 
     Raises:
         UsageError: If there is none of that name.
@@ -49,13 +51,14 @@ def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
 def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
     """Return what gives the embedder that questions to a generation of vectors are handed to.
 
-    A server is asked only while it is what the configuration names, and has made the vectors.
+    A server, or a model in a folder, is asked only while it is what the configuration names, and
+    has made the vectors.
     """
 
     def embedder(made: Made) -> Embedder | None:
         named = settings.options.inference.embedder
         name = _BUILT_IN.get(made.model, named)
-        if made.model not in _BUILT_IN and named != SERVER:
+        if made.model not in _BUILT_IN and named not in (SERVER, FOLDER):
             return None
         found = embedder_of(settings, name)
         return found if made.is_of(found) else None
@@ -66,13 +69,13 @@ def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
 def keeping(settings: Settings) -> Keeper:
     """Return what gives the embedder by which a bank's vectors are made without being asked for.
 
-    Only those that come along, where they are installed: nothing is sent to a server unasked.
+    Only those that are known, where they are installed: nothing is sent to a server unasked.
     """
 
     def embedder(made: Made | None) -> Embedder | None:
         inference = settings.options.inference
         name = inference.embedder if made is None else _BUILT_IN.get(made.model)
-        if not inference.automatic or name not in (STATIC, WEIGHTED):
+        if not inference.automatic or name not in _BUILT_IN.values():
             return None
         try:
             return embedder_of(settings, name)
@@ -99,6 +102,20 @@ def _weighted(_settings: InferenceSettings) -> Embedder:
     from satchel.inference.static_table.table import WeightedTable
 
     return WeightedTable()
+
+
+def _minilm(_settings: InferenceSettings) -> Embedder:
+    from satchel.inference.neural.models import minilm
+
+    return minilm()
+
+
+def _folder(settings: InferenceSettings) -> Embedder:
+    from satchel.inference.neural.models import from_folder
+
+    if not settings.folder:
+        raise ConfigError("no folder with a model is configured", field="inference.folder")
+    return from_folder(Path(settings.folder).expanduser())
 
 
 def chat_of(settings: Settings, model: str | None = None, endpoint: str | None = None) -> "Chat":
@@ -218,11 +235,17 @@ def _key(settings: InferenceSettings) -> str:
     return key
 
 
-_BUILT_IN = {"wordllama-l2-256-int8": STATIC, "wordllama-l2-256-int8-idf": WEIGHTED}
+_BUILT_IN = {
+    "wordllama-l2-256-int8": STATIC,
+    "wordllama-l2-256-int8-idf": WEIGHTED,
+    "all-MiniLM-L6-v2-int8": NEURAL,
+}
 """What makes the vectors of a model, without the module that does: it takes time to import."""
 
 _EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
     WEIGHTED: _weighted,
     STATIC: _static,
+    NEURAL: _minilm,
+    FOLDER: _folder,
     SERVER: _server,
 }

@@ -56,6 +56,9 @@ class ExportOptions:
     receipt: Path | None = None
     """Where a copy of the receipt goes; it must not be there yet."""
 
+    sidecar: bool = False
+    """Write what the format cannot hold into a file beside the output."""
+
     keeps_receipt: bool = True
     """False where it is a step of something larger, whose receipt tells of it."""
 
@@ -100,6 +103,9 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     output_digest: str | None = None
     output_bytes: int | None = None
+    sidecar: str | None = None
+    """The file beside the output that holds what its format cannot."""
+
     signed_by: str | None = None
     read_back: str | None = None
     """The verdict on a sealed output, read again from the disk."""

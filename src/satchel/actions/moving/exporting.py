@@ -1,11 +1,13 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from satchel.actions.filing.behind import catch_up
 from satchel.actions.moving.connecting import connector_for
 from satchel.actions.moving.exported import Export, ExportOptions, export_format
 from satchel.actions.moving.handing import hand_over
@@ -29,13 +31,14 @@ from satchel.actions.receipts.of_outputs import (
     tried_plan,
 )
 from satchel.actions.receipts.putting_out import Judging, put_out
+from satchel.actions.receipts.sidecars import beside, refuse_other
 from satchel.actions.verifying import VerifyOptions, policy_of, request_of
 from satchel.actions.wiring import again_if_disturbed
 from satchel.disk.outlet import Outlet
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.memory.times import now
-from satchel.ports.format import Writing
+from satchel.ports.format import Format, Writing
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.statement import FileScope
@@ -85,8 +88,11 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         UsageError: If its format cannot be told or written.
     """
     bank, asked = bank.asked("export"), options or ExportOptions()
+    catch_up(bank)
     live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
     if live is not None:
+        if asked.sidecar:
+            raise UsageError("a live product has no file that one could be beside", field="sidecar")
         if asked.lock.is_set:
             raise UsageError("a live product is no file that could be encrypted", field="lock")
         require_uncontained(bank.settings, str(output))
@@ -107,18 +113,12 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
     output = outlet.path
     name, writer = export_format(output, asked.format)
     outlet = output_for(locked(outlet, asked.lock), writer, asked.lock)
-    if not asked.dry_run:
-        refuse_existing(outlet, overwrite=asked.overwrite)
-        refuse_copy(bank.settings, asked.receipt, output)
+    _refuse(bank, outlet, writer, asked)
     sealed, report, began = writer.info.traits.sealed, Report(), now()
-    if sealed and asked.scrub_secrets:
-        raise UsageError(
-            "what is sealed keeps its ids, so nothing in it can be replaced",
-            field="scrub_secrets",
-            hint="Export to another format, or leave those memories out.",
-        )
     census = Census(texts=asked.dry_run)
-    with census.timed(), ArtifactBuilder() as builder:
+    with ExitStack() as held:
+        held.enter_context(census.timed())
+        builder = held.enter_context(ArtifactBuilder())
         with bank.ledger.reading() as view:
             screening = screening_of(bank, view, asked, sealed=sealed)
             outgoing = Outgoing(builder=builder, report=report, sealed=sealed, screening=screening)
@@ -150,6 +150,8 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             outlet=outlet,
             format=name,
             writer=writer,
+            sidecar=held.enter_context(beside(outlet, asked.lock)) if asked.sidecar else None,
+            replaces=asked.overwrite,
             report=report,
             accepted=asked.accept_loss,
             fail_on_loss=asked.fail_on_loss,
@@ -175,11 +177,26 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
         told_of(done, errand),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
+        sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=put.verdict,
         receipt=keep_receipt(errand, account) if asked.keeps_receipt else None,
         account=account,
     )
+
+
+def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions) -> None:
+    """Refuse what cannot be done, before any work."""
+    if not asked.dry_run:
+        refuse_existing(outlet, overwrite=asked.overwrite)
+        refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
+        refuse_copy(bank.settings, asked.receipt, outlet.path)
+    if writer.info.traits.sealed and asked.scrub_secrets:
+        raise UsageError(
+            "what is sealed keeps its ids, so nothing in it can be replaced",
+            field="scrub_secrets",
+            hint="Export to another format, or leave those memories out.",
+        )
 
 
 def _note_vectors(vectors: BankVectors | None, writing: Writing, name: str) -> None:

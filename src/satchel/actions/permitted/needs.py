@@ -29,5 +29,7 @@ NEEDS: dict[str, frozenset[Permission]] = {
     "redact": frozenset({Permission.REDACT}),
     "export": frozenset({Permission.EXPORT, Permission.READ}),
     "disclose": frozenset({Permission.EXPORT, Permission.READ}),
+    "read files": _READ,
+    "change files": _CHANGE,
 }
 """The actions that a holder can be allowed, each with all the permissions that it needs."""

@@ -49,7 +49,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     standing: Standing
-    account: Account
+    account: Account | None
+    """What became of a transfer; None for one of something else, which ``record`` tells of."""
+
     record: JsonObject
     """All of it, as the record that it is."""
 
@@ -124,7 +126,7 @@ def find_receipt(settings: Settings, wanted: str) -> Receipt:
     """
     require_owner(settings, "receipts")
     digits = wanted.removeprefix("blake3:")
-    found = dict[str, tuple[Sealed, Account]]()
+    found = dict[str, tuple[Sealed, Account | None]]()
     if len(digits) >= _LEAST_DIGITS:
         for record, account in (*_kept(settings), *_logged(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
@@ -152,11 +154,13 @@ def _kept(settings: Settings) -> Iterator[tuple[Sealed, Account]]:
     paths = sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else []
     for path in paths:
         with suppress(SatchelError):
-            yield from (one for one in receipts_in(path) if id_holds(one[0]))
+            for record, account in receipts_in(path):
+                if account is not None and id_holds(record):
+                    yield record, account
 
 
-def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account]]:
-    """Yield the receipts with an id in the banks of the store."""
+def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account | None]]:
+    """Yield the receipts with an id in the banks of the store: of transfers, and signed ones."""
     if not has_store(settings):
         return
     with opened_store(settings, read_only=True) as store:
@@ -165,8 +169,10 @@ def _logged(settings: Settings, digits: str) -> Iterator[tuple[Sealed, Account]]
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
                 for one in view.starting(digits, limit=2):
-                    account = account_in(one.record) if one.record.type == "receipt" else None
-                    if account is not None:
+                    if one.record.type != "receipt":
+                        continue
+                    account = account_in(one.record)
+                    if account is not None or one.record.value.get("signatures"):
                         yield one.record, account
 
 
@@ -184,7 +190,7 @@ def _line(record: Sealed, account: Account) -> ReceiptLine:
     )
 
 
-def _judged(settings: Settings, record: Sealed, account: Account) -> Receipt:
+def _judged(settings: Settings, record: Sealed, account: Account | None) -> Receipt:
     problem = None if id_holds(record) else "the id is not that of the content"
     checks = signatures_of(record)
     standing = _standing(settings, [one.key for one in checks if one.valid])

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -11,7 +12,7 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.receipts.keeping import keep, signer, tool
 from satchel.disk.outlet import Outlet
-from satchel.errors import InputError, LossError, TargetError
+from satchel.errors import EmptyInputError, InputError, LossError, TargetError
 from satchel.memory.parts import Scope
 from satchel.memory.times import now
 from satchel.ports.format import Format, Writing
@@ -19,7 +20,7 @@ from satchel.ports.place import Place
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming.plan import Owner, owner_of
+from satchel.transfer.incoming.owners import Owner, owner_of
 from satchel.transfer.receipts.account import (
     VERSION,
     Account,
@@ -33,15 +34,17 @@ from satchel.transfer.receipts.account import (
 )
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.handed import Handed
-from satchel.transfer.receipts.planned import lines_of, tallied, trim_of
+from satchel.transfer.receipts.planned import lines_of, tallied, trim_of, unchanged
 from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
 from satchel.transfer.receipts.reading_back import Differences, Written, read_again
 from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import CARRIED, Tally, by_type
 from satchel.transfer.screening import Screening
+from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import require_no_loss, tried
 
 _MOST_TENANTS = 1000
+_MOST_NAMED = 12
 _PASSES = 1.5
 """How often a trial takes as long as all of it: reading, writing, reading back."""
 
@@ -77,6 +80,11 @@ class Errand(Transfer):
     """Where it goes."""
 
     writer: Format
+    sidecar: Outlet | None = None
+    """Where what the format cannot hold goes; None where that is lost."""
+
+    replaces: bool = False
+    """Whether a sidecar that is there already may be replaced."""
 
     @property
     def output(self) -> Path:
@@ -89,6 +97,44 @@ class Errand(Transfer):
         return told(self.outlet.called or str(self.output))
 
 
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A sidecar that was written, before it has its name."""
+
+    there: End
+    known: frozenset[tuple[str, str]]
+    """Losses that are none of the format: those that were told of before it was written."""
+
+    digest: str
+    """Of the output."""
+
+    report: Report
+    """What is in the sidecar only."""
+
+    def over(self, errand: Errand, stack: ExitStack) -> Restoring:
+        """Return the format of an output as it is read with this; the caller closes it."""
+        assert errand.sidecar is not None  # noqa: S101 - it was written there
+        file = stack.enter_context(errand.sidecar.written())
+        return Restoring(errand.writer, errand.format, file, self.there.name, self.digest)
+
+    def keep_losses(self, report: Report) -> None:
+        """Take what the format cannot hold out of what is lost."""
+        for name in report.losses.keys() - self.known:
+            self.report.losses[name] = report.losses.pop(name)
+        if self.report.total:
+            report.note(f"in the sidecar {self.there.name}: {named_in(self.report)}")
+
+
+def named_in(report: Report) -> str:
+    """Return the fields that a report counts, with their numbers."""
+    found = Counter[str]()
+    for loss in report.losses.values():
+        found[told(loss.name)] += loss.count
+    named = [f"{name} ({number:,})" for name, number in sorted(found.items())]
+    rest = len(named) - _MOST_NAMED
+    return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
 class ReadOutput(NamedTuple):
     """What is at the output."""
 
@@ -98,12 +144,16 @@ class ReadOutput(NamedTuple):
     """Read back, by type."""
 
     differences: Differences
+    sidecar: Sidecar | None = None
 
 
-def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> ReadOutput:
+def compare_output(
+    errand: Errand, records: RecordSet, writing: Writing, sidecar: Sidecar | None = None
+) -> ReadOutput:
     """Read an output again, and count what is not as it was planned in the errand's report.
 
-    A sealed one that holds everything was verified: that is more than comparing.
+    A sealed one that holds everything was verified: that is more than comparing. One with a sidecar
+    is read with that, as an import reads it.
 
     Raises:
         TargetError: If it cannot be read; it is taken away then.
@@ -115,18 +165,29 @@ def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> Read
         return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
     limits = errand.settings.options.limits
     try:
-        with errand.outlet.written() as made:
+        with ExitStack() as stack:
+            made = stack.enter_context(errand.outlet.written())
             place = Place(made.path, held=made)
             sent = writing.vectors.sent if writing.vectors and writing.embeddings else None
+            adapter = errand.writer
+            if sidecar is not None:
+                trim = unchanged
+                adapter = stack.enter_context(closing(sidecar.over(errand, stack)))
             ours = writing.around
-            there = Written(errand.format, errand.writer, place, limits, trim, sent, ours)
+            there = Written(errand.format, adapter, place, limits, trim, sent, ours)
             found = read_again(there, records)
+    except EmptyInputError as error:
+        raise nothing_in(errand) from error
     except InputError as error:
         errand.outlet.remove()
         raise TargetError(
             f"what was written cannot be read back: {error.message}; it was removed",
             file=str(errand.output),
         ) from error
+    if not found.records:
+        raise nothing_in(errand)
+    if sidecar is not None and not found.differences:
+        sidecar.keep_losses(errand.report)
     found.differences.into(errand.report)
     if errand.fail_on_loss and unaccepted(errand.report, errand.accepted):
         errand.outlet.remove()
@@ -137,7 +198,17 @@ def compare_output(errand: Errand, records: RecordSet, writing: Writing) -> Read
             hint="Leave --fail-on-loss out to write what fits.",
         )
     word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
-    return ReadOutput(word, planned, found.records, found.differences)
+    return ReadOutput(word, planned, found.records, found.differences, sidecar)
+
+
+def nothing_in(errand: Errand) -> TargetError:
+    """Take an output away that has nothing in it, and return the error that says so."""
+    errand.outlet.remove()
+    return TargetError(
+        f"nothing of this has a place in the format {errand.format}; nothing was written",
+        file=str(errand.output),
+        hint="Choose another format: satchel formats.",
+    )
 
 
 def compare_handed(transfer: Transfer, handed: Handed, records: RecordSet) -> ReadOutput:
@@ -188,6 +259,8 @@ def account_of_output(
         counts=counted(taken, taken, written, found.records),
         verdict=errand.verdict,
         read_back=found.word,
+        sidecar=found.sidecar.there if found.sidecar else None,
+        beside=lost_in(found.sidecar.report, ()) if found.sidecar else [],
         kept=dict(sorted(kept.items())),
         added=dict(sorted(found.differences.added.items())[:100]),
         lost=lost_in(report, errand.accepted),
@@ -226,7 +299,10 @@ def tried_plan(
         LossError: If all or nothing was asked for, and something would be lost.
     """
     trial = tried(errand.writer, records, errand.output, writing)
-    errand.report.losses.update(trial.losses)
+    if errand.sidecar is None:
+        errand.report.losses.update(trial.losses)
+    elif trial.total:
+        errand.report.note(f"goes into the sidecar: {named_in(trial)}")
     for note in trial.notes:
         errand.report.note(note)
     if errand.fail_on_loss:

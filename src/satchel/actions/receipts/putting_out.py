@@ -1,9 +1,11 @@
 """Writing an output, which takes its name when it has been read again and is what was asked for."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from satchel.actions.receipts.of_outputs import Errand, ReadOutput, compare_output
+from satchel.actions.receipts.sidecars import put_beside, remove_stale
 from satchel.ports.format import Writing
 from satchel.ports.place import Target
 from satchel.ports.records import RecordSet
@@ -56,16 +58,21 @@ def put_out(
             before has it still.
         LossError: If all or nothing was asked for, and something would not survive.
     """
-    outlet, whole = errand.outlet, errand.fail_on_loss
+    outlet, beside = errand.outlet, errand.sidecar
+    whole = errand.fail_on_loss and beside is None
     target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
-    with outlet.proving():
+    known = frozenset(errand.report.losses)
+    with outlet.proving(), nullcontext() if beside is None else beside.proving():
         write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
         if meanwhile is not None:
             meanwhile()
         verdict = read_back(outlet, errand.writer, *judging)
-        again = compare_output(errand, records, writing)
+        sidecar = None if beside is None else put_beside(errand, beside, records, writing, known)
+        again = compare_output(errand, records, writing, sidecar)
         with outlet.stored() as made:
             digest, size = digest_of(made)
+    if sidecar is None:
+        remove_stale(errand)
     if outlet.kept is not None:
         errand.report.note(f"what was there before is kept as {told(outlet.kept.name)}")
     there = End(

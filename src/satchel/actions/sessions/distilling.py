@@ -7,6 +7,7 @@ from satchel.actions.memories.remembering import contents
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import writer_key
 from satchel.continuity.chains import tip_of
 from satchel.continuity.distilling import Turns, edges_of, memory_of
 from satchel.continuity.drafting import Changed, LogHead, Recorder
@@ -25,6 +26,7 @@ from satchel.ports.inference.distiller import (
 )
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
+from satchel.transfer.receipts.signed import signed_receipt
 from satchel.transfer.screening import Screening
 
 ACTION = "distillation"
@@ -195,7 +197,8 @@ class _Distillation:
         kinds = {kind: sum(one.kind == kind for one in drawn) for kind in MOST_FINDINGS}
         counts = {kind: number for kind, number in kinds.items() if number}
         result = {"session": found.session, "checkpoint": checkpoint.id, "found": counts, **said}
-        receipt = seal(Receipt(action=ACTION, result=result, at=self._at))
+        draft = Receipt(action=ACTION, result=result, at=self._at)
+        receipt = signed_receipt(draft, writer_key(self._bank.settings))
         kept = [made for made, _, _ in memories]
         links = [link for _, _, edges in memories for link in edges]
         done = msgspec.structs.replace(

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from satchel.actions.config import Settings
 from satchel.actions.importing.arriving import Arriving, arrived
 from satchel.actions.permitted.bearer import presented, revoked_keys
+from satchel.actions.waking.looked_at import remember, was_looked_at
 from satchel.actions.wiring import known_owners, open_store
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Strands
@@ -68,7 +69,8 @@ def view_of_file(
         opened = held.enter_context(arrived(settings, file))
         name = str(opened.path)
         arriving = Arriving(settings, opened, name, source.format, None)
-        arriving.verify(source.keys, source.accepted)
+        again = was_looked_at(settings, arriving.digest)
+        arriving.verify(source.keys, source.accepted, deep=not again)
         if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
             raise VerificationError(
                 "nobody signed this file",
@@ -79,10 +81,13 @@ def view_of_file(
         folder = held.enter_context(TemporaryDirectory(prefix="satchel-rehydrate-"))
         store = open_store(f"sqlite:///{Path(folder) / 'file.db'}")
         held.callback(store.close)
+        verdict = arriving.verdict
         ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
+        if not again and verdict is not None and verdict.outcome is Outcome.GOOD:
+            remember(settings, arriving.digest)
         view = held.enter_context(ledger.reading())
         around = Around(
-            verified=_told(arriving),
+            verified=_told(arriving, again=again),
             allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
             origin=opened.path.name,
         )
@@ -143,10 +148,11 @@ def _read_into(ledger: Ledger, arriving: Arriving) -> Ledger:
     return ledger
 
 
-def _told(arriving: Arriving) -> str:
+def _told(arriving: Arriving, *, again: bool) -> str:
     verdict = arriving.verdict
     if verdict is None:
         return f"{arriving.name} has no signature, which was put up with"
     signers = [one.name or one.key for one in verdict.signers if one.valid]
+    when = " before, and no byte is another since" if again else ""
     by = f", signed by {', '.join(signers)}" if signers else ""
-    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was looked at"
+    return f"{arriving.name} is {verdict.outcome}{by}; every record of it was looked at{when}"

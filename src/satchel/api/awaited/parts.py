@@ -4,13 +4,18 @@ from collections.abc import (
     AsyncIterator,
 )
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from satchel.api import code as plain_code
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
 from satchel.api.continuity import sessions as plain_sessions
+from satchel.api.continuity.files import Filing
 from satchel.api.sharing import tokens as plain_tokens
 from satchel.continuity.shown import MessageShown
+
+if TYPE_CHECKING:
+    from satchel.files import MemoryStore
 
 _TOGETHER = 256
 
@@ -51,6 +56,17 @@ class Code:
     show = awaited(plain_code.Code.show)
     trees = awaited(plain_code.Code.trees)
     drop = awaited(plain_code.Code.drop)
+
+
+class Files:
+    """What opens ``satchel.Bank.files``."""
+
+    def __init__(self, bank: Filing) -> None:
+        self._bank = bank
+
+    async def open(self) -> "MemoryStore":
+        """Return the memory files of the bank; ``await files.read_text.aio(...)`` and so on."""
+        return await away(lambda: self._bank.files)
 
 
 class Sessions:

@@ -27,7 +27,7 @@ from satchel.api import operating
 from satchel.api import satchel as plain_satchel
 from satchel.api import waking as plain_waking
 from satchel.api.awaited.away import awaited, away
-from satchel.api.awaited.parts import Code, Quarantine, Sessions, Tokens
+from satchel.api.awaited.parts import Code, Files, Quarantine, Sessions, Tokens
 
 
 async def migrate(**said: Unpack[operating.MigrateArguments]) -> Migrated:
@@ -91,6 +91,11 @@ class Bank:
     def sessions(self) -> "Sessions":
         """As ``satchel.Bank.sessions``."""
         return Sessions(self._plain.sessions)
+
+    @property
+    def files(self) -> "Files":
+        """As ``satchel.Bank.files``, opened by ``await bank.files.open()``."""
+        return Files(self._plain)
 
     remember = awaited(plain_bank.Bank.remember)
     recall = awaited(plain_bank.Bank.recall)

@@ -33,10 +33,10 @@ class RunArguments(TypedDict, total=False):
 
     banks: Sequence[str]
     agents: Sequence[str]
-    """Ids of agents, as configured, whose banks are meant."""
+    """Ids of agents, as configured: their banks and files."""
 
     files: bool
-    """Whether memory files go along."""
+    """Whether memory files and the files of agents go along."""
 
     prune: bool
     """False keeps what the rules no longer do."""
@@ -66,6 +66,12 @@ class RestoreArguments(TypedDict, total=False):
     """A moment, ISO 8601, between backups too."""
 
     banks: Sequence[str]
+    agents: Sequence[str]
+    """Ids of agents: their banks and files."""
+
+    workspace: str | Path
+    """A folder for the files of the one agent that is named; nothing is configured then."""
+
     session: str
     """One conversation of one bank, and nothing else."""
 
@@ -161,6 +167,7 @@ class Backups:
             VerificationError: If the backup does not hold, or nobody trusts its signer.
         """
         source, at, into = said.get("source"), said.get("at"), said.get("into")
+        workspace = said.get("workspace")
         return restore_backup(
             self._settings,
             RestoreOptions(
@@ -168,6 +175,8 @@ class Backups:
                 backup=said.get("backup"),
                 at=None if at is None else moment_said(at),
                 banks=tuple(said.get("banks", ())),
+                agents=tuple(said.get("agents", ())),
+                workspace=None if workspace is None else Path(workspace),
                 session=said.get("session"),
                 into=None if into is None else str(into),
                 over=said.get("over", False),

@@ -144,8 +144,10 @@ class Group:
                 if data is None:
                     raise MemoryStoreError("the content of this file is nowhere", path=path)
                 self.rows.keep(row.sha, data)
-                self.rows.put(row._replace(away=0))
                 row = row._replace(away=0)
+                self.rows.put(row)
+                self._seen[path] = data
+                self.changed[path] = None
         else:
             data = self.tree.read(path)
         return State(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)

@@ -1,12 +1,14 @@
 """A store in a folder of this machine: opened where it is."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConcurrencyError, MemoryStoreError
-from satchel.files.keeping.changes import TakeIn
+from satchel.files.keeping.changes import Erase, TakeIn
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.group import Group
 from satchel.files.keeping.manifest import FILE_NAME
@@ -88,6 +90,27 @@ class LocalPlace:
             store.do(_Brought({path: _sha(data) for path, data in files.items()}))
         finally:
             there.close()
+
+    def erase(self, path: str, until: int) -> None:
+        """See ``Place``."""
+        del until
+        there = Committing(self._at, _PLAIN)
+        try:
+            with there.manifest.looking() as rows:
+                was = rows.last_version(path)
+            if was:
+                there.do(Erase(said=path, actor="owner", reason="erased in a working copy"))
+        finally:
+            there.close()
+
+    def collect(self, grace: float = DAY) -> Collected:
+        """See ``Place``; a folder keeps nothing that nothing refers to."""
+        del grace
+        return Collected(0, 0, 0)
+
+    def laid_open(self) -> Iterator[tuple[str, bytes]]:
+        """See ``Place``; its bytes are those of the folder."""
+        yield from ()
 
     def load_history(self, store: Committing) -> None:
         """See ``Place``; a folder has it."""

@@ -24,6 +24,9 @@ class Arrive:
     discard: frozenset[str] = frozenset()
     """Paths whose changes here are given up."""
 
+    moved: bool = False
+    """Whether contents are in other packs than before."""
+
     theirs: bytes | None = None
     """The transcript there, if it changed."""
 
@@ -43,6 +46,8 @@ class Arrive:
         ]
         if changed:
             raise _both_changed(group, newest, changed)
+        if self.moved:
+            rows.do("DELETE FROM spot")
         for sha, spot in self.contents.spots.items():
             rows.do("INSERT OR REPLACE INTO spot VALUES (?, ?, ?, ?)", sha, *spot)
         for entry in newest.values():
@@ -53,6 +58,7 @@ class Arrive:
         Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions).write(rows)
         rows.state("remote_revision", self.head.revision)
         rows.state("remote_store", self.head.store)
+        rows.state("remote_collected", self.head.collected)
         rows.state("clock", max(rows.fact("clock", 0), self.head.clock))
         rows.state("revision", max(rows.fact("revision", 0), 0))
 

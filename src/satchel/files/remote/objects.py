@@ -5,6 +5,8 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from satchel.errors import TargetError
+
 
 class Taken(NamedTuple):
     """An object and its tag, which is another one after each change."""
@@ -115,7 +117,10 @@ class MemoryObjects:
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
         with self._lock:
-            return self._held[name][0][start : start + length]
+            found = self._held.get(name)
+        if found is None:
+            raise TargetError("a part of the store is gone", file=self._prefix + name)
+        return found[0][start : start + length]
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""

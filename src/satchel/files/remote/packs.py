@@ -9,6 +9,7 @@ time, so that there are few to read.
 import hashlib
 import json
 import re
+import secrets
 import zlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ TOGETHER = 4
 """How many packs of one level become one of the next."""
 
 _FORMAT = "satchel-files"
-_VERSION = 1
+_VERSION = 2
+_READ = (1, 2)
 _LARGEST_PART = 256 << 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -94,6 +96,14 @@ class Head:
     audit: bool
     keep_versions: bool
     segments: tuple[Segment, ...] = ()
+    recent: tuple[str, ...] = ()
+    """The nonces of the heads before this one, the last of them."""
+
+    collected: int = 0
+    """How often contents were brought to other packs: who knows where they were has to look."""
+
+    condemned: tuple[tuple[str, int], ...] = ()
+    """Packs that nothing may refer to any more, and since when, in microseconds."""
 
     def encoded(self) -> bytes:
         """Return it as it is written."""
@@ -109,10 +119,13 @@ class Head:
         """
         try:
             found = json.loads(data)
-            if (found.pop("format"), found.pop("version")) != (_FORMAT, _VERSION):
+            if found.pop("format") != _FORMAT or found.pop("version") not in _READ:
                 found = {}  # of another product, or a later one
             found["segments"] = tuple(_segment(one) for one in found["segments"])
             found["read_only"] = tuple(found["read_only"])
+            found["recent"] = tuple(map(_text, found.get("recent", ())))
+            condemned = found.get("condemned", ())
+            found["condemned"] = tuple((_sha(name), _count(at)) for name, at in condemned)
             return cls(**found)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
@@ -136,8 +149,10 @@ def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segm
         contents.spots[sha] = Spot("", at, len(one))  # in this pack
         body.append(one)
         at += len(one)
-    index = _squeezed({"files": contents.files, "spots": contents.spots})
+    said = {"files": contents.files, "spots": contents.spots, "salt": secrets.token_hex(16)}
+    index = _squeezed(said)
     log = _squeezed({"versions": contents.versions, "events": contents.events})
+    # Each pack has a name that nothing had before: see ``collecting``.
     whole = b"".join((*body, index, log))
     name = hashlib.sha256(whole).hexdigest()
     revision = max((one.revision for one in contents.files), default=0)
@@ -169,18 +184,25 @@ def read_log(segment: Segment, data: bytes) -> Contents:
 
 def merged(parts: list[tuple[Segment, bytes]]) -> tuple[Segment, bytes]:
     """Return one pack that says what several say, the oldest first."""
+    whole = gathered(
+        [(read_index(one, data), read_log(one, data[one.known :])) for one, data in parts]
+    )
+    segment, data = packed(whole, {}, parts[0][0].level + 1)
+    newest = max(one.revision for one, _ in parts)
+    return segment._replace(revision=newest), data
+
+
+def gathered(parts: list[tuple[Contents, Contents]]) -> Contents:
+    """Return what several indexes, each with its log, say together, the oldest first."""
     files: dict[str, FileEntry] = {}
     whole = Contents()
-    for segment, data in parts:
-        index, log = read_index(segment, data), read_log(segment, data[segment.known :])
+    for index, log in parts:
         files.update({one.path: one for one in index.files})
         whole.spots.update(index.spots)
         whole.versions += log.versions
         whole.events += log.events
     whole.files = list(files.values())
-    segment, data = packed(whole, {}, parts[0][0].level + 1)
-    newest = max(one.revision for one, _ in parts)
-    return segment._replace(revision=newest), data
+    return whole
 
 
 def _squeezed(value: Any) -> bytes:

@@ -3,19 +3,22 @@
 import hashlib
 import json
 import random
-import secrets
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from satchel.disk.kept import locked
 from satchel.errors import MemoryStoreError, StoreBusyError, TargetError
+from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.policy import Policy
 from satchel.files.paths import OWN, TRANSCRIPT
 from satchel.files.remote.adopting import adopt_remote
-from satchel.files.remote.arriving import Arrive, Leaving, Left, leaving
+from satchel.files.remote.arriving import Arrive, Left, leaving
+from satchel.files.remote.collecting import NOTHING, Collecting, Erased, remove
+from satchel.files.remote.heads import chained, first_head, followed
 from satchel.files.remote.objects import NotWritten, Objects, Taken
 from satchel.files.remote.packs import (
     HEAD,
@@ -36,6 +39,9 @@ _LONGEST_PAUSE = 0.2
 _EMPTY = b"[]"
 
 _probed: dict[str, bool] = {}
+
+_Found = tuple[Head, str]
+_Done = TypeVar("_Done")
 
 
 class RemotePlace:
@@ -74,7 +80,7 @@ class RemotePlace:
         if self.exists():
             raise self._there()
         self._require_conditions()
-        head = _first_head(policy)
+        head = first_head(policy)
         entry = FileEntry(
             TRANSCRIPT, hashlib.sha256(_EMPTY).hexdigest(), len(_EMPTY), 1, 1, "", "", ""
         )
@@ -107,14 +113,8 @@ class RemotePlace:
             TargetError: If the place does not answer.
         """
         store.fetch = lambda sha, path: self.content(store, sha, path)
-        found = self._head()
-        if found is None:
-            if not adopt_remote(self.objects, store):
-                return
-            found = None
-        if found is not None:
-            self._follow(store, found[0], frozenset())
         del policy
+        self._steadily(lambda found: self._taken(store, found))
 
     def refresh(self, store: Committing, discard: frozenset[str]) -> None:
         """Take in what others saved.
@@ -122,9 +122,16 @@ class RemotePlace:
         Raises:
             ConcurrencyError: If both changed a file whose changes here are not to be given up.
         """
-        found = self._head()
+        self._steadily(lambda found: self._taken(store, found, discard))
+
+    def _taken(
+        self, store: Committing, found: _Found | None, discard: frozenset[str] | None = None
+    ) -> None:
+        """Take in what is there; where nobody saved yet, and this is not asked again, files."""
         if found is not None:
-            self._follow(store, found[0], discard)
+            self._follow(store, found[0], discard or frozenset())
+        elif discard is None:
+            adopt_remote(self.objects, store)
 
     def bring(self, store: Committing) -> None:
         """Save what changed here.
@@ -137,16 +144,29 @@ class RemotePlace:
         self._require_conditions()
         with locked(store.tree.root / OWN / "bring.lock"):
             for number in range(_MOST_TRIES):
-                if self._brought(store):
+                if self._steadily(lambda found: self._brought(store, found)):
                     return
-                # Others were first; not all of them are to come again at the same moment.
-                pause = random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**number))  # noqa: S311
-                time.sleep(pause)
-        raise StoreBusyError("others saved again and again", file=self.address, hint="Try again.")
+                _pause(number)
+        raise self._busy()
 
-    def _brought(self, store: Committing) -> bool:
-        found = self._head()
-        head, tag = found if found is not None else (_first_head(store.policy), None)
+    def _steadily(self, do: Callable[[_Found | None], _Done]) -> _Done:
+        """Do something with the head; again, where others advanced it and removed what it names."""
+        for number in range(_MOST_TRIES):
+            found = self._head()
+            try:
+                return do(found)
+            except TargetError:
+                now = self._head()
+                if found is None or now is None or now[0].nonce == found[0].nonce:
+                    raise
+                _pause(number)
+        raise self._busy()
+
+    def _busy(self) -> StoreBusyError:
+        return StoreBusyError("others saved again and again", file=self.address, hint="Try again.")
+
+    def _brought(self, store: Committing, found: _Found | None) -> bool:
+        head, tag = found if found is not None else (first_head(store.policy), None)
         self._follow(store, head, frozenset())
         policy = store.policy
         with store.manifest.looking() as rows:
@@ -154,7 +174,7 @@ class RemotePlace:
             chain = (rows.fact("policy_read_only", "[]"), policy.audit, policy.keep_versions)
         if not sent.contents.files and not sent.contents.events and found is not None:
             return True
-        after = _chained(head, sent)
+        after = chained(head, sent)
         segment, data = packed(sent.contents, sent.data, 0)
         segment = segment._replace(revision=max(after.revision, segment.revision))
         self.objects.put(PACKS + segment.name, data)
@@ -186,8 +206,8 @@ class RemotePlace:
                 self.objects.replace(HEAD, data, tag)
         except NotWritten as error:
             found = self._head()
-            if found is not None and found[0].nonce == head.nonce:
-                return True  # only the answer was lost
+            if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
+                return True  # only the answer was lost, whoever came after
             if (None if found is None else found[1]) == tag:
                 raise TargetError(
                     f"the head was not written: {error}", file=self.address, hint="Try again."
@@ -212,19 +232,20 @@ class RemotePlace:
         """Take in what a head has that the working copy does not know."""
         with store.manifest.looking() as rows:
             known, of = rows.fact("remote_revision", -1), rows.fact("remote_store")
+            moved = rows.fact("remote_collected", 0) != head.collected
         if of is not None and of != head.store and head.segments:
             raise MemoryStoreError("this is a working copy of another store", file=self.address)
-        if known >= head.revision and not discard:
+        if known >= head.revision and not discard and not moved:
             return
         contents = Contents()
         files: dict[str, FileEntry] = {}
         for segment in head.segments:
-            if segment.revision > known or discard:
+            if segment.revision > known or discard or moved:
                 one = read_index(segment, self._part(segment, segment.start, segment.known))
                 files.update({entry.path: entry for entry in one.files})
                 contents.spots.update(one.spots)
         contents.files = list(files.values())
-        change = Arrive(head=head, contents=contents, discard=discard)
+        change = Arrive(head=head, contents=contents, discard=discard, moved=moved)
         if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
             spot = contents.spots.get(files[TRANSCRIPT].sha)
             change.theirs = (
@@ -249,19 +270,81 @@ class RemotePlace:
             spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
         if spot is None:
             return None
-        data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
+        try:
+            data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
+        except TargetError:
+            data = self._moved(sha)
         if hashlib.sha256(data).hexdigest() != sha:
             raise MemoryStoreError("the content of this file is damaged there", path=path)
         return data
 
+    def _moved(self, sha: str) -> bytes:
+        """Return a content that was brought to another pack since the head was read.
+
+        Raises:
+            TargetError: If it is nowhere, since no file has it any more.
+        """
+        found = self._head()
+        for segment in found[0].segments if found is not None else ():
+            index = read_index(segment, self._part(segment, segment.start, segment.known))
+            if sha in index.spots:
+                spot = index.spots[sha]
+                return self.objects.part(PACKS + spot.pack, *spot[1:])
+        raise TargetError(
+            "others replaced this text, and it is not kept",
+            file=self.address,
+            hint="Refresh the store.",
+        )
+
+    def erase(self, path: str, until: int) -> None:
+        """Leave nothing of the texts that a path had; see ``Place``."""
+        self.collect(erased=(path, until))
+
+    def collect(self, grace: float = DAY, erased: Erased = NOTHING) -> Collected:
+        """Remove packs that nothing refers to; see ``collecting``.
+
+        Args:
+            grace: Seconds for which readers may go on with an older head.
+            erased: What nothing is to be left of; its packs go at once.
+
+        Raises:
+            StoreBusyError: If others saved again and again just before.
+            TargetError: If the place does not answer, or ignores conditions.
+        """
+        self._require_conditions()
+        for number in range(_MOST_TRIES):
+            done = self._steadily(lambda found: self._collected(found, grace, erased))
+            if done is not None:
+                return done
+            _pause(number)
+        raise self._busy()
+
+    def _collected(self, found: _Found | None, grace: float, erased: Erased) -> Collected | None:
+        if found is None:
+            return Collected(0, 0, 0)
+        head, tag = found
+        plan = Collecting(self.objects, head, erased).plan(grace)
+        if plan.head != head and not self._advance(followed(plan.head), tag):
+            return None
+        gone = remove(self.objects, plan.due)
+        return Collected(gone, len(plan.head.condemned) - gone, plan.rewritten)
+
+    def laid_open(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the bytes of everything that is there."""
+        for name in self.objects.names():
+            found = self.objects.get(name)
+            if found is not None:
+                yield f"{self.address}/{name}", found.data
+
     def load_history(self, store: Committing) -> None:
         """Have a working copy know the versions that were saved."""
-        found = self._head()
-        if found is None:
-            return
-        versions = [
-            version for segment in found[0].segments for version in self._log(segment).versions
-        ]
+        versions = self._steadily(
+            lambda found: [
+                version
+                for segment in (found[0].segments if found is not None else ())
+                for version in self._log(segment).versions
+            ]
+        )
         with store.manifest.committing() as rows:
             for one in versions:
                 one[2] = -one[2]  # numbered there
@@ -277,17 +360,24 @@ class RemotePlace:
                     "SELECT line FROM event WHERE seq > ? ORDER BY seq DESC LIMIT ?", sent, number
                 )
             ]
-        found = self._head()
+        there = self._steadily(lambda found: self._last(found, number - len(lines)))
+        return [json.loads(line) for line in reversed([*lines, *there][:number])]
+
+    def _last(self, found: _Found | None, number: int) -> list[str]:
+        """Return the last events that were saved, the newest first."""
+        lines: list[str] = []
         for segment in reversed(found[0].segments if found is not None else ()):
             if len(lines) >= number:
                 break
             if segment.events:
                 lines += reversed(self._log(segment).events[len(lines) - number :])
-        return [json.loads(line) for line in reversed(lines[:number])]
+        return lines
 
     def examine(self) -> tuple[int, list[str]] | None:
         """Return how many events there are, and what is wrong with their chain."""
-        found = self._head()
+        return self._steadily(self._examined)
+
+    def _examined(self, found: _Found | None) -> tuple[int, list[str]]:
         problems: list[str] = []
         prev, seq = "", 0
         for segment in found[0].segments if found is not None else ():
@@ -305,35 +395,6 @@ class RemotePlace:
         return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))
 
 
-def _first_head(policy: Policy) -> Head:
-    return Head(
-        store=secrets.token_hex(16),
-        nonce=secrets.token_hex(16),
-        revision=0,
-        clock=0,
-        audit_seq=0,
-        audit_head="",
-        read_only=policy.read_only.paths,
-        audit=policy.audit,
-        keep_versions=policy.keep_versions,
-    )
-
-
-def _chained(head: Head, sent: Leaving) -> Head:
-    """Return the head after what is sent, whose events are chained to those before them."""
-    seq, prev = head.audit_seq, head.audit_head
-    lines = []
-    for line in sent.contents.events:
-        seq += 1
-        said = {**json.loads(line), "seq": seq, "prev": prev}
-        lines.append(json.dumps(said, sort_keys=True))
-        prev = hashlib.sha256(lines[-1].encode()).hexdigest()
-    sent.contents.events = lines
-    return replace(
-        head,
-        nonce=secrets.token_hex(16),
-        revision=max(head.revision + 1, head.revision + len(sent.contents.versions)),
-        clock=max(head.clock, time.time_ns() // 1_000),
-        audit_seq=seq,
-        audit_head=prev,
-    )
+def _pause(number: int) -> None:
+    """Wait a little: others were first, and not all are to come again at the same moment."""
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**number)))  # noqa: S311

@@ -43,6 +43,7 @@ class SqliteObjects:
             try:
                 with translated(str(self._path), connection):
                     connection.pragma("synchronous", 2)
+                    connection.pragma("secure_delete", 1)  # what is removed leaves no bytes
                     self._settle(connection)
                     if writes:
                         with immediate(connection, here):
@@ -119,6 +120,8 @@ class SqliteObjects:
         """See ``Objects``."""
         with self._open(writes=True) as connection:
             connection.execute("DELETE FROM object WHERE name = ?", (self._prefix + name,))
+        with self._open(writes=False) as connection:  # nor in the log, unless somebody reads it
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").get  # noqa: B018 - runs it
 
     def names(self) -> Iterator[str]:
         """See ``Objects``."""

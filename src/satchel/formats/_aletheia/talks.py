@@ -34,6 +34,8 @@ MOST_RECEIPTS = 10
 """How many receipts of distillations a file has."""
 
 _NOT_SAID = {"id": "", "sessionId": ""}
+"""Of a receipt: what another file calls it and its conversation."""
+
 Name = Callable[[Sealed, str], str]
 """Gives a record the id that it has in the file."""
 
@@ -124,7 +126,12 @@ class Talks:
         Complete once ``beside`` was asked of each conversation.
         """
         named = {one.get("id"): one for one in self._receipts}
-        older = [one for one in kept if not (type(one) is dict and one.get("id") in named)]
+        older, told = list[Any](), [_said_in(one) for one in self._receipts]
+        for one in kept:
+            said = _said_in(one)
+            if said not in told and not (type(one) is dict and one.get("id") in named):
+                older.append(one)
+                told.append(said)
         return [*older, *self._receipts][-MOST_RECEIPTS:]
 
     def _note_receipt(self, talk: Talk, value: Row) -> None:
@@ -133,7 +140,7 @@ class Talks:
             return
         receipt: Row = {"id": f"{talk.identity}/{value['name']}", "sessionId": talk.identity}
         receipt |= {"distilledAt": value["said"].get("created_at"), **done}
-        if any({**one, **_NOT_SAID} == {**receipt, **_NOT_SAID} for one in self._receipts):
+        if any(_said_in(one) == _said_in(receipt) for one in self._receipts):
             return  # of one that a fork has from before it
         self._receipts.append(receipt)
         self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
@@ -235,3 +242,8 @@ def _kind_of(event: SessionEvent) -> str:
     if event.event != "session" or event.parent is None:
         return event.event
     return "state" if "step" in members(event) else "about"
+
+
+def _said_in(receipt: Any) -> Any:
+    """Return what a receipt says, however a file calls it."""
+    return {**receipt, **_NOT_SAID} if type(receipt) is dict else receipt

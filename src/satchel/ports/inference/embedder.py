@@ -36,6 +36,16 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Slow(Embedder, Protocol):
+    """An embedder that takes long for each text."""
+
+    @property
+    def cost(self) -> int:
+        """How many vectors of the built-in table take as long as one of its own: 1 or more."""
+        ...
+
+
+@runtime_checkable
 class Learning(Embedder, Protocol):
     """An embedder that looks at all texts of a bank before it makes the first vector."""
 

@@ -34,6 +34,15 @@ def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
     return _PREFIX + blake3(encode_sorted(parts)).hexdigest()
 
 
+def placeholder_of(item: Any) -> str | None:
+    """Return what stands for the id of a draft; None for what nothing names."""
+    origin = getattr(item, "origin", None)
+    if isinstance(item, Edge) or origin is None or origin.id is None:
+        return None
+    tag, scope = str(item.__struct_config__.tag), getattr(item, "scope", None)
+    return placeholder(tag, scope, origin)
+
+
 class Links:
     """The ids that placeholders stand for, of one input."""
 
@@ -42,11 +51,9 @@ class Links:
 
     def learn(self, draft: Model, identity: str) -> None:
         """Remember the id of a record; of two with one original id, the first is meant."""
-        origin = getattr(draft, "origin", None)
-        if isinstance(draft, Edge) or origin is None or origin.id is None:
-            return
-        tag, scope = str(draft.__struct_config__.tag), getattr(draft, "scope", None)
-        self._ids.add(_raw(placeholder(tag, scope, origin)), _raw(identity))
+        name = placeholder_of(draft)
+        if name is not None:
+            self._ids.add(_raw(name), _raw(identity))
 
     def resolved(self, draft: Model) -> Model:
         """Return a draft with ids where placeholders are; a parent that has none is left out.

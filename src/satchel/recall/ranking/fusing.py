@@ -23,8 +23,8 @@ from satchel.recall.digits import told
 from satchel.seal.records import shape_of
 from satchel.stores.matching import Term, tokens_of
 
-WORDS, MEANING, THREAD, SPEAKER, LINKED = 1.0, 0.7, 0.4, 0.2, 0.5
-"""What each signal weighs; of ``LINKED``, the part of the other memory's whole score."""
+WORDS, LINKED = 1.0, 0.5
+"""What words weigh; and the part of another memory's whole score that an edge brings."""
 
 AROUND = {-2: 0.2, -1: 0.4, 1: 0.5}
 """What a turn counts of others of its conversation, by how far from it they are in the log."""
@@ -37,6 +37,25 @@ _LONGEST = 1 << 12
 
 Scores = Mapping[int, float]
 """By the places of memories in the log."""
+
+
+class Weights(msgspec.Struct, frozen=True, gc=False):
+    """What the signals beside words weigh."""
+
+    meaning: float = 0.7
+    thread: float = 0.4
+    speaker: float = 0.2
+
+
+USUAL = Weights()
+
+_WEIGHTS = {"all-MiniLM-L6-v2-int8": Weights(meaning=0.9, speaker=0.3)}
+"""By the model of the vectors; see docs/decisions/0068."""
+
+
+def weights_of(model: str | None) -> Weights:
+    """Return what signals weigh where vectors of a model are compared."""
+    return USUAL if model is None else _WEIGHTS.get(model, USUAL)
 
 
 class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -55,15 +74,22 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     linked_to: str | None = None
     """Id of the memory that it has that part from."""
 
+    weights: Weights = USUAL
+
     @property
     def score(self) -> float:
         """The sum, weighed."""
-        whole = WORDS * self.words + MEANING * self.meaning
-        return told(whole + THREAD * self.thread + SPEAKER * self.speaker + self.linked)
+        by = self.weights
+        whole = WORDS * self.words + by.meaning * self.meaning
+        return told(whole + by.thread * self.thread + by.speaker * self.speaker + self.linked)
 
 
 def fused(
-    terms: Sequence[Term], rows: Mapping[int, Row], words: Scores, cosines: Scores
+    terms: Sequence[Term],
+    rows: Mapping[int, Row],
+    words: Scores,
+    cosines: Scores,
+    weights: Weights = USUAL,
 ) -> dict[int, Signals]:
     """Return the signals of what was nominated, best first; what is as good, in log order.
 
@@ -72,6 +98,7 @@ def fused(
         rows: Of what was nominated, by place.
         words: What the store says of their words.
         cosines: How nearly they mean the same.
+        weights: What each signal weighs.
     """
     said_so = {place: words.get(place, 0.0) for place in rows}
     meant = {place: cosines.get(place, 0.0) for place in rows}
@@ -89,6 +116,7 @@ def fused(
             thread=by_thread.get(place, by_words[place]) if by_thread else 0.0,
             speaker=float(_named(terms, row, said.get(place))),
             cosine=cosines.get(place),
+            weights=weights,
         )
         for place, row in rows.items()
     }

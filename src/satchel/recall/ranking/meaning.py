@@ -11,6 +11,7 @@ from satchel.ports.inference.embedder import Embedder
 from satchel.ports.rows import Row
 from satchel.recall.digits import told
 from satchel.recall.generations import Made, in_use
+from satchel.recall.ranking.fusing import Weights, weights_of
 from satchel.recall.sketches.asked import Asked, Compared
 from satchel.recall.sketches.drawing import size_of
 from satchel.recall.sketches.held import sketches
@@ -49,6 +50,11 @@ class Meaning:
     def __bool__(self) -> bool:
         """Tell whether there is anything to compare with."""
         return self._vector is not None
+
+    @property
+    def weights(self) -> Weights:
+        """What signals weigh beside it."""
+        return weights_of(self.made.model if self and self.made is not None else None)
 
     def nearest(self, limit: int) -> list[int]:
         """Return the places of the records that mean most nearly the same, best first."""

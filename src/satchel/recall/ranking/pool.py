@@ -71,12 +71,13 @@ class Pool:
         self.by_meaning = len(near.keys() - rows.keys())
         rows |= near
         cosines = self._meaning.cosines(list(rows.values()))
-        self.signals = fused(self._terms, rows, words, cosines)
+        weights = self._meaning.weights
+        self.signals = fused(self._terms, rows, words, cosines, weights)
         beside = self._beside(rows)
         if beside:
             rows |= beside
             cosines |= self._meaning.cosines(list(beside.values()))
-            self.signals = fused(self._terms, rows, words, cosines)
+            self.signals = fused(self._terms, rows, words, cosines, weights)
         self._hop(rows)
 
     def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
@@ -150,4 +151,4 @@ class Pool:
         )
 
 
-_TOLD = ("words", "meaning", "thread", "speaker", "cosine")
+_TOLD = ("words", "meaning", "thread", "speaker", "cosine", "weights")

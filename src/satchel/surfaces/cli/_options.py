@@ -97,6 +97,17 @@ AcceptLoss = Annotated[
         "--accept-loss", help="This field may be lost, or all: no reason for status 1. Repeatable."
     ),
 ]
+WithSidecar = Annotated[
+    bool,
+    typer.Option(
+        "--sidecar",
+        help="Write what the format cannot hold into a file beside it, FILE.satchel.jsonl.",
+    ),
+]
+IgnoreSidecar = Annotated[
+    bool,
+    typer.Option("--ignore-sidecar", help="Read the file without its sidecar, though it has one."),
+]
 ReceiptFile = Annotated[
     Path | None,
     typer.Option("--receipt", help="Write a copy of the receipt here; it is kept in any case."),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from satchel.actions import recalling as actions
+from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
 from satchel.recall.query import COMPONENTS, Query
@@ -35,6 +36,7 @@ class Asked:
     as_of: str | None = None
     with_expired: bool = False
     no_code: bool = False
+    no_files: bool = False
     any_time: bool = False
     explain: bool = False
     session: str | None = None
@@ -64,6 +66,7 @@ class Asked:
             trust=actions.trust_from(self.trust, "trust"),
             as_of=actions.as_of_from(self.as_of, "as_of"),
             with_expired=self.with_expired,
+            files=not self.no_files,
             times=not self.any_time,
         )
 
@@ -71,7 +74,7 @@ class Asked:
 def recall_and_show(asked: Asked) -> None:
     """Answer, and print the answer."""
     query = asked.query()
-    with opened_to_ask(state.settings, asked.bank, asked.text) as opened:
+    with opened_to_ask(state.settings, asked.bank, asked.text, also=is_behind) as opened:
         answer = _answer(opened, asked, query)
     if asked.json:
         print_json(answer)
@@ -97,23 +100,46 @@ def _show(answer: actions.Answer, *, explain: bool) -> None:
         score = "" if memory.score is None else f"{memory.score:.2f}"
         about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score]
         line("  ".join(part for part in about if part), style="dim")
-        for row in _cut(memory.text).splitlines():
-            line("  ", row)
+        _show_text(memory.text)
         _tell_versions(memory)
         _tell_code(memory)
         if memory.why is not None:
             _tell_why(memory.why, memory.terms)
+    for passage in answer.files:
+        _show_passage(passage)
     for note in answer.notes:
         message(note)
-    if not answer.memories:
+    if not (answer.memories or answer.files):
         message("nothing found")
+    _tell_left_out(answer)
+
+
+def _tell_left_out(answer: actions.Answer) -> None:
     if answer.over_budget:
         left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
         message(f"{left_out} left out: over the budget")
+    if answer.files_over_budget:
+        message(f"{count(answer.files_over_budget, 'file')} left out: over the budget")
     if answer.code_over_budget:
         message(f"code left out: {answer.code_over_budget:,} over the budget")
     if not answer.complete:
         message("not everything was looked at; say more words, or a narrower filter")
+
+
+def _show_text(text: str) -> None:
+    for row in _cut(text).splitlines():
+        line("  ", row)
+
+
+def _show_passage(passage: actions.FilePassage) -> None:
+    lines = f"{passage.first_line}-{passage.last_line}"
+    version = "" if passage.version is None else f"version {passage.version}"
+    by = "" if passage.actor is None else f"by {passage.actor}"
+    about = [f"file {passage.path}:{lines}", version, (passage.moment or "")[:10], by]
+    line("  ".join(part for part in about if part), style="dim")
+    _show_text(passage.text)
+    if passage.superseded:
+        line("  changed since", style="yellow")
 
 
 def _tell_time(plan: actions.SearchPlan) -> None:

@@ -34,6 +34,7 @@ from satchel.surfaces.cli._options import (
     Scrub,
     SignWith,
     Unsigned,
+    WithSidecar,
     lock_of,
     owner_key,
     show_losses,
@@ -88,6 +89,7 @@ def export_command(
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
     accept_loss: AcceptLoss = None,
+    sidecar: WithSidecar = False,
     receipt: ReceiptFile = None,
     scrub: Scrub = False,
     entities: Annotated[
@@ -107,8 +109,8 @@ def export_command(
 
     An artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is signed, and shows that it came
     out of the bank's log. The file is read again and compared. What the format cannot hold is
-    counted and named, and makes the exit status 1, unless `--accept-loss` names it. The bank is not
-    changed.
+    counted and named, and makes the exit status 1, unless `--accept-loss` names it. With
+    `--sidecar` it is in a file beside it, and nothing is lost. The bank is not changed.
 
     Example: `satchel export --output memory.pam.jsonl --tag travel`
     """
@@ -130,6 +132,7 @@ def export_command(
             overwrite=force,
             fail_on_loss=fail_on_loss,
             accept_loss=tuple(accept_loss or ()),
+            sidecar=sidecar,
             receipt=receipt,
             scrub_secrets=scrub,
             entities=entities,
@@ -160,6 +163,8 @@ def _show_export(done: Export) -> None:
     if done.output_bytes is not None:
         written = f"{done.output}  {size(done.output_bytes)}  {done.output_digest}"
         rows.append(("written", written))
+    if done.sidecar:
+        rows.append(("sidecar", done.sidecar))
     if done.signed_by:
         rows.append(("signed by", done.signed_by))
     if done.read_back:

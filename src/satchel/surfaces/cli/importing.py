@@ -28,6 +28,7 @@ from satchel.surfaces.cli._options import (
     Accept,
     AcceptLoss,
     DryRun,
+    IgnoreSidecar,
     InBank,
     IncludeEmbeddings,
     Json,
@@ -131,6 +132,11 @@ def import_command(
     ] = False,
     dry_run: DryRun = False,
     accept_loss: AcceptLoss = None,
+    sidecar: Annotated[
+        Path | None,
+        typer.Option("--sidecar", help="The file's sidecar, where it is not beside it."),
+    ] = None,
+    ignore_sidecar: IgnoreSidecar = False,
     receipt: ReceiptFile = None,
     accept: Accept = None,
     trusted: Annotated[
@@ -144,7 +150,8 @@ def import_command(
 
     Everything is read and checked first, and becomes visible in one moment; an import that was
     killed goes on when it is run again. `satchel undo` takes it back. Exit status 1 when something
-    was lost that `--accept-loss` does not name.
+    was lost that `--accept-loss` does not name. What a file's format has no place for comes from
+    its sidecar, FILE.satchel.jsonl, where `satchel export --sidecar` wrote one.
 
     Example: `satchel import mem0.json --bank assistant`
     """
@@ -173,6 +180,8 @@ def import_command(
                 re_extract_entities=re_extract,
                 dry_run=dry_run,
                 accept_loss=tuple(accept_loss or ()),
+                sidecar=sidecar,
+                ignore_sidecar=ignore_sidecar,
                 receipt=receipt,
                 unsafe_accept=frozenset(Outcome(one.value) for one in accept or ()),
                 trusted_keys=tuple(trusted or ()),

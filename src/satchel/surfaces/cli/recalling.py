@@ -57,6 +57,9 @@ def recall_command(
     no_code: Annotated[
         bool, typer.Option("--no-code", help="Without the code that memories speak of.")
     ] = False,
+    no_files: Annotated[
+        bool, typer.Option("--no-files", help="Without passages of memory files.")
+    ] = False,
     any_time: Annotated[
         bool, typer.Option("--any-time", help="A time that the words name is no filter.")
     ] = False,
@@ -74,7 +77,8 @@ def recall_command(
 
     Words find, and meaning where the bank has vectors. A time that the words name ("last May") is
     a filter. A memory that does not fit the budget is left out whole. Where the bank knows code,
-    the symbols and files that a memory names are shown with it, as they are now.
+    the symbols and files that a memory names are shown with it, as they are now. Of the bank's
+    memory files the passages are given that have the words, with path, version and lines.
 
     Example: `satchel recall "what does Ada eat" --tag diet --budget 500`
     """
@@ -99,6 +103,7 @@ def recall_command(
             as_of=as_of,
             with_expired=with_expired,
             no_code=no_code,
+            no_files=no_files,
             any_time=any_time,
             explain=explain,
             session=session,

@@ -17,7 +17,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Json
-from satchel.transfer.receipts.page import page_of
+from satchel.transfer.receipts.page import other_page, page_of
 
 Wanted = Annotated[
     str, typer.Argument(metavar="ID|FILE", help="A receipt's id, the start of it, or a file.")
@@ -100,4 +100,7 @@ def verify_command(wanted: Wanted, as_json: Json = False) -> int:
 def _page(one: Receipt) -> str:
     who = f": {', '.join(one.signed_by)}" if one.signed_by else ""
     why = f" ({one.problem})" if one.problem else ""
-    return page_of(one.account, identity=one.id, signed=f"{_SAID[one.standing]}{who}{why}")
+    signed = f"{_SAID[one.standing]}{who}{why}"
+    if one.account is None:
+        return other_page(one.record, identity=one.id, signed=signed)
+    return page_of(one.account, identity=one.id, signed=signed)

@@ -96,6 +96,7 @@ class Question(Body):
     any_time: bool = False
     explain: bool = False
     code: bool = True
+    files: bool = True
 
 
 class ServerExport(Body):
@@ -108,6 +109,7 @@ class ServerExport(Body):
     include_entities: bool = True
     overwrite: bool = False
     accept_loss: list[str] = []
+    sidecar: bool = False
 
 
 class ServerImport(Body):
@@ -120,6 +122,7 @@ class ServerImport(Body):
     dry_run: bool = False
     skip_bad: bool = False
     accept_loss: list[str] = []
+    ignore_sidecar: bool = False
 
 
 class NewArtifact(Body):

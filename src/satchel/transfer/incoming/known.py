@@ -7,6 +7,7 @@ that came by a copy of its log, is made again from the log. Source: docs/spec/2-
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from satchel.ledger.erasure.targets import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.memory.parts import Component
 from satchel.transfer.fingerprints import fingerprint
+from satchel.transfer.incoming.planned import Rules
 
 WIDTH = 16
 """Bytes of a fingerprint."""
@@ -166,3 +168,10 @@ def _packed_again(view: View, source: str) -> bytes:
     made = packed(keys)
     keys.close()
     return made
+
+
+def pending_in(view: View, rules: Rules) -> Iterator[str]:
+    """Yield the ids that other imports brought and that are not visible yet."""
+    for one in view.imports() if rules.keeps_ids else ():
+        if not one.complete and not one.undone and one.source != rules.going_on:
+            yield from (logged.record.id for logged in view.pending(one.source))

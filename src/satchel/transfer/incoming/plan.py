@@ -1,7 +1,6 @@
 """Deciding what becomes of each record that arrives, against what the bank has."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -18,8 +17,9 @@ from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import Nonces, seal
 from satchel.transfer.incoming.forms import Forms
 from satchel.transfer.incoming.joining import Finals, joins_alike
-from satchel.transfer.incoming.known import Known, Times, key_of, packed, repeated
+from satchel.transfer.incoming.known import Known, Times, key_of, packed, pending_in, repeated
 from satchel.transfer.incoming.older import NONE, Ended, Endings, Older, Version
+from satchel.transfer.incoming.owners import Owner, account_of, owner_of
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
 from satchel.transfer.incoming.slots import Slots
 from satchel.transfer.incoming.stage import Stage
@@ -86,7 +86,7 @@ class Plan:
         self._accounts = set[tuple[str | None, str | None]]()
         imports = view.imports() if view is not None else []
         self._undone = {one.place for one in imports if one.undone}
-        self._pending = frozenset(_pending(view, rules)) if view is not None else frozenset[str]()
+        self._pending = frozenset(pending_in(view, rules)) if view is not None else frozenset[str]()
         counts = view.head.counts if view is not None else {}
         self._empty = not any(counts.get(name) for name in (*_ENTRIES, *_CARRIED))
 
@@ -104,6 +104,9 @@ class Plan:
         here = self._here([row.id for row in rows])
         for row in rows:
             self.done.read += 1
+            before = self._rules.replaces.get(row.id)
+            if before is not None:
+                self._stands(before, row.id)
             if row.id in here:
                 self._know(row, here[row.id])
             elif row.id in self._pending:
@@ -113,6 +116,8 @@ class Plan:
                 )
             elif row.id in endings:
                 self._take_past(row, endings[row.id])
+            elif before is not None and self._is_current(before):
+                self._take_changed(row, before)
             elif row.type in _ENTRIES:
                 self._take_entry(row)
             elif row.type in _CARRIED:
@@ -176,6 +181,24 @@ class Plan:
         if ended.state == "deleted":
             self._slots.put(slot, None)
             self._older.end(slot, self.current(slot), overwrite=self._mode is OnConflict.OVERWRITE)
+
+    def _is_current(self, identity: str) -> bool:
+        there = self._here([identity]).get(identity)
+        return there is not None and there.retired is None
+
+    def _take_changed(self, row: Row, before: str) -> None:
+        """Take what somebody made of the very record that the bank has: no conflict."""
+        joined = self._finals.joined(row) if self._finals is not None else row
+        if joined is None:
+            self.done.unjoined += 1
+            return
+        self._stands(row.id, joined.id)
+        slot = _raw(joined.slot)
+        if slot is not None:
+            self._slots.put(slot, joined.id)
+        self._count(joined, "overwritten")
+        self.say(before, "superseded", joined.id)
+        self._add(joined)
 
     def _take_beside(self, row: Row) -> None:
         """Take what is no memory: as one, where it has an id at its origin."""
@@ -339,7 +362,7 @@ class Plan:
     def _remember_owner(self, row: Row) -> None:
         if self._mirror:
             self._owners.add(owner_of(row))
-            self._accounts.add(_account(_decode(row.body or b"").origin))
+            self._accounts.add(account_of(_decode(row.body or b"").origin))
 
     def _vanished(self) -> Iterator[Logged]:
         """Yield what the bank has of the same owners and accounts, and the file has not."""
@@ -351,32 +374,10 @@ class Plan:
             if (
                 slot is not None
                 and bytes.fromhex(slot) not in self._slots
-                and _account(origin) in self._accounts
+                and account_of(origin) in self._accounts
                 and owner_of(logged.row) in self._owners
             ):
                 yield logged
-
-
-Owner = tuple[Literal["user", "agent", "run", ""], str]
-"""Whose memory something is: the most lasting id in its scope, and which sort it is."""
-
-
-def owner_of(said: Row | Scope | None) -> Owner:
-    """Return whose memory something is."""
-    if said is not None and said.user is not None:
-        return "user", said.user
-    if said is not None and said.agent is not None:
-        return "agent", said.agent
-    if said is not None and said.run is not None:
-        return "run", said.run
-    return "", ""
-
-
-def _pending(view: View, rules: Rules) -> Iterator[str]:
-    """Yield the ids that other imports brought and that are not visible yet."""
-    for one in view.imports() if rules.keeps_ids else ():
-        if not one.complete and not one.undone and one.source != rules.going_on:
-            yield from (logged.record.id for logged in view.pending(one.source))
 
 
 def _slot(said: _Spoken) -> bytes | None:
@@ -392,7 +393,3 @@ def _raw(slot: str | None) -> bytes | None:
 def _named(said: _Spoken) -> str:
     origin = said.origin or Origin()
     return f"{origin.id!r} of {origin.provider or 'nobody'}"
-
-
-def _account(origin: Origin | None) -> tuple[str | None, str | None]:
-    return (None, None) if origin is None else (origin.provider, origin.source)

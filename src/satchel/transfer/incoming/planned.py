@@ -113,6 +113,9 @@ class Rules:
     linked: bool = False
     """Whether what arrives may name other things that arrive: parents, ends of edges."""
 
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    """Ids of what arrives and somebody made of a record, with the id of that."""
+
     going_on: str = ""
     """Id of the source record of the import that is gone on with."""
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from satchel.errors import MalformedError, UsageError
 from satchel.ports.rows import Row
-from satchel.transfer.incoming.plan import Owner, owner_of
+from satchel.transfer.incoming.owners import Owner, owner_of
 
 _SORTS = ("user", "agent", "run")
 _NAMED = 10

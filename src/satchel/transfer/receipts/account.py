@@ -133,6 +133,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: dict[str, Count] = {}
     """How many records have each member, as planned and as read back."""
 
+    sidecar: End | None = None
+    """The file beside the output that holds what its format cannot, or from which that came."""
+
+    beside: list[Lost] = []
+    """What is only in the sidecar: nothing of it is lost."""
+
     added: dict[str, Count] = {}
     """Members that the output's format gave to records by itself."""
 

@@ -1,6 +1,7 @@
 """A receipt, or a plan, on one page of plain text."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from satchel.transfer.receipts.account import Account, Counts, End, Lost
 from satchel.transfer.receipts.plans import TransferPlan
@@ -32,11 +33,32 @@ def page_of(account: Account, *, identity: str | None = None, signed: str | None
     if account.counts:
         rows += _table(account)
     rows += _facts(_more(account))
-    rows += [*_losses("lost", account.lost), *_refusals(account)]
+    rows += [*_losses("lost", account.lost), *_losses("in the sidecar", account.beside)]
+    rows += _refusals(account)
     rows += _looked(account)
     rows += [f"note: {_visible(note)}" for note in account.notes[:_LINES]]
     if signed is not None:
         rows += ["", signed]
+    return "\n".join(rows).rstrip() + "\n"
+
+
+def other_page(said: Mapping[str, Any], *, identity: str, signed: str) -> str:
+    """Return a receipt of something that is no transfer, such as a distillation, as a page.
+
+    Args:
+        said: Its record.
+        identity: Its id.
+        signed: What became of its signature.
+    """
+    rows = [f"RECEIPT OF A {_visible(str(said.get('action', ''))).upper()}", ""]
+    result = said.get("result")
+    facts = [("receipt", identity), ("at", str(said.get("at", "")))]
+    for name, value in result.items() if isinstance(result, dict) else ():
+        shown = f"{len(value):,}" if isinstance(value, list) else value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{number} {what}" for what, number in value.items())
+        facts.append((_visible(name)[:_WIDE], _visible(str(shown))))
+    rows += [*_facts(facts[: 2 * _LINES]), "", signed]
     return "\n".join(rows).rstrip() + "\n"
 
 
@@ -138,6 +160,9 @@ def _ends(account: Account, identity: str | None) -> Iterator[tuple[str, str]]:
         yield "", f"in {_visible(account.output.store)}"
     if account.output.root:
         yield "", f"root {account.output.root}"
+    if account.sidecar is not None:
+        yield "sidecar", _end(account.sidecar)
+        yield "", account.sidecar.digest or ""
     yield "when", f"{account.began} to {account.ended}"
     yield "by", account.tool
 

@@ -12,12 +12,9 @@ turn among those that are left.
 """
 
 import os
-import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -36,6 +33,7 @@ from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
 from satchel.transfer.receipts.apart import Apart
+from satchel.transfer.receipts.pairing import Pairing, said_by
 from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
 
@@ -43,7 +41,6 @@ GONE = "not there when read back"
 OTHER = "not the same when read back"
 _ORIGIN_GONE = f"where it came from is {GONE}"
 
-_TOGETHER = 500
 _WRAP = (1 << 256) - 1
 _IN_ALL = frozenset({"id", "nonce"})
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
@@ -53,18 +50,7 @@ _PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint",
 
 _INSIDE = frozenset({"scope", "origin"})
 _EXAMPLES = 3
-_COLUMNS = ("print", "key", "words")
-
-_PAIR = """
-INSERT INTO pair (a, b)
-SELECT one.n, two.n FROM
-  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
-   FROM record WHERE side = 0 AND {key} IS NOT NULL AND n NOT IN (SELECT a FROM pair)) AS one
-JOIN
-  (SELECT n, {key} AS key, row_number() OVER (PARTITION BY {key} ORDER BY n) AS turn
-   FROM record WHERE side = 1 AND {key} IS NOT NULL AND n NOT IN (SELECT b FROM pair)) AS two
-ON one.key = two.key AND one.turn = two.turn
-"""
+_COLUMNS = ("print", "bare", "key", "words")
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -172,22 +158,24 @@ def read_again(written: Written, planned: RecordSet) -> Found:
     key, tally, vectors = os.urandom(32), Tally(), Sum()
     apart = Apart(written.adapter.info.beside)
     wanted = _planned(planned, apart, key, written)
-    whole = bare = 0
+    whole = bare = named = 0
     for record_type, print_, without in _prints(written, apart, vectors):
         tally.records[record_type] += 1
+        named += print_ != without
         whole += _weight(print_, key)
         bare += _weight(without, key)
     if (whole - wanted.whole) & _WRAP == 0:
         differences = Differences()
     elif (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
         differences = wanted.origins
+        differences.added.update({"origin": named} if named else {})
     else:
         differences = Differences()
-        with _Beside() as beside:
+        with Pairing() as pairing:
             lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
-            beside.add(0, (Sealed(_named(one).id, kind, one) for kind, one in lines))
-            beside.add(1, _sealed(written, apart))
-            beside.compare(differences)
+            pairing.add(0, (said_by(Sealed(_named(one).id, kind, one)) for kind, one in lines))
+            pairing.add(1, map(said_by, _sealed(written, apart)))
+            _compare(pairing, differences)
     if written.vectors is not None and written.vectors.total != vectors.total:
         differences.counts["embedding", OTHER] += max(1, written.vectors.count - vectors.count)
     return Found(tally.records, differences)
@@ -278,75 +266,17 @@ def _weight(print_: bytes, key: bytes) -> int:
     return int.from_bytes(blake3(print_, key=key).digest())
 
 
-class _Beside:
-    """Two sides that are laid side by side in a temporary database, which spills by itself."""
-
-    def __init__(self) -> None:
-        self._number = 0
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
-            "PRAGMA temp_store=FILE;"
-            "CREATE TABLE record(n INTEGER PRIMARY KEY, side INTEGER, type TEXT, print BLOB,"
-            " key BLOB, words BLOB, body BLOB);"
-            "CREATE TABLE pair(a INTEGER UNIQUE, b INTEGER UNIQUE);"
-            "BEGIN"
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._db.close()
-
-    def add(self, side: int, records: Iterable[Sealed]) -> None:
-        """Take the records of one side."""
-        rows = (self._row(side, record) for record in records)
-        while some := list(islice(rows, _TOGETHER)):
-            self._db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", some)
-
-    def compare(self, differences: Differences) -> None:
-        """Pair what was added, and count what differs."""
-        for column in _COLUMNS:
-            self._db.execute(f"CREATE INDEX record_{column} ON record({column})")
-        for column in (*_COLUMNS, "type"):
-            self._db.execute(_PAIR.format(key=column))
-        found = self._db.execute(
-            "SELECT one.n, one.body, two.body FROM pair JOIN record AS one ON one.n = pair.a"
-            " JOIN record AS two ON two.n = pair.b WHERE one.print <> two.print ORDER BY one.n"
-        )
-        for _, one, other in found:
-            compared(msgspec.json.decode(one), msgspec.json.decode(other), differences)
-        for side, reason in ((0, GONE), (1, "there when read back, and never planned")):
-            alone = self._db.execute(
-                "SELECT type, body FROM record WHERE side = ?"  # noqa: S608 - one of two letters
-                f" AND n NOT IN (SELECT {'ab'[side]} FROM pair) ORDER BY n",
-                [side],
-            )
-            for record_type, body in alone:
-                differences.add(record_type, reason, _named(body).id)
-                if side == 0:
-                    differences.members.update(msgspec.json.decode(body).keys())
-
-    def _row(self, side: int, record: Sealed) -> tuple[Any, ...]:
-        self._number += 1
-        value, body = record.value, record.body
-        key = (value.get("origin") or {}).get("id") or (record.id if side == 0 else None)
-        last = str(key).rpartition("/")[2]
-        key = last if is_id(last) else key  # what is part of something is named after both
-        said = [value.get(name) for name in ("text", "subject", "predicate", "object", "name")]
-        words = canonical_checked([record.type, *said]) if any(said) else None
-        return (
-            *(self._number, side, record.type, fingerprint(record.id, body)),
-            None if key is None else blake3(str(key).encode()).digest(length=16),
-            None if words is None else blake3(words).digest(length=16),
-            body,
-        )
+def _compare(pairing: Pairing, differences: Differences) -> None:
+    """Pair what was added, and count what differs."""
+    pairing.pair(_COLUMNS)
+    pairing.pair_by_turn()
+    for pair in pairing.pairs(differing=True):
+        compared(msgspec.json.decode(pair.one), msgspec.json.decode(pair.other), differences)
+    for side, reason in ((0, GONE), (1, "there when read back, and never planned")):
+        for _, record_type, body in pairing.alone(side):
+            differences.add(record_type, reason, _named(body).id)
+            if side == 0:
+                differences.members.update(msgspec.json.decode(body).keys())
 
 
 def compared(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:

@@ -41,7 +41,18 @@ def receipt_of(account: Account, key: SigningKey | None, *, action: str | None =
         action: The record's action, where it is not the kind of transfer.
     """
     result = msgspec.to_builtins(account)
-    draft = Receipt(action=action or account.kind, result=result, at=account.ended)
+    return signed_receipt(
+        Receipt(action=action or account.kind, result=result, at=account.ended), key
+    )
+
+
+def signed_receipt(draft: Receipt, key: SigningKey | None) -> Sealed:
+    """Return a receipt that stands for itself, away from the log as well.
+
+    Args:
+        draft: What it says, without signatures.
+        key: Who signs; None for nobody.
+    """
     unsigned = seal(draft)
     if key is None:
         return unsigned
@@ -79,11 +90,11 @@ def signatures_of(record: Sealed) -> list[SignatureCheck]:
     return check(PayloadType.RECEIPT, signed_part(record.value), found)
 
 
-def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account]]:
+def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account | None]]:
     """Yield the receipts of a file; ids and signatures are left to the caller.
 
     Raises:
-        MalformedError: If one is no account of a transfer.
+        MalformedError: If one is no account of a transfer, and nobody signed it either.
         LimitError: If one is too large, or these are too many.
         UnreadableError: If the file cannot be read.
     """
@@ -100,12 +111,12 @@ def receipts_in(path: Path) -> Iterator[tuple[Sealed, Account]]:
         raise MalformedError("the file is empty", file=str(path))
 
 
-def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account]:
+def _receipt(line: bytes, number: int, longest: int) -> tuple[Sealed, Account | None]:
     if len(line) > longest + 1 or number > _MOST_IN_FILE:
         raise LimitError("more than any receipt needs")
     record, _ = open_shape(line.removesuffix(b"\n"))
     account = account_in(record)
-    if account is None:
+    if account is None and not record.value.get("signatures"):
         raise MalformedError("not an account of a transfer", field="result")
     return record, account
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -68,11 +69,14 @@ def run_command(
     bank: Banks = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Only this agent's bank: its id, as configured. Repeatable."),
+        typer.Option("--agent", help="Only this agent: its bank and its files. Repeatable."),
     ] = None,
     files: Annotated[
         bool | None,
-        typer.Option("--files/--no-files", help="Whether memory files go along; else as set."),
+        typer.Option(
+            "--files/--no-files",
+            help="Whether memory files and agents' files go along; else as set.",
+        ),
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune/--no-prune", help="Whether older ones that no rule keeps go.")
@@ -132,7 +136,7 @@ def list_command(to: Destinations = None, as_json: Json = False) -> None:
                     ", ".join(one.banks),
                     f"{one.records:,}",
                     str(len(one.files)),
-                    "verified" if one.verified else "never read again whole",
+                    "verified" if one.verified else "NOT verified",
                     "; ".join(listed(one)),
                 ]
                 for one in found.backups
@@ -181,6 +185,14 @@ def restore_command(
         typer.Option("--at", help="How it was at this moment: 2026-01-31T12:00:00Z."),
     ] = None,
     bank: Banks = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Only this agent: its bank and its files. Repeatable."),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option("--workspace", help="A folder for the agent's files; nothing is configured."),
+    ] = None,
     session: Annotated[
         str | None,
         typer.Option(
@@ -199,14 +211,15 @@ def restore_command(
         typer.Option("--accept-loss", help="Give up what this machine saw beyond it, as owner."),
     ] = False,
     files: Annotated[
-        bool, typer.Option("--files/--no-files", help="Whether memory files are put back as well.")
+        bool,
+        typer.Option("--files/--no-files", help="Whether memory files and agents' files are, too."),
     ] = True,
     signer: Signers = None,
     key: Owner = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Put a backup back: all of it, some banks, one session, or how they were at a moment.
+    """Put a backup back: all of it, some banks, an agent, one session; or how it was at a moment.
 
     What was erased since is erased again before it is anywhere. Nothing that is there is touched
     without --over, and then it is backed up first. A session needs no --over: what is missing is
@@ -220,6 +233,8 @@ def restore_command(
             backup=which,
             at=None if at is None else moment_said(at),
             banks=tuple(bank or ()),
+            agents=tuple(agent or ()),
+            workspace=workspace,
             session=session,
             into=into,
             over=over,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from satchel.surfaces.cli._options import Json
-from satchel.surfaces.cli.evaluating import continuity, framed, paper, recall
+from satchel.surfaces.cli.evaluating import containment, continuity, framed, paper, recall
 from satchel.surfaces.cli.evaluating._options import Probes
 
 evaluate = typer.Typer(
@@ -34,6 +34,6 @@ def whole(
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for module in (recall, framed, continuity, paper):
+    for module in (recall, framed, containment, continuity, paper):
         module.add_to(evaluate)
     app.add_typer(evaluate, name="evaluate")

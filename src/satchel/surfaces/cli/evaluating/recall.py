@@ -18,7 +18,9 @@ def recall_command(
     data: Annotated[Path, typer.Argument(help="A set of questions: a file, or a folder.")],
     model: Annotated[
         str | None,
-        typer.Option("--model", help="static-idf, static or openai; else inference.embedder."),
+        typer.Option(
+            "--model", help="static-idf, static, minilm, onnx or openai; else inference.embedder."
+        ),
     ] = None,
     no_vectors: Annotated[
         bool, typer.Option("--no-vectors", help="By words alone, as in a bank without vectors.")

@@ -10,6 +10,7 @@ from satchel.actions.filing.opened import opened_files
 from satchel.actions.paths.permission import file_to_read, require_uncontained
 from satchel.errors import LimitError, UsageError
 from satchel.files import MemoryMeta
+from satchel.files.keeping.changes import decoded_text
 from satchel.files.keeping.tree import LARGEST
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
@@ -51,7 +52,11 @@ def write_command(
             store.change_policy(keep_versions=True, actor=actor)
         if append:
             meta = store.append_text(
-                path, data.decode(), actor=actor, reason=reason, expected_sha=expected_sha
+                path,
+                decoded_text(path, data),
+                actor=actor,
+                reason=reason,
+                expected_sha=expected_sha,
             )
         else:
             meta = store.write_bytes(
@@ -195,6 +200,31 @@ def restore_command(
     _tell(meta, as_json=as_json)
 
 
+@files.command("collect")
+def collect_command(
+    hours: Annotated[
+        float, typer.Option("--hours", min=0, help="For which readers may go on meanwhile.")
+    ] = 24.0,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what nothing refers to any more where the files are saved, such as in S3.
+
+    Safe while others read and write. What is found is removed by the first collection that many
+    hours later; texts of versions stay where versions are kept. In a folder there is nothing to do.
+
+    Example: `satchel files collect --hours 1`
+    """
+    with opened_files(state.settings, key) as store:
+        done = store.collect(grace=hours * 3600)
+    if as_json:
+        print_json(done._asdict())
+        return
+    line(f"{count(done.removed, 'pack')} removed, {done.waiting:,} waiting")
+    if done.rewritten:
+        line(f"  what is still wanted was copied out of {count(done.rewritten, 'pack')}")
+
+
 @files.command("sync")
 def sync_command(
     folder: Annotated[
@@ -245,7 +275,7 @@ def _alike(
     from satchel.files.exchange.folders import keep_alike
 
     require_uncontained(state.settings, str(folder))
-    with opened_files(state.settings, *where, create=True) as store:
+    with opened_files(state.settings, *where, create=True, leaves=True) as store:
         done = keep_alike(store, folder, prefix=prefix, actor=actor, delete_many=delete_many)
         store.save()
     if as_json:

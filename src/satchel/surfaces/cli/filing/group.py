@@ -2,10 +2,10 @@
 
 import typer
 
-from satchel.surfaces.cli.filing import changing, looking, promoting
+from satchel.surfaces.cli.filing import changing, exchanging, looking, promoting
 from satchel.surfaces.cli.filing._options import files
 
-__all__ = ["add_to", "changing", "looking", "promoting"]
+__all__ = ["add_to", "changing", "exchanging", "looking", "promoting"]
 
 
 def add_to(app: typer.Typer) -> None:

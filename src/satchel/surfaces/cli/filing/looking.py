@@ -84,6 +84,36 @@ def read_command(
     print_raw(data)
 
 
+@files.command("search")
+def search_command(
+    text: Annotated[str, typer.Argument(help="What to look for; plain text, no pattern.")],
+    prefix: Annotated[str, typer.Argument(help="Folder in the store; all by default.")] = "",
+    case: Annotated[bool, typer.Option("--case", help="Capitals count.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Lines at most.")] = 100,
+    key: Key = None,
+    root: Root = None,
+    as_json: Json = False,
+) -> int:
+    """Show the lines that hold a text, as PATH:LINE; exit status 1 if there are none.
+
+    By words and best first, beside memories: `satchel recall`.
+
+    Example: `satchel files search tea user/`
+    """
+    with opened_files(state.settings, key, root) as store:
+        found = store.search(text, prefix, ignore_case=not case, limit=limit)
+    if as_json:
+        print_json([one._asdict() for one in found])
+        return int(not found)
+    for one in found:
+        line(f"{one.path}:{one.line}: {one.text}")
+    if not found:
+        message("nothing found")
+    if len(found) == limit:
+        message(f"the first {count(limit, 'line')}; for more: --limit")
+    return int(not found)
+
+
 @files.command("history")
 def history_command(path: At, key: Key = None, root: Root = None, as_json: Json = False) -> None:
     """List the versions of a file, also of one that is deleted.

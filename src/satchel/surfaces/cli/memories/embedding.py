@@ -31,7 +31,9 @@ def embed_command(
     bank: InBank = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="static-idf, static or openai; else inference.embedder."),
+        typer.Option(
+            "--model", help="static-idf, static, minilm, onnx or openai; else inference.embedder."
+        ),
     ] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make all of them again, then drop the old ones.")

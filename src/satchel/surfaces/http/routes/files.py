@@ -1,12 +1,15 @@
-"""Memory files of a bank: text at paths, changed only where it is what its author saw."""
+"""Memory files of a bank: text at paths, changed only where it is what its author saw.
+
+For the owner, and for who presents a token for everything: ``read``, and ``write`` to change.
+"""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from satchel.actions.filing.opened import opened_files
+from satchel.api.continuity.files import files_of
 from satchel.surfaces.http.answers import answer
-from satchel.surfaces.http.asking import Owner, Served
+from satchel.surfaces.http.asking import Asking
 from satchel.surfaces.http.bodies import FileText
 
 router = APIRouter(prefix="/v1/files/{key}", tags=["files"])
@@ -19,17 +22,17 @@ _NOBODY = "http"
 
 @router.get("")
 def list_files(
-    key: str, _: Owner, gateway: Served, prefix: Annotated[str, Query(max_length=1000)] = ""
+    key: str, caller: Asking, prefix: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
     """List the paths there are."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"paths": files.list_paths(prefix)})
 
 
 @router.get("/history/{path:path}")
-def file_history(key: str, path: str, _: Owner, gateway: Served) -> Response:
+def file_history(key: str, path: str, caller: Asking) -> Response:
     """Return the versions of a file, the oldest first."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"versions": [one._asdict() for one in files.history(path)]})
 
 
@@ -38,21 +41,18 @@ def diff_file(
     key: str,
     path: str,
     old: Annotated[int, Query(ge=1)],
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     new: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
     """Return how two versions of a file differ, as unified diff; its text now by default."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"path": path, "old": old, "new": new, "diff": files.diff(path, old, new)})
 
 
 @router.get("/audit")
-def audit(
-    key: str, _: Owner, gateway: Served, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> Response:
+def audit(key: str, caller: Asking, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
     """Return the last lines of the audit."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         return answer({"lines": files.audit_tail_sync(limit)})
 
 
@@ -60,8 +60,7 @@ def audit(
 def read_file(
     key: str,
     path: str,
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     version: Annotated[int | None, Query(ge=1)] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -69,7 +68,7 @@ def read_file(
 
     A former ``version`` has no ETag: it is not what a condition of a write could be held against.
     """
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         if version is not None:
             return _plain(files.read_version(path, version))
         text, sha = files.read_text(path), files.current_sha(path)
@@ -84,8 +83,7 @@ def write_file(
     key: str,
     path: str,
     body: FileText,
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     keep_versions: bool = False,
@@ -96,7 +94,7 @@ def write_file(
     With ``keep_versions`` the texts of all its versions are kept from now on, in all files.
     """
     expected = "" if if_none_match == "*" else _hash(if_match)
-    with opened_files(gateway.settings, key, create=True) as files:
+    with files_of(caller.satchel, key, create=True) as files:
         if keep_versions and not files.keep_versions:
             files.change_policy(keep_versions=True, actor=actor)
         meta = files.write_text(path, body.text, actor=actor, expected_sha=expected)
@@ -107,13 +105,12 @@ def write_file(
 def delete_file(
     key: str,
     path: str,
-    _: Owner,
-    gateway: Served,
+    caller: Asking,
     if_match: IfMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:
     """Delete a file; its versions stay."""
-    with opened_files(gateway.settings, key) as files:
+    with files_of(caller.satchel, key) as files:
         files.delete(path, actor=actor, expected_sha=_hash(if_match))
     return Response(status_code=204)
 

@@ -38,7 +38,8 @@ def export(body: ServerExport, caller: Owner) -> Response:
     except ContainmentError as error:
         raise _told(error) from error
     said = {"bank_id": body.bank_id, "path": body.path, "exported_count": done.entries}
-    return answer({**said, "receipt": done.receipt, "losses": done.losses, "notes": done.notes})
+    told = {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
+    return answer({**said, **told, **({"sidecar": done.sidecar} if done.sidecar else {})})
 
 
 @router.post("/v1/import")

@@ -37,7 +37,7 @@ class BankValues(Body):
 class Embedding(Body):
     """Which vectors are to be made."""
 
-    model: Literal["static", "static-idf"] | None = None
+    model: Literal["static", "static-idf", "minilm"] | None = None
     """One that asks a model elsewhere is not to be had from here: it would cost the operator."""
 
     rebuild: bool = False

@@ -1,0 +1,1 @@
+"""What agents are besides their memory, in backups: taken, put back, tried."""

@@ -1,0 +1,1 @@
+"""Embedders that are small neural networks, run on this machine through ONNX."""

@@ -1,0 +1,176 @@
+"""A network that makes vectors of texts, run through ONNX on this machine.
+
+Each text is run alone, at its own length. Together with others it would be filled up to the
+longest, and the numbers that a network of 8 bits reckons with are scaled by all that is there: a
+vector would depend on what is beside it. Several texts are run at the same time instead.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from satchel.errors import InferenceError, MissingExtraError
+from satchel.inference.neural.wordpiece import WordPieces
+
+LONGEST = 256
+"""Pieces of a text that count, from its start, unless a model says otherwise."""
+
+_LONGEST_TEXT = 1 << 13
+"""Characters of a text that are looked at, from its start."""
+
+_MOST_BYTES = 1 << 31
+"""Of a model; ONNX itself has no more in one file."""
+
+_MOST_THREADS = 4
+_COST = 16
+"""Short texts take some 5 ms each: a question that has to wait for vectors waits for 32 at most."""
+
+_REVISION = 16
+_FED = ("input_ids", "attention_mask", "token_type_ids")
+_WHOLE = "sentence_embedding"
+"""The output of a network that pools itself."""
+
+_AXES = {True: 2, False: 3}
+"""Of an output: a vector for each text, or for each of its pieces."""
+
+
+class Network:
+    """A model of the family of BERT.
+
+    Args:
+        raw: The file, as ONNX has it.
+        pieces: Cuts texts for it.
+        name: What the model is named by in vectors.
+        longest: Pieces of a text that count, with the two that stand around it.
+        pool: ``mean``, of the vectors of all pieces, or ``cls``, the first one's.
+
+    Raises:
+        MissingExtraError: If onnxruntime is not installed.
+        InferenceError: If the file is no such model.
+    """
+
+    def __init__(
+        self,
+        raw: bytes,
+        pieces: WordPieces,
+        name: str,
+        *,
+        longest: int = LONGEST,
+        pool: str = "mean",
+    ) -> None:
+        self._session = _session(raw, name)
+        self._pieces, self._longest, self._pool = pieces, longest, pool
+        self.model: Final = name
+        self.cost: Final = _COST
+        self.revision: Final = sha256(raw).hexdigest()[:_REVISION]
+        self._fed = self._taken()
+        self._output = self._given()
+        self.dimensions: Final = len(self._run([pieces.unknown]))
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Return a vector of length 1 for each text; see ``Embedder``.
+
+        A text of which half or more of the pieces are unknown says nothing.
+        """
+        threads = min(_MOST_THREADS, os.cpu_count() or 1, len(texts))
+        if threads <= 1:
+            return [self._vector(text) for text in texts]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(self._vector, texts))
+
+    def _vector(self, text: str) -> bytes:
+        cut = self._pieces(text[:_LONGEST_TEXT], self._longest - 2)
+        if 2 * cut.count(self._pieces.unknown) >= len(cut):
+            return bytes(4 * self.dimensions)
+        raw: bytes = self._run(cut).astype("<f4").tobytes()
+        if len(raw) != 4 * self.dimensions:
+            raise InferenceError(f"{self.model} gives vectors of different lengths")
+        return raw
+
+    def _run(self, cut: list[int]) -> Any:
+        """Return the vector of pieces, of 64 bits a number."""
+        import numpy as np
+
+        ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
+        fed = dict(zip(_FED, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+        try:
+            [found] = self._session.run([self._output], {name: fed[name] for name in self._fed})
+        except Exception as error:  # its own errors have no class in common
+            raise InferenceError(f"{self.model} cannot be run: {_line(error)}") from error
+        whole = found[0].astype(np.float64)
+        if whole.ndim > 1:
+            whole = whole.mean(axis=0) if self._pool == "mean" else whole[0]
+        if whole.ndim != 1 or not np.isfinite(whole).all():
+            raise InferenceError(f"{self.model} gives what is no vector of numbers")
+        length = np.sqrt(np.square(whole).sum())
+        return whole / length if length else whole
+
+    def _taken(self) -> list[str]:
+        names = [one.name for one in self._session.get_inputs()]
+        if not {_FED[0]} <= set(names) <= set(_FED):
+            raise InferenceError(
+                f"{self.model} takes {', '.join(names)[:200]}, not pieces of texts",
+                hint=f"A model of the family of BERT takes {', '.join(_FED)}.",
+            )
+        return names
+
+    def _given(self) -> str:
+        shapes = {one.name: len(one.shape or ()) for one in self._session.get_outputs()}
+        wanted = [name for name, axes in shapes.items() if axes == _AXES[name == _WHOLE]]
+        if not wanted:
+            raise InferenceError(
+                f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of pieces or texts"
+            )
+        return _WHOLE if _WHOLE in wanted else wanted[0]
+
+
+def read_model(file: Path, digest: str | None = None) -> bytes:
+    """Read the file of a model.
+
+    Args:
+        file: The file.
+        digest: What its SHA-256 has to be; None where the user names the file.
+
+    Raises:
+        InferenceError: If it cannot be read, or is another one.
+    """
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InferenceError(f"it cannot be read: {error.strerror}", file=str(file)) from error
+    if len(raw) > _MOST_BYTES:
+        raise InferenceError(f"it has more than {_MOST_BYTES:,} bytes", file=str(file))
+    found = sha256(raw).hexdigest()
+    if digest is not None and found != digest:
+        raise InferenceError(
+            f"this is not the model that is known: its SHA-256 is {found}",
+            file=str(file),
+            hint="Install it again, or name the folder of a model of your own: inference.folder.",
+        )
+    return raw
+
+
+def _session(raw: bytes, name: str) -> Any:
+    if find_spec("onnxruntime") is None:
+        raise MissingExtraError(
+            f"{name} needs onnxruntime",
+            hint='Install it: python -m pip install "satchel[embed-minilm]"',
+        )
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what it says of others' models is told by the error
+    try:
+        return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its own errors have no class in common
+        raise InferenceError(f"{name} is no model that can be run: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

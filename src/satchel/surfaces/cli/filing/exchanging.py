@@ -1,0 +1,53 @@
+"""``satchel files import`` and ``export``: the memories of Anthropic's memory stores."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from satchel.actions.filing.exchanging import export_memories, import_memories
+from satchel.files.exchange.memory_stores import Moved
+from satchel.surfaces.cli._console import line, message, print_json, state
+from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli.filing._options import Actor, Key, files
+
+
+@files.command("import")
+def import_command(
+    source: Annotated[Path, typer.Argument(help="JSON with memories, as the API lists them.")],
+    actor: Actor = "import",
+    key: Key = None,
+    as_json: Json = False,
+) -> int:
+    """Take in the memories of one of Anthropic's memory stores; exit status 1 if some stay out.
+
+    The file is what `memory_stores.memories.list(view="full")` gives, as a list, a page, or one a
+    line. A file that is there with other text is not replaced: it is named.
+
+    Example: `satchel files import memories.json`
+    """
+    return _told(import_memories(state.settings, source, key, actor=actor), as_json)
+
+
+@files.command("export")
+def export_command(
+    output: Annotated[Path, typer.Argument(help="The file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    key: Key = None,
+    as_json: Json = False,
+) -> int:
+    """Write the files as memories of Anthropic's memory stores; exit status 1 if some do not fit.
+
+    Example: `satchel files export memories.json`
+    """
+    return _told(export_memories(state.settings, output, key, overwrite=force), as_json)
+
+
+def _told(told: Moved, as_json: bool) -> int:
+    if as_json:
+        print_json(vars(told))
+        return int(bool(told.lost))
+    line(f"{len(told.moved):,} moved, {len(told.unchanged):,} there already")
+    for problem in told.lost:
+        message(f"  left out: {problem}")
+    return int(bool(told.lost))

@@ -1,0 +1,1 @@
+"""What an output's format cannot hold, in a file beside it."""

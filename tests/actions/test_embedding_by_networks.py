@@ -1,0 +1,147 @@
+"""Banks whose vectors a network on this machine makes: MiniLM, or a model in a folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bank_kit import keep
+from onnx_kit import VOCABULARY, network, write_folder
+
+from satchel.actions.config import load_settings
+from satchel.actions.evaluating.evaluating import evaluate_recall
+from satchel.actions.inferring.embedding import embed_bank
+from satchel.actions.inferring.keeping_up import STEP, keep_up
+from satchel.actions.inferring.models import embedder_of
+from satchel.actions.opened import OpenBank
+from satchel.actions.recalling import recall_memories
+from satchel.errors import ConfigError
+from satchel.inference.neural import models
+from satchel.inference.neural.encoder import Network
+from satchel.inference.neural.wordpiece import WordPieces
+from satchel.recall.generations import in_use
+from satchel.recall.query import Query
+from satchel.recall.ranking.fusing import USUAL, weights_of
+
+TABLE = [
+    [float(row == column and row > 3) for column in range(len(VOCABULARY))]
+    for row in range(len(VOCABULARY))
+]
+"""Each word means itself; what stands around a text, nothing."""
+
+SIMILAR = [*TABLE[:-3], TABLE[4], *TABLE[-2:]]
+"""In which "red" means what "tea" means."""
+
+
+def configured(bank: OpenBank, patch: pytest.MonkeyPatch, **settings: object) -> OpenBank:
+    """Return a bank under settings of ``[inference]``."""
+    for name, value in settings.items():
+        patch.setenv(f"SATCHEL_INFERENCE_{name.upper()}", str(value))
+    return replace(bank, settings=load_settings())
+
+
+@pytest.fixture
+def by_minilm(bank: OpenBank, monkeypatch: pytest.MonkeyPatch) -> OpenBank:
+    """A bank for which MiniLM is configured, a tiny network in its place."""
+    pieces = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
+    tiny = Network(network(SIMILAR), pieces, models.MINILM)
+    monkeypatch.setattr(models, "minilm", lambda: tiny)
+    return configured(bank, monkeypatch, embedder="minilm")
+
+
+def test_a_model_in_a_folder_finds_what_words_do_not(
+    bank: OpenBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by ``embed`` and asked by questions, as long as it is what is configured."""
+    folder = write_folder(tmp_path / "own", SIMILAR)
+    wanted, _ = keep(bank, "tea"), keep(bank, "van")
+    here = configured(bank, monkeypatch, embedder="onnx", folder=folder)
+    done = embed_bank(here)
+    assert (done.model, done.dimensions, done.made) == ("onnx:own", len(VOCABULARY), 2)
+    found = recall_memories(here, Query(text="red"))
+    assert ([one.id for one in found.memories], found.plan.vectors) == ([wanted], "onnx:own")
+    elsewhere = configured(bank, monkeypatch, embedder="static")
+    plan = recall_memories(elsewhere, Query(text="red")).plan
+    assert "questions are not handed to onnx:own" in plan.note
+
+
+def test_another_file_in_the_folder_makes_another_generation(
+    bank: OpenBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its vectors are never compared with those that are there, though both have one name."""
+    keep(bank, "tea")
+    first, second = (
+        configured(
+            bank, monkeypatch, embedder="onnx", folder=write_folder(tmp_path / name / "own", table)
+        )
+        for name, table in (("a", TABLE), ("b", SIMILAR))
+    )
+    generation = embed_bank(first).generation
+    assert "questions are not handed" in recall_memories(second, Query(text="tea")).plan.note
+    done = embed_bank(second)
+    assert (done.generation > generation, done.made, done.dropped) == (True, 1, 1)
+    assert embed_bank(second).kept == 1
+
+
+def test_minilm_keeps_up_unasked_in_small_steps(by_minilm: OpenBank) -> None:
+    """A question waits for some tenths of a second at most; an edit of the settings ends it."""
+    for number in range(5):
+        keep(by_minilm, f"tea {number}")
+    most = embedder_of(by_minilm.settings).cost * 2  # type: ignore[attr-defined]
+    assert (STEP, keep_up(by_minilm, most)) == (512, 2)
+    assert keep_up(by_minilm, most) == 2
+    assert keep_up(by_minilm) == 1
+    with by_minilm.ledger.reading() as view:
+        made = in_use(view)
+    assert made is not None
+    assert (made.model, made.asked) == (models.MINILM, False)
+
+
+def test_minilm_that_is_not_installed_hinders_nobody(
+    by_minilm: OpenBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered is found by its words, and the plan says what is missing."""
+    wanted = keep(by_minilm, "tea")
+    keep_up(by_minilm)
+    monkeypatch.undo()
+    monkeypatch.setattr("satchel.inference.neural.models.find_spec", lambda _name: None)
+    models.minilm.cache_clear()
+    later = keep(by_minilm, "rain")
+    assert keep_up(by_minilm) == 0
+    found = recall_memories(by_minilm, Query(text="tea rain"))
+    assert {one.id for one in found.memories} == {wanted, later}
+    assert "MiniLM" in found.plan.note
+
+
+@pytest.mark.parametrize("folder", ["", "nowhere"])
+def test_a_folder_that_is_not_there_is_an_error_of_the_settings(
+    bank: OpenBank, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Named as such, before anything is made."""
+    with pytest.raises(ConfigError) as caught:
+        embed_bank(configured(bank, monkeypatch, embedder="onnx", folder=folder))
+    assert caught.value.field == "inference.folder"
+
+
+def test_signals_weigh_by_the_model_of_the_vectors() -> None:
+    """Better vectors count for more; the names are those of the models."""
+    assert weights_of(models.MINILM).meaning > USUAL.meaning
+    assert weights_of("wordllama-l2-256-int8-idf") == weights_of(None) == USUAL
+
+
+@pytest.mark.shared
+@pytest.mark.prove
+@pytest.mark.timeout(1500)
+def test_minilm_answers_locomo_better_than_what_comes_along(shared_data: Path) -> None:
+    """In every figure: six conversations, turn by turn, all other options as they are."""
+    data = shared_data / "locomo" / "locomo-first6.json"
+    usual, better = (
+        evaluate_recall(load_settings(), data, model=name) for name in ("static-idf", "minilm")
+    )
+    assert (usual.main.questions, better.main.questions) == (883, 883)
+    for one, other in (
+        *((usual.main.recall[k], better.main.recall[k]) for k in ("5", "10", "20")),
+        (usual.main.budget["4096"], better.main.budget["4096"]),
+        (usual.main.session_hit_1, better.main.session_hit_1),
+        (usual.all.session_hit_1, better.all.session_hit_1),
+    ):
+        assert one < other

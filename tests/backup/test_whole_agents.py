@@ -1,0 +1,305 @@
+"""What agents are besides their memory, in backups: files and settings, there and back."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+from backup_kit import backed, catalogued, files_in, restored
+from msgspec.structs import replace
+from whole_agents_kit import settings, syn, workspace
+
+from satchel.actions.agents.agents import show_agent
+from satchel.actions.agents.staging import Staging
+from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.dropping import prune_backups
+from satchel.actions.backing_up.listing import list_backups, verify_backups
+from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.encrypting.identities import create_identity
+from satchel.actions.opened import opened_bank
+from satchel.backup.folders import KeptFile, Told, files_of, keep_agent, told_of
+from satchel.backup.manifests import AgentIndex, AgentPart, Manifest, read_index
+from satchel.backup.pieces.packs import Packs
+from satchel.backup.proving import prove
+from satchel.backup.retention import Rules
+from satchel.backup.shelves import FolderShelf
+from satchel.errors import (
+    EncryptionError,
+    TargetError,
+    TargetExistsError,
+    UnknownAgentError,
+    UsageError,
+    VerificationError,
+)
+from satchel.seal.encryption.age import new_identity
+from satchel.seal.encryption.unlocking import Unlocking
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The workspace of an agent with text, a binary file, and what stays behind."""
+    files = syn(tmp_path)
+    workspace(files, pixel_bin=b"\x00\x01", _satchelignore="*.log\n")
+    (files / ".env").write_text("TOKEN=abc")
+    (files / "link").symlink_to("/etc/hostname")
+    return files
+
+
+def test_an_agent_comes_back_on_a_machine_that_has_nothing_of_it(home: Path, where: str) -> None:
+    """Memory, files with their bytes, and the settings; what stayed behind is named."""
+    before = files_in(home)
+    made = backed(settings(), where)
+    assert (made.agents, made.banks) == (1, 1)
+    assert any("its name is that of a secret" in note for note in made.notes)
+    lost = settings()
+    said = show_agent(lost, "syn")
+    lost.file.unlink()
+    Path(lost.store).unlink()
+    shutil.rmtree(home)
+    found = restored(settings(), where, accept_loss=True)
+    (agent,) = found.agents
+    assert agent.configured
+    assert any(".env" in note for note in agent.notes)
+    assert any("link" in note for note in agent.notes)
+    back = show_agent(settings(), "syn")
+    assert back.folder is not None
+    del before[".env"], before["link"]
+    assert files_in(back.folder) == before
+    assert replace(back, workspace=None) == replace(said, workspace=None)
+    with opened_bank(settings(), "syn") as bank, bank.ledger.reading() as view:
+        assert view.head.size > 0
+
+
+def test_files_that_are_there_give_way_only_when_that_is_said_and_are_kept(
+    home: Path, where: str
+) -> None:
+    """Other ones are refused before anything is written; the same ones are nothing to do."""
+    backed(settings(), where)
+    (same,) = restored(settings(), where).agents
+    assert (same.same, same.aside) == (True, None)
+    (home / "SOUL.md").write_text("Be cruel.\n")
+    with pytest.raises(TargetExistsError, match="other files of the agent syn"):
+        restored(settings(), where)
+    assert restored(settings(), where, files=False).agents == []
+    (done,) = restored(settings(), where, over=True).agents
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+    assert done.aside is not None
+    assert Path(done.aside, "SOUL.md").read_text() == "Be cruel.\n"
+    assert Path(done.aside, ".env").exists()
+
+
+def test_one_agent_is_put_into_a_folder_and_nothing_else_changes(
+    home: Path, where: str, tmp_path: Path
+) -> None:
+    """To look at how it was; its bank goes into another store."""
+    backed(settings(), where)
+    was = files_in(home), settings().file.read_bytes()
+    asked = {"agents": ("syn",), "workspace": tmp_path / "look"}
+    planned = restored(settings(), where, str(tmp_path / "a.db"), dry_run=True, **asked)
+    assert planned.agents[0].files == 4
+    assert not (tmp_path / "look").exists()
+    found = restored(settings(), where, str(tmp_path / "a.db"), **asked)
+    assert [one.name for one in found.banks] == ["syn"]
+    assert (tmp_path / "look" / "notes" / "tea.md").read_text() == "Grünes für Gäste\n"
+    assert (files_in(home), settings().file.read_bytes()) == was
+    with pytest.raises(UnknownAgentError, match="It has: syn"):
+        restored(settings(), where, agents=("nobody",))
+    with pytest.raises(UsageError, match="one agent"):
+        restored(settings(), where, workspace=tmp_path / "other", banks=("syn",))
+
+
+def test_who_is_backed_up_is_who_is_named_else_all_that_are_active(home: Path, where: str) -> None:
+    """Banks alone mean no agents; one that is put away is not active."""
+    file = settings().file
+    file.write_text(file.read_text() + '\n[agents.old]\nbank = "syn"\narchived = true\n')
+    assert backed(settings(), where).agents == 1
+    assert backed(settings(), where, banks=("syn",)).agents == 0
+    assert backed(settings(), where, agents=("old", "syn")).agents == 2
+    assert backed(settings(), where, files=False).agents == 0
+    listed = list_backups(settings(), (where,)).backups
+    assert [one.agents for one in listed] == [["syn"], [], ["old", "syn"], []]
+    del home
+
+
+def test_a_file_that_changes_costs_its_own_piece(home: Path, where: str) -> None:
+    """What did not change is not written again, nor what is beside it in other pieces."""
+    many = {f"notes__n{number}_md": f"note {number}\n" * 50 for number in range(200)}
+    workspace(home, **many)
+    first = backed(settings(), where, files=True)
+    assert backed(settings(), where).written == 0
+    (home / "notes" / "n7.md").write_text("another\n")
+    (home / "notes" / "n0001.md").write_text("a new one\n")
+    more = backed(settings(), where)
+    assert 2 <= more.written <= 5  # the pieces of both, the names, the index
+    assert first.written > 8
+
+
+def test_memory_and_its_backups_are_no_files_of_an_agent(home: Path) -> None:
+    """Wherever they are: a store in the workspace is backed up as a store, and erased as one."""
+    place = home / "here.db"
+    shutil.copy(settings().store, place)
+    file = settings().file
+    inside = home / "backups"
+    file.write_text(f'{file.read_text()}\n[backup]\ndestination = "{inside}"\n')
+    here = settings()
+    options = replace(here.options, store=replace(here.options.store, address=str(place)))
+    here = replace(here, options=options)
+    run = run_backup(here, BackupOptions())
+    assert run.exit_status == 0, run.made[0].error
+    again = run_backup(here, BackupOptions()).made[0]
+    assert again.written == 0
+
+
+def test_a_workspace_that_is_gone_is_a_failure_and_drops_nothing(home: Path, where: str) -> None:
+    """A disk that is not there must not end in backups without the files of a month."""
+    old = backed(settings(), where)
+    home.rename(home.with_name("elsewhere"))
+    run = run_backup(settings(), BackupOptions(to=(where,)))
+    assert run.exit_status != 0
+    assert "the files of the agent syn" in (run.made[0].error or "")
+    backed(settings(), where, files=False)
+    prune_backups(settings(), (where,), rules=Rules(last=1))
+    assert old.id in [one.id for one in catalogued(where)]
+
+
+def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, where: str) -> None:
+    """A byte of any piece; and a drill says how many files are other ones by now."""
+    backed(settings(), where)
+    (home / "SOUL.md").write_text("Be.\n")
+    drill = drill_backup(settings(), DrillOptions(source=where))
+    assert drill.is_good
+    assert [(one.files, one.changed) for one in drill.agents] == [(4, 1)]
+    (found,) = catalogued(where)
+    shelf = FolderShelf(Path(where))
+    packs = Packs(shelf, found.manifest.series)
+    (part,) = found.manifest.agents
+    ref = read_index(packs, part.index, AgentIndex).packs[0]
+    shelf.close()
+    (path,) = Path(where).rglob(ref.digest)
+    data = path.read_bytes()
+    path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+    assert verify_backups(settings(), (where,))[0].error is not None
+    assert not drill_backup(settings(), DrillOptions(source=where)).is_good
+    with pytest.raises(VerificationError) as refused:
+        restored(settings(), where, over=True)
+    assert "--backup" in (refused.value.hint or "")
+    assert (home / "SOUL.md").read_text() == "Be.\n"
+    assert not [one for one in home.parent.iterdir() if ".satchel-" in one.name]
+
+
+def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> None:
+    """Neither names nor contents nor settings are to be read without the identity."""
+    create_identity(settings(), "mine")
+    made = backed(settings(), where, encrypt_to=("mine",))
+    assert made.agents == 1
+    every = b"".join(files_in(where).values())
+    for word in (b"SOUL.md", b"syn", b"Be kind", b"small-1"):
+        assert word not in every
+    (home / "SOUL.md").unlink()
+    restored(settings(), where, over=True)
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+
+
+def test_a_machine_without_the_identity_goes_on_with_agents_too(
+    home: Path, where: str, tmp_path: Path
+) -> None:
+    """It copies nothing twice, and puts nothing back; whoever has the identity does."""
+    identity, recipient = new_identity()
+    first = backed(settings(), where, encrypt_to=(recipient,))
+    same = backed(settings(), where, encrypt_to=(recipient,))
+    assert (first.agents, first.written, same.written) == (1, first.packs, 0)
+    (home / "SOUL.md").write_text("Be cruel.\n")
+    more = backed(settings(), where, encrypt_to=(recipient,))
+    assert 0 < more.written <= 3
+    assert more.unopened > 0
+    assert verify_backups(settings(), (where,), every=True)[0].error is None
+    with pytest.raises(EncryptionError):
+        restored(settings(), where, backup=first.id, over=True)
+    assert (home / "SOUL.md").read_text() == "Be cruel.\n"
+    (tmp_path / "safe.txt").write_text(identity + "\n")
+    here = settings()
+    unlocking = Unlocking(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
+    restored(replace(here, unlocking=unlocking), where, backup=first.id, over=True)
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+
+
+@pytest.mark.parametrize("act", ["lay", "rename"])
+def test_files_that_cannot_all_be_put_back_leave_those_that_were_there(
+    home: Path, where: str, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """A disk that is full at any step: they are in their place; the next time it is done."""
+    backed(settings(), where)
+    (home / "SOUL.md").write_text("Be cruel.\n")
+    place, done, fails_at = {"lay": Staging, "rename": Path}[act], 0, 0
+    real = getattr(place, act)
+
+    def failing(*said: object) -> object:
+        nonlocal done
+        done += 1
+        if done == fails_at:
+            raise OSError(errno.ENOSPC, "no space left")
+        return real(*said)
+
+    monkeypatch.setattr(place, act, failing)
+    for number in (1, 2):
+        done, fails_at = 0, number
+        with pytest.raises((OSError, TargetError)):
+            restored(settings(), where, over=True, agents=("syn",))
+        assert (home / "SOUL.md").read_text() == "Be cruel.\n"
+        assert not list(home.parent.glob("syn.before-*"))
+        assert not list(home.parent.glob(".syn.satchel-*"))
+    fails_at = 0
+    restored(settings(), where, over=True, agents=("syn",))
+    assert (home / "SOUL.md").read_text() == "Be kind.\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../out", "/etc/x", "a/../../b", "a\\b", "", "nul\0", "x" * 300],
+)
+def test_a_path_that_leads_out_of_the_folder_is_never_written(tmp_path: Path, path: str) -> None:
+    """Whoever signed it: verifying such a backup fails, and so does putting it back."""
+    part, packs = _kept(tmp_path, [(path, b"out")])
+    with pytest.raises(VerificationError):
+        told_of(part, packs)
+    with pytest.raises(VerificationError):
+        prove(_manifest(part), packs)
+
+
+def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> None:
+    """More, fewer, twice, of another size: each is noticed."""
+    part, packs = _kept(tmp_path, [("a", b"one"), ("b", b""), ("c", b"three")])
+    told = told_of(part, packs)
+    assert list(files_of(part, told, packs)) == [("a", b"one"), ("b", b""), ("c", b"three")]
+    for wrong in (
+        replace(told, files=told.files[:1]),
+        replace(told, files=[*told.files, KeptFile("d", 3, told.files[0].digest)]),
+        replace(told, files=[told.files[2], *told.files[:2]]),
+        replace(told, files=[replace(told.files[0], size=2), *told.files[1:]]),
+    ):
+        with pytest.raises(VerificationError):
+            list(files_of(part, wrong, packs))
+    with pytest.raises(VerificationError):
+        told_of(replace(part, files=2), packs)
+    twice, packs = _kept(tmp_path, [("a", b"one"), ("a", b"two")])
+    with pytest.raises(VerificationError):
+        told_of(twice, packs)
+
+
+def _kept(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentPart, Packs]:
+    packs = Packs(FolderShelf(tmp_path / "shelf", create=True), "0" * 16)
+    return keep_agent(packs, "syn", None, files, Told), packs
+
+
+def _manifest(part: AgentPart) -> Manifest:
+    return Manifest(
+        id="20260101T000000000000Z-00000000",
+        series="0" * 16,
+        at="2026-01-01T00:00:00.000000Z",
+        tool="t",
+        store="s",
+        banks=[],
+        agents=[part],
+    )

@@ -1,0 +1,205 @@
+"""Every sample of the shared folder: what is read of it, and what its receipt says is lost.
+
+The numbers were counted in the samples by hand: rows, nodes, edges, observations and relations,
+messages with one session for each conversation, blocks, tools with their agent.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.actions.config import load_settings
+from satchel.actions.paths.folders import input_to_read
+from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
+from satchel.errors import SatchelError as Refusal
+from satchel.ports.format import Reading
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+
+pytestmark = pytest.mark.shared
+
+_TEN = {"episodic": 3, "semantic": 7, "edge": 14}
+_SDK = {"episodic": 3, "semantic": 3, "procedural": 1, "working": 1, "identity": 1}
+_GRAPH = {"graph_node": 2, "episodic": 1, "semantic": 2, "edge": 5}
+_CHAT = {"session_event": 40, "identity": 2}
+_ENGINE = "what the engine needs to go on with a run"
+_NO_MEMORY = "a file of the export that is no memory"
+
+READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
+    "ama/cli_10.ama.jsonl": ("ama", {"semantic": 10}, {}),
+    "ama/engine_10.ama.jsonl": ("ama", {"semantic": 10}, {}),
+    "ama/schema_10_embeddings_entities.ama.jsonl": ("ama", {"semantic": 4, "episodic": 6}, {}),
+    "ama/sqlite_10.ama.jsonl": ("ama", {"semantic": 10}, {}),
+    "amplihack/amplihack-python-v1.1.json": ("amplihack", _TEN, {}),
+    "amplihack/amplihack-rs-agent-core.json": (
+        "amplihack",
+        {"episodic": 1, "semantic": 3, "edge": 1},
+        {},
+    ),
+    "amplihack/amplihack-rs-sqlite-v1.1.json": ("amplihack", _TEN, {}),
+    "amplihack/memory-lib-python-v1.0.json": ("amplihack", _TEN | {"edge": 11}, {}),
+    "amplihack/edge_cases/dangling.json": ("amplihack", _TEN, {"record: malformed": 2}),
+    "amplihack/edge_cases/dupid.json": ("amplihack", _TEN | {"semantic": 8}, {}),
+    "amplihack/edge_cases/null.json": ("amplihack", _TEN, {}),
+    "amplihack/edge_cases/unknown.json": ("amplihack", _TEN, {}),
+    "amplihack/raw/amplihack-rs-flat-memory.db": (
+        "amplihack_flat",
+        {"session_event": 2, "semantic": 2},
+        {},
+    ),
+    "amplihack/raw/amplihack-rs-sqlite-raw.db": ("amplihack_db", _TEN | {"edge": 28}, {}),
+    "chat-exports/chatgpt_export": ("chatgpt", _CHAT, {f"user.json: {_NO_MEMORY}": 1}),
+    "chat-exports/chatgpt_export/conversations.json": ("chatgpt", _CHAT, {}),
+    "chat-exports/claude_export": (
+        "claude",
+        {"session_event": 9, "semantic": 4, "graph_node": 1, "file_version": 1},
+        {f"users.json: {_NO_MEMORY}": 1},
+    ),
+    "chat-exports/claude_export/conversations.json": ("claude", {"session_event": 9}, {}),
+    "chat-exports/claude_export/memories.json": ("claude", {"semantic": 4}, {}),
+    "chat-exports/claude_export/projects.json": (
+        "claude",
+        {"graph_node": 1, "file_version": 1},
+        {},
+    ),
+    "chroma/collection_get.json": ("chroma_get", {"semantic": 2}, {}),
+    "chroma/db": ("chroma", {"semantic": 2}, {}),
+    "cognee/zep_cogx": ("cognee", {"graph_node": 4, "semantic": 4, "edge": 8}, {}),
+    "graphiti/export_falkor.json": ("graphiti", _GRAPH, {}),
+    "graphiti/original_falkor.json": ("graphiti", _GRAPH, {}),
+    "langgraph/checkpoints.sqlite": (
+        "langgraph_checkpoints",
+        {"semantic": 2, "session_event": 53},
+        {
+            f"channel_versions: {_ENGINE}": 22,
+            f"versions_seen: {_ENGINE}": 22,
+            f"updated_channels: {_ENGINE}": 21,
+            "writes: steps of a run; what came of them is in the checkpoints": 34,
+        },
+    ),
+    "langgraph/get_item.json": ("langgraph_items", {"semantic": 1}, {}),
+    "langgraph/search_all.json": ("langgraph_items", {"semantic": 4}, {}),
+    "langgraph/store.db": ("langgraph", {"semantic": 4}, {}),
+    "letta-af/customer_service.af": (
+        "letta",
+        {"semantic": 1, "identity": 1, "graph_node": 8, "session_event": 2},
+        {},
+    ),
+    "letta-af/legacy_v0.6.47_memgpt_agent_with_convo.af": (
+        "letta",
+        {"semantic": 1, "identity": 1, "graph_node": 7, "session_event": 92},
+        {"updated_at: the newer shape has no such member": 1},
+    ),
+    "letta-af/loop.af": (
+        "letta",
+        {"semantic": 8, "identity": 1, "graph_node": 10, "session_event": 4},
+        {},
+    ),
+    "letta-af/memgpt_agent_with_convo.af": (
+        "letta",
+        {"semantic": 1, "identity": 1, "graph_node": 4, "session_event": 2},
+        {},
+    ),
+    "letta-af/outreach_workflow_agent.af": ("letta", {"graph_node": 5, "session_event": 2}, {}),
+    "mcp-memory/memory.jsonl": ("mcp_memory", {"semantic": 8}, {}),
+    "mcp-memory/memory_with_extras.jsonl": (
+        "mcp_memory",
+        {"semantic": 11},
+        {"line: no entity and no relation: the server deletes it when it writes": 1},
+    ),
+    "mcp-memory/read_graph.json": ("mcp_memory", {"semantic": 8}, {}),
+    "mem0/get_all_ada.json": ("mem0", {"semantic": 3}, {}),
+    "mem0/get_one.json": ("mem0", {"semantic": 1}, {}),
+    "mem0/mem0_get_all.json": ("mem0", {"semantic": 3}, {}),
+    "mem0/mem0_list.json": ("mem0", {"semantic": 3}, {}),
+    "mem0/qdrant_points.json": ("qdrant_points", {"semantic": 5}, {}),
+    "pam-sdk/01_signed.pam": ("pam_sdk", _SDK, {}),
+    "pam-sdk/01_signed.pam.cbor": ("pam_sdk", _SDK, {}),
+    "pam-sdk/02_disclosed_sdk_descendants.pam": (
+        "pam_sdk",
+        {"semantic": 2, "procedural": 1, "working": 1},
+        {"parent_ids: not in the file": 2, "source_event_ids: not in the file": 1},
+    ),
+    "pam-sdk/03_disclosed_spec_ancestors.pam": ("pam_sdk", {"episodic": 2, "semantic": 3}, {}),
+    "pam-sdk/05_tampered_envelope_undetected.pam": ("pam_sdk", _SDK, {}),
+    "pam-sdk/09_dangling_parent.pam": (
+        "pam_sdk",
+        {"semantic": 1},
+        {"parent_ids: not in the file": 1},
+    ),
+    "qdrant/scroll.json": ("qdrant_points", {"semantic": 2}, {}),
+}
+"""Format, records by type, and losses by name and reason."""
+
+REFUSED: dict[str, type[Refusal]] = {
+    "amplihack/edge_cases/inttag.json": MalformedError,
+    "amplihack/edge_cases/ver.json": MalformedError,
+    "cognee/m0_cogx": EmptyInputError,
+    "mcp-memory/memory_bad_line.jsonl": MalformedError,
+    "pam-sdk/04_tampered_text.pam": MalformedError,
+}
+"""Those that nobody may take in as they are."""
+
+PARTS = {
+    *("chat-exports/chatgpt_export/user.json", "chat-exports/claude_export/users.json"),
+    *(f"cognee/m0_cogx/{name}" for name in ("manifest.json",)),
+    *(f"cognee/zep_cogx/{name}" for name in ("manifest.json", "nodes.jsonl")),
+    *(f"cognee/zep_cogx/{name}" for name in ("entities.jsonl", "facts.jsonl")),
+    "pam-sdk/signer.pub",
+}
+"""Parts of a folder that is read as a whole, or keys: no memory by themselves."""
+
+LIVE = ("mem0/history.db", "mem0/qdrant/", "qdrant/db/", "chroma/db/")
+"""Stores of live products, which are opened as such; tests/connectors reads them."""
+
+ELSEWHERE = ("injection/", "locomo/")
+"""No memory of any product: tests/evaluating and tests/rehydrate read them."""
+
+
+def _read(path: Path) -> tuple[str, Counter[str], Reading]:
+    with input_to_read(load_settings(), path) as file:
+        place, reading = Place(file.path, held=file), Reading()
+        name = formats.recognise(place)
+        found = Counter(record.type for record in taken(formats[name], place, reading))
+    return name, found, reading
+
+
+@pytest.mark.parametrize("sample", READ)
+def test_a_sample_is_read_with_the_losses_that_it_has(sample: str, shared_data: Path) -> None:
+    """Its format is recognised, and each thing in it is a record or counted as lost."""
+    name, found, reading = _read(shared_data / sample)
+    lost = {f"{one.name}: {one.reason}": one.count for one in reading.report.losses.values()}
+
+    assert (name, dict(found), lost) == READ[sample]
+    assert reading.missing == 0
+
+
+@pytest.mark.parametrize("sample", REFUSED)
+def test_a_bad_sample_is_refused_and_says_where(sample: str, shared_data: Path) -> None:
+    """Nothing of it is taken in, and the error names the file."""
+    with pytest.raises(InputError) as refusal:
+        _read(shared_data / sample)
+
+    assert type(refusal.value) is REFUSED[sample]
+    assert str(shared_data / sample) in str(refusal.value)
+
+
+@pytest.mark.parametrize("sample", sorted(PARTS))
+def test_a_part_alone_is_taken_for_nothing(sample: str, shared_data: Path) -> None:
+    """No format claims it, so nobody imports half an export without being told."""
+    with pytest.raises(UnknownFormatError):
+        _read(shared_data / sample)
+
+
+def test_no_sample_is_left_out(shared_data: Path) -> None:
+    """A sample that is added is in one of the tables, or this fails."""
+    known: list[Any] = [*READ, *REFUSED, *PARTS]
+    names = [str(one.relative_to(shared_data)) for one in shared_data.rglob("*") if one.is_file()]
+    left = [
+        name for name in names if name not in known and not name.startswith((*LIVE, *ELSEWHERE))
+    ]
+
+    assert left == []

@@ -1,0 +1,178 @@
+"""Through any format and through any other behind it: all is as it was, but for what receipts list.
+
+Every format that is written is in it by itself. With a sidecar nothing differs at all.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from matrix_kit import WRITABLE, back, held, ids, out, output_of, put, rich, unlisted
+
+from satchel.conformance.strategies import entries, structs
+from satchel.conformance.subject import KEY, sealed
+from satchel.memory.entries import ENTRY_CLASSES, Entry, Semantic
+from satchel.memory.records import Edge, FileVersion, GraphNode, SessionEvent
+from satchel.ports.format import Reading, Writing
+from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
+from satchel.ports.taking import taken
+from satchel.seal.artifact.writing import Header
+from satchel.transfer.receipts import reading_back
+from satchel.transfer.receipts.account import Account
+from satchel.transfer.sidecars.lines import Output
+from satchel.transfer.sidecars.making import Making
+from satchel.transfer.sidecars.restoring import Restoring
+from satchel.transfer.writing import digest_of
+
+_RING = [
+    pytest.param(name, other, id=f"{name}-{other}")
+    for name, other in zip(WRITABLE, [*WRITABLE[7:], *WRITABLE[:7]], strict=True)
+]
+"""Each format once in front and once behind; all pairs are tried by ``make prove``."""
+
+
+def _leg(bank: str, name: str, into: str, folder: Path, **options: Any) -> Iterator[Account]:
+    """Carry a bank through a format into another one, and yield the receipts of both ways."""
+    path = output_of(name, folder, f"{into}-{name}")
+    done = out(bank, path, name, **options)
+    assert done.account is not None
+    yield done.account
+    yield from back(path, name, into).accounts
+
+
+@pytest.mark.parametrize(("first", "second"), _RING)
+def test_what_two_formats_do_to_a_bank_is_in_their_receipts(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    """Bank, file, bank, file, bank: whatever is not as it was is listed, by name and number."""
+    put(rich(), "start", tmp_path)
+    told = [*_leg("start", first, "middle", tmp_path), *_leg("middle", second, "end", tmp_path)]
+
+    assert unlisted(held("start"), held("end"), told) == []
+
+
+@pytest.mark.parametrize(("first", "second"), _RING)
+def test_with_sidecars_a_bank_is_as_it_was(first: str, second: str, tmp_path: Path) -> None:
+    """Every record comes back under its id, and no receipt lists a loss."""
+    put(rich(), "start", tmp_path)
+    told = [
+        *_leg("start", first, "middle", tmp_path, sidecar=True),
+        *_leg("middle", second, "end", tmp_path, sidecar=True),
+    ]
+
+    assert [one.lost for one in told] == [[]] * len(told)
+    assert ids("middle") == ids("start")
+    assert ids("end") == ids("start")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", WRITABLE)
+def test_all_pairs(first: str, tmp_path: Path) -> None:
+    """As above, from one format through each other one."""
+    put(rich(), "start", tmp_path)
+    there = [*_leg("start", first, "middle", tmp_path)]
+    for second in WRITABLE:
+        told = [*there, *_leg("middle", second, f"end-{second}", tmp_path)]
+
+        assert unlisted(held("start"), held(f"end-{second}"), told) == [], second
+
+
+def _marked(drafts: list[Any]) -> list[Any]:
+    """Give each entry a name in its words, by which it is known wherever it is."""
+    return [
+        msgspec.structs.replace(draft, text=f"q{place:02} {draft.text or ''}", parent_ids=())
+        for place, draft in enumerate(drafts)
+    ]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(("first", "second"), _RING)
+def test_any_memories_are_as_receipts_say(first: str, second: str) -> None:
+    """As above, with memories that nobody thought of."""
+    number = iter(range(10**6))
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(entries(), min_size=1, max_size=4))
+    def tried(drafts: list[Any]) -> None:
+        turn = next(number)
+        with (
+            sealed([Semantic(text="q99 there"), *_marked(drafts)]) as records,
+            TemporaryDirectory() as folder,
+        ):
+            put(records, f"start-{turn}", Path(folder))
+            middle, end = f"middle-{turn}", f"end-{turn}"
+            told = [*_leg(f"start-{turn}", first, middle, Path(folder))]
+            told += _leg(middle, second, end, Path(folder))
+
+            assert unlisted(held(f"start-{turn}"), held(end), told) == []
+
+    tried()
+
+
+_ANY = st.lists(
+    st.one_of(
+        entries(), structs(Edge), structs(GraphNode), structs(SessionEvent), structs(FileVersion)
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+@settings(max_examples=8)
+@given(drafts=_ANY)
+def test_any_record_comes_back_with_the_sidecar(name: str, drafts: list[Any]) -> None:
+    """Whatever a format makes of a record, its sidecar makes of that what it was, to the byte."""
+    adapter = formats[name]
+    part = min(adapter.info.traits.components)  # a file with nothing in it is no output
+    with (
+        sealed([ENTRY_CLASSES[part](text="there"), *drafts]) as records,
+        TemporaryDirectory() as folder,
+    ):
+        path = output_of(name, Path(folder), "file")
+        writing = Writing(keys=(KEY,), header=Header(), bank="b")
+        adapter.write(records, Target(path), writing)
+        keeps_ids = adapter.info.traits.keeps_ids
+        items = adapter.read(Place(path), Reading(only_ours=writing.around))
+        digest, size = digest_of(path)
+        sidecar = Path(folder) / "sidecar"
+        making = closing(Making(records, items, keeps_ids=keeps_ids))
+        with making as made, sidecar.open("wb") as sink:
+            made.write(sink, name, Output(digest=digest, bytes=size))
+        with closing(Restoring(adapter, name, sidecar, "sidecar", digest)) as restoring:
+            found = taken(restoring, Place(path), Reading(only_ours=writing.around))
+
+            assert sorted(one.body for one in found) == sorted(one.body for one in records)
+
+
+def test_the_matrix_sees_what_no_receipt_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that drops a member is caught by reading back; were that blind, by the matrix."""
+    adapter, whole = type(formats["ama"]), type(formats["ama"]).write
+
+    def dropping(self: Any, records: Any, target: Any, writing: Any) -> None:
+        bare = [
+            msgspec.structs.replace(one.model, id=None, nonce=None, tags=())
+            for one in records
+            if isinstance(one.model, Entry)
+        ]
+        with sealed(bare) as less:
+            whole(self, less, target, writing)
+
+    put(rich(), "start", tmp_path)
+    monkeypatch.setattr(adapter, "write", dropping)
+    told = [*_leg("start", "ama", "honest", tmp_path)]
+    assert unlisted(held("start"), held("honest"), told) == []
+
+    monkeypatch.setattr(reading_back.Differences, "into", lambda *_: None)
+    told = [*_leg("start", "ama", "end", tmp_path)]
+
+    assert "tags: 3 not the same, 0 listed" in unlisted(held("start"), held("end"), told)

@@ -1,0 +1,329 @@
+"""A sidecar holds what an output's format cannot, and is believed for that output only."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring
+from matrix_kit import held, ids, output_of, put, rich
+
+from satchel.actions.config import load_settings
+from satchel.actions.converting import ConvertOptions, convert
+from satchel.actions.encrypting.identities import create_identity, lock_for
+from satchel.actions.moving.exported import Export, ExportOptions
+from satchel.actions.moving.exporting import export
+from satchel.actions.opened import opened_bank
+from satchel.actions.receipts.finding import find_receipts
+from satchel.errors import MalformedError, PathRefusedError, TargetExistsError, UsageError
+from satchel.memory.entries import Semantic
+from satchel.seal.sealing import seal
+from satchel.transfer.sidecars.lines import Line, Lines, head_of
+
+SUFFIX = ".satchel.jsonl"
+
+
+def send(output: Path, bank: str = "start", **options: Any) -> Export:
+    """Export a bank with a sidecar."""
+    options.setdefault("sidecar", True)
+    with opened_bank(load_settings(), bank) as there:
+        return export(there, output, ExportOptions(**options))
+
+
+def edited(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Change the rows of a Mem0 file, as somebody does who has it."""
+    value = json.loads(path.read_text())
+    change(value["results"] if isinstance(value, dict) else value)
+    path.write_text(json.dumps(value))
+
+
+def row_with(rows: list[dict[str, Any]], text: str) -> dict[str, Any]:
+    """Return the row that says something."""
+    return next(row for row in rows if text in row["memory"])
+
+
+def said(bank: str, text: str) -> dict[str, Any]:
+    """Return the one current record of a bank that says something."""
+    (found,) = [value for value in held(bank) if text in (value.get("text") or "")]
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A Mem0 file of a rich bank, with its sidecar."""
+    put(rich(), "start", tmp_path)
+    path = output_of("mem0", tmp_path, "out")
+    send(path)
+    return path
+
+
+def test_nothing_is_lost_that_is_in_the_sidecar(file: Path) -> None:
+    """The receipt names what is only in there; the file itself is as it is without one."""
+    beside = file.with_name(file.name + SUFFIX)
+    done = send(file, overwrite=True, fail_on_loss=True)
+    alone = send(file.with_name("alone.mem0.json"), sidecar=False)
+
+    assert done.losses == []
+    assert done.unaccepted == 0
+    assert done.account is not None
+    assert done.account.read_back == "equal"
+    assert done.account.sidecar is not None
+    assert done.account.sidecar.name == str(beside)
+    assert {one.field for one in done.account.beside} == {loss.name for loss in alone.losses}
+    assert file.read_bytes() == file.with_name("alone.mem0.json").read_bytes()
+    assert beside.stat().st_mode & 0o077 == 0
+
+
+def test_a_bank_that_comes_home_has_all_of_it_already(file: Path) -> None:
+    """Records come back under their ids, so nothing is there twice."""
+    found = bring(file, "start")
+
+    assert found.banks[0].done.added == 0
+    assert found.losses == []
+    assert len(ids("start")) == len(rich())
+
+
+def test_an_edit_counts_and_what_stands_beside_it_stays(file: Path) -> None:
+    """What the format holds is as the other side has it, the rest as the sidecar has it."""
+    before = said("start", "q03")
+    edited(file, lambda rows: row_with(rows, "q03").update(memory="q03 Ada likes coffee"))
+    found = bring(file, "new")
+    after = said("new", "q03")
+
+    assert after["text"] == "q03 Ada likes coffee"
+    for name in ("subject", "confidence", "valid_until", "expires_at", "created_at"):
+        assert after[name] == before[name]
+    assert after["id"] != before["id"]
+    assert any("1 changed" in note for note in found.notes)
+    assert len(ids("new")) == len(rich())
+    (child,) = [one for one in held("new") if "q04" in (one.get("text") or "")]
+    assert after["id"] in child["parent_ids"]
+
+
+def test_an_edit_of_what_the_bank_has_takes_its_place(file: Path) -> None:
+    """At home, what was changed elsewhere supersedes the very record that went out."""
+    before = said("start", "q06")["id"]
+    edited(file, lambda rows: row_with(rows, "q06").update(memory="q06 shorter"))
+    bring(file, "start")
+    again = bring(file, "start")
+
+    assert said("start", "q06")["text"] == "q06 shorter"
+    assert said("start", "q06")["tags"] == ["with space", "with,comma"]
+    assert before not in ids("start")
+    assert again.banks[0].done.added == 0
+    assert len(ids("start")) == len(rich())
+
+
+def test_what_was_deleted_there_is_not_brought_back(file: Path) -> None:
+    """Neither it nor a link to it; how many they are is said. A bank that has it keeps it."""
+    edited(file, lambda rows: rows.remove(row_with(rows, "q03")))
+    found = bring(file, "new")
+    home = bring(file, "start")
+
+    assert not any("q03" in str(one) for one in held("new"))
+    assert not any(one["type"] == "edge" and one["kind"] == "similar_to" for one in held("new"))
+    assert any("1 gone" in note for note in found.notes)
+    assert home.banks[0].done.vanished == 0
+    assert said("start", "q03")
+
+
+def test_what_is_new_there_comes_as_it_is(file: Path) -> None:
+    """A memory that the other side added has no line, and needs none."""
+    row = {"id": "00000000-0000-4000-8000-000000000001", "memory": "q90 new", "user_id": "ada"}
+    edited(file, lambda rows: rows.append(row))
+    found = bring(file, "new")
+
+    assert said("new", "q90")["origin"]["provider"] == "mem0"
+    assert any("1 new" in note for note in found.notes)
+
+
+def test_the_order_of_rows_and_a_field_of_theirs_lose_nothing(file: Path) -> None:
+    """Whoever writes the file again in another order has changed no memory."""
+    edited(file, lambda rows: rows.reverse())
+    found = bring(file, "new")
+
+    assert ids("new") == ids("start")
+    assert any("was changed since" in note for note in found.notes)
+
+
+def test_a_file_that_has_another_name_now_is_found_by_its_digest(file: Path) -> None:
+    """Its sidecar says of which bytes it is."""
+    file.rename(file.with_name("renamed.json"))
+    bring(file.with_name("renamed.json"), "new")
+
+    assert ids("new") == ids("start")
+
+
+def test_a_sidecar_that_is_elsewhere_is_named(file: Path, tmp_path: Path) -> None:
+    """``--sidecar`` says where it is."""
+    (tmp_path / "other").mkdir()
+    there = file.with_name(file.name + SUFFIX).rename(tmp_path / "other" / "s")
+    bring(file, "new", sidecar=there)
+
+    assert ids("new") == ids("start")
+
+
+def test_a_sidecar_that_is_missing_is_told(file: Path) -> None:
+    """The receipt that is kept here says that there was one."""
+    file.with_name(file.name + SUFFIX).unlink()
+    found = bring(file, "new")
+
+    assert [(loss.name, loss.count) for loss in found.losses] == [("sidecar", 1)]
+    assert found.unaccepted == 1
+
+
+def test_without_it_the_file_alone_counts(file: Path) -> None:
+    """``--ignore-sidecar`` reads what another program would read."""
+    found = bring(file, "new", ignore_sidecar=True)
+
+    assert found.banks[0].done.added == 4
+    assert "confidence" not in said("new", "q03")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data.replace(b"kettle", b"kettlf"),
+        lambda data: data[: data.rstrip(b"\n").rfind(b"\n") + 1],
+        lambda data: data + data.splitlines(keepends=True)[-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: data.split(b"\n", 1)[1],
+        lambda data: b"\0" * 10 + data,
+        lambda _: b"",
+        lambda data: data.replace(b'"satchel_sidecar":1', b'"satchel_sidecar":2'),
+        lambda data: data.replace(b'"format":"mem0"', b'"format":"ama"'),
+    ],
+    ids=["changed", "cut", "longer", "torn", "headless", "binary", "empty", "newer", "format"],
+)
+def test_a_changed_sidecar_is_refused(file: Path, spoil: Callable[[bytes], bytes]) -> None:
+    """Nothing is imported, and the error names it and says how to go on without."""
+    beside = file.with_name(file.name + SUFFIX)
+    assert spoil(beside.read_bytes()) != beside.read_bytes()
+    beside.write_bytes(spoil(beside.read_bytes()))
+    with pytest.raises(MalformedError) as refusal:
+        bring(file, "new")
+
+    assert refusal.value.file == str(beside)
+    assert refusal.value.line is not None
+    assert bring(file, "new", ignore_sidecar=True).banks
+
+
+def test_a_sidecar_of_another_file_is_refused(file: Path, tmp_path: Path) -> None:
+    """Its name is right, and nothing that it speaks of is there."""
+    put([seal(Semantic(text="somebody else's memory"))], "other", tmp_path)
+    send(tmp_path / "other.mem0.json", "other")
+    (tmp_path / f"other.mem0.json{SUFFIX}").replace(file.with_name(file.name + SUFFIX))
+    with pytest.raises(MalformedError, match="of another file"):
+        bring(file, "new")
+
+
+def test_a_forged_sidecar_brings_no_power(file: Path) -> None:
+    """A record that is no memory, or that its id does not name, is refused."""
+    beside = file.with_name(file.name + SUFFIX)
+    output = head_of(beside).output
+    config = {"type": "config", "action": "writer", "id": "blake3:" + "0" * 64, "nonce": "0" * 32}
+    for record in (config, {**rich()[1].value, "text": "something else"}):
+        lines = Lines()
+        lines.add(Line(record=record))
+        with beside.open("wb") as sink:
+            lines.write(sink, "mem0", output)
+        lines.close()
+        with pytest.raises(MalformedError):
+            bring(file, "new")
+
+
+def test_a_link_in_the_place_of_a_sidecar_is_refused(file: Path, tmp_path: Path) -> None:
+    """Whoever was allowed to read the file was not allowed to read what the link leads to."""
+    beside = file.with_name(file.name + SUFFIX)
+    (tmp_path / "elsewhere").mkdir()
+    beside.rename(tmp_path / "elsewhere" / "s")
+    beside.symlink_to(tmp_path / "elsewhere" / "s")
+    with pytest.raises(PathRefusedError):
+        bring(file, "new")
+
+
+def test_the_sidecar_of_what_is_replaced_goes_with_it(file: Path) -> None:
+    """Left there, it would be read as that of the new file."""
+    beside = file.with_name(file.name + SUFFIX)
+    file.unlink()
+    with pytest.raises(TargetExistsError, match="sidecar"):
+        send(file, sidecar=False)
+    done = send(file, sidecar=False, overwrite=True)
+
+    assert not beside.exists()
+    assert any("sidecar" in note for note in done.notes)
+
+
+def test_what_the_format_holds_needs_none(tmp_path: Path) -> None:
+    """An artifact holds all of it."""
+    put(rich(), "start", tmp_path)
+    done = send(tmp_path / "whole.pam.jsonl")
+
+    assert done.sidecar is None
+    assert not list(tmp_path.glob("whole*satchel*"))
+
+
+def test_a_dry_run_says_what_would_go_into_it(tmp_path: Path) -> None:
+    """And counts none of it as lost."""
+    put(rich(), "start", tmp_path)
+    done = send(tmp_path / "dry.mem0.json", dry_run=True)
+
+    assert done.unaccepted == 0
+    assert any("goes into the sidecar" in note for note in done.notes)
+    assert not list(tmp_path.glob("dry*"))
+
+
+def test_an_encrypted_file_has_an_encrypted_sidecar(tmp_path: Path) -> None:
+    """For whom the one is, for those is the other; neither shows a word."""
+    put(rich(), "start", tmp_path)
+    settings = load_settings()
+    create_identity(settings, "me")
+    path = tmp_path / "secret.mem0.json.age"
+    send(path, lock=lock_for(settings, ["me"]))
+    beside = tmp_path / f"secret.mem0.json{SUFFIX}.age"
+
+    assert b"kettle" not in beside.read_bytes()
+    bring(path, "new")
+    assert ids("new") == ids("start")
+
+
+@pytest.mark.parametrize("name", ["markdown_memory", "agents_md"])
+def test_a_folder_and_a_part_of_a_file_have_one_beside_them(name: str, tmp_path: Path) -> None:
+    """What others wrote there is theirs, and comes as new."""
+    put(rich(), "start", tmp_path)
+    path = tmp_path / "AGENTS.md" if name == "agents_md" else tmp_path / "folder"
+    if name == "agents_md":
+        path.write_text("# Mine\n\nBuild with make.\n")
+    send(path, format=name)
+    before = ids("start")
+    bring(path, "new", source_format=name)
+
+    assert (tmp_path / f"{path.name}{SUFFIX}").is_file()
+    assert set(before) <= set(ids("new"))
+
+
+def test_a_conversion_reads_one_and_writes_one(file: Path, tmp_path: Path) -> None:
+    """From format to format with nothing lost on the way."""
+    there = tmp_path / "there.graphiti.json"
+    done = convert(file, there, load_settings(), ConvertOptions(sidecar=True))
+    bring(there, "new")
+
+    assert done.unaccepted == 0
+    assert ids("new") == ids("start")
+
+
+def test_secrets_are_not_scrubbed_of_what_keeps_its_id(file: Path) -> None:
+    """As of a sealed file; without the sidecar they are."""
+    with pytest.raises(UsageError, match="cannot be changed"):
+        bring(file, "new", scrub_secrets=True)
+    assert bring(file, "new", scrub_secrets=True, ignore_sidecar=True).banks
+
+
+def test_the_receipt_of_the_import_names_it(file: Path) -> None:
+    """By its digest, as that of the export does."""
+    found = bring(file, "new")
+    account = find_receipts(load_settings(), found.receipts[0])[0].account
+
+    assert account.sidecar is not None
+    assert account.sidecar.digest == found.accounts[0].sidecar.digest  # type: ignore[union-attr]
