@@ -78,8 +78,8 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
     other = owner.post("/v1/banks", json={"name": ATTACKS[3]}).json()["id"]
     for text in (ATTACKS[0], ATTACKS[1]):
         where = "/v1/files/assistant/text/<svg onload=alert(1)>.md"
-        saved = {"json": {"text": text}, "headers": {"X-Actor": ATTACKS[7]}}
-        assert owner.put(where, **saved).is_success
+        actor = {"X-Actor": ATTACKS[7]}
+        assert owner.put(where, json={"text": text}, headers=actor).is_success
     mem0 = {"results": [{"id": ATTACKS[0], "memory": ATTACKS[1], "user_id": ATTACKS[2]}]}
     sent = {"name": "<img src=x onerror=alert(1)>.mem0.json", "wait": "false"}
     job = owner.post(f"{BANK}/upload", params=sent, json=mem0).json()["id"]
