@@ -60,7 +60,8 @@ def test_every_part_fits_a_phone_and_can_be_read(
     (receipt,) = client.get("/v1/receipts").json()["receipts"]
     newest, *_, first = client.get(f"{BANK}/entries").json()["memories"]
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=look)
-    tab = Watched(context.new_page(), server[0])
+    page = context.new_page()
+    tab = Watched(page, server[0])
     for where in (
         *(
             "",
@@ -74,7 +75,7 @@ def test_every_part_fits_a_phone_and_can_be_read(
         *(f"b/{bank}/owners", "import", "verify", "jobs", "receipts", f"receipts/{receipt['id']}"),
         *("backups", "nothing of that name"),
     ):
-        page = tab.go(where)
+        tab.go(where)
         settled(page)
         assert page.evaluate(FAULTS) == [], where
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
