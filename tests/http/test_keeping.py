@@ -171,3 +171,51 @@ def test_a_holder_looks_after_nothing(served: Served, client: TestClient, bank: 
         refused = holder.request(method, path, json=body)
         assert refused.status_code == 403, (method, path, refused.text)
     assert client.get(bank).json()["memories"] == 2
+
+
+def test_what_an_export_would_lose_is_known_before_it_is_made(client: TestClient) -> None:
+    """Nothing is written, no receipt is left, and no path of the server is told."""
+    client.post("/v1/banks", json={"name": "assistant"})
+    client.post("/v1/banks/assistant/entries", json={"text": "Ada drinks tea"})
+    client.post(
+        "/v1/banks/assistant/sessions",
+        json={"name": "tea", "messages": [{"role": "user", "content": "hello"}]},
+    )
+    where = "/v1/banks/assistant/download"
+    found = client.get(where, params={"format": "ama", "dry_run": True}).json()
+    assert [one["name"] for one in found["losses"]] == ["session_event"]
+    assert (found["output"], found["dry_run"]) == ("memory.ama.jsonl", True)
+    assert client.get("/v1/receipts").json()["receipts"] == []
+    made = client.get(where, params={"format": "mem0"})
+    assert 'filename="memory.mem0.json"' in made.headers["Content-Disposition"]
+
+
+def test_former_versions_of_a_file_are_read_and_compared(client: TestClient) -> None:
+    """Once the store was told to keep them; a former one has no tag to hold a write to."""
+    where = "/v1/files/assistant"
+    for text in ("tea\n", "mate\n"):
+        written = client.put(
+            f"{where}/text/notes.md", params={"keep_versions": True}, json={"text": text}
+        )
+        assert written.is_success, written.text
+    versions = client.get(f"{where}/history/notes.md").json()["versions"]
+    assert [(one["version"], one["op"]) for one in versions] == [(1, "create"), (2, "update")]
+    former = client.get(f"{where}/text/notes.md", params={"version": 1})
+    assert (former.text, former.headers.get("ETag")) == ("tea\n", None)
+    assert client.get(f"{where}/text/notes.md").headers["ETag"]
+    diff = client.get(f"{where}/diff/notes.md", params={"old": 1, "new": 2}).json()["diff"]
+    assert "-tea\n+mate\n" in diff
+    assert client.get(f"{where}/diff/notes.md", params={"old": 9}).status_code == 422
+
+
+def test_formats_owners_and_months_are_told(client: TestClient) -> None:
+    """What an interface needs to offer exports, to show who decides, and to draw a timeline."""
+    formats = {one["name"]: one for one in client.get("/v1/formats").json()["formats"]}
+    assert formats["pam"]["traits"]["writes"]
+    assert not formats["chatgpt"]["traits"]["writes"]
+    client.post("/v1/banks", json={"name": "assistant"})
+    moment = "2026-03-05T12:00:00Z"
+    client.post("/v1/banks/assistant/entries", json={"text": "a swallow", "occurred_at": moment})
+    owners = client.get("/v1/banks/assistant/owners").json()
+    assert (owners["threshold"], [one["signs"] for one in owners["owners"]]) == (1, [True])
+    assert client.get("/v1/banks/assistant").json()["months"] == {"2026-03": 1}

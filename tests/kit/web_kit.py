@@ -8,8 +8,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from fastapi.testclient import TestClient
 from http_kit import Served, serving
 
+BANK = "/v1/banks/assistant"
+TALK = [
+    {"role": role, "content": text}
+    for role, text in (
+        ("user", "Where shall we go?"),
+        ("assistant", "To the sea, or to the hills."),
+        ("user", "To the sea then."),
+        ("assistant", "I book the train."),
+    )
+]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -45,6 +56,47 @@ def browsing() -> Iterator[Any]:
         browser.close()
 
 
+def furnished(client: TestClient) -> str:
+    """Make a bank with memories, and a conversation with a fork; return its id."""
+    made = client.post("/v1/banks", json={"name": "assistant"}).json()
+    tea = client.post(f"{BANK}/entries", json={"text": "Ada drinks tea", "tags": ["drinks"]}).json()
+    drawn = {"text": "There is no coffee to buy for Ada", "parents": [tea["id"]]}
+    client.post(f"{BANK}/entries", json=drawn)
+    talk = client.post(f"{BANK}/sessions", json={"name": "holidays", "messages": TALK}).json()
+    where = f"{BANK}/sessions/{talk['session']}"
+    client.post(f"{where}/checkpoints", json={"name": "before the train", "at": "3"})
+    client.post(f"{where}/fork", json={"name": "the hills", "at": "2"})
+    return str(made["id"])
+
+
+_GO = """(hash) => new Promise((there) => {
+  const was = location.href;
+  location.hash = hash;
+  if (location.href === was) there();
+  else addEventListener("hashchange", () => setTimeout(there), { once: true });
+})"""
+_DROP = """([name, text]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([text], name));
+  for (const what of ["dragover", "drop"]) {
+    const event = new DragEvent(what, {dataTransfer, cancelable: true, bubbles: true});
+    document.querySelector(".drop").dispatchEvent(event);
+  }
+}"""
+
+
+def drop(page: Any, name: str, text: str) -> None:
+    """Drop a file where one can be dropped."""
+    page.locator(".drop").wait_for()
+    page.evaluate(_DROP, [name, text])
+
+
+def settled(page: Any) -> None:
+    """Wait until a part of the page has all that it asked for."""
+    page.locator("main h1").first.wait_for()
+    page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
+
+
 class Watched:
     """A tab, with all that it asked for and complained of.
 
@@ -65,7 +117,10 @@ class Watched:
 
     def go(self, where: str = "") -> Any:
         """Go to a part of the page, and return the tab."""
-        self.page.goto(f"{self._address}/#/{where}")
+        if self.page.url.startswith(f"{self._address}/"):
+            self.page.evaluate(_GO, f"#/{where}")  # as a link on the page does
+        else:
+            self.page.goto(f"{self._address}/#/{where}")
         return self.page
 
     def _said(self, message: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from http_kit import Served
-from web_kit import Watched, browser_here, browsing, listening
+from web_kit import Watched, browser_here, browsing, furnished, listening
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,16 @@ def server(own_home: object) -> Iterator[tuple[str, Served]]:
 
 
 @pytest.fixture
+def bank(server: tuple[str, Served]) -> str:
+    """The id of a bank with memories, and a conversation with a fork."""
+    return furnished(server[1].client())
+
+
+@pytest.fixture
 def tab(browser: Any, server: tuple[str, Served]) -> Iterator[Watched]:
     """A tab; whatever it complains of, or asks of anybody else, fails the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     found = Watched(context.new_page(), server[0])
     yield found
     context.close()

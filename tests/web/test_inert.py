@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from http_kit import Served
-from web_kit import Watched
+from web_kit import Watched, settled
 
 BANK = "/v1/banks/assistant"
 ATTACKS = (
@@ -41,8 +41,7 @@ def _looked_at(tab: Watched, *places: str) -> Any:
     page = tab.page
     for place in places:
         tab.go(place)
-        page.locator("main h1").first.wait_for()
-        page.wait_for_load_state("networkidle")
+        settled(page)
         assert page.locator(MARKUP).count() == 0, place
         assert page.evaluate("window.hit") is None, place
         loose = page.evaluate(
@@ -77,11 +76,26 @@ def test_markup_in_every_member_is_text(tab: Watched, owner: TestClient) -> None
     owner.post(f"{BANK}/sessions/{session}/checkpoints", json={"name": ATTACKS[1], "at": "3"})
     owner.post(f"{BANK}/sessions/{session}/fork", json={"name": ATTACKS[2], "at": "3"})
     other = owner.post("/v1/banks", json={"name": ATTACKS[3]}).json()["id"]
+    for text in (ATTACKS[0], ATTACKS[1]):
+        where = "/v1/files/assistant/text/<svg onload=alert(1)>.md"
+        actor = {"X-Actor": ATTACKS[7]}
+        assert owner.put(where, json={"text": text}, headers=actor).is_success
+    mem0 = {"results": [{"id": ATTACKS[0], "memory": ATTACKS[1], "user_id": ATTACKS[2]}]}
+    sent = {"name": "<img src=x onerror=alert(1)>.mem0.json", "wait": "false"}
+    job = owner.post(f"{BANK}/upload", params=sent, json=mem0).json()["id"]
+    while owner.get(f"/v1/jobs/{job}").json()["state"] in ("waiting", "running"):
+        pass
+    receipt = owner.get("/v1/receipts").json()["receipts"][0]["id"]
+    token = {"permissions": ["read"], "any_of": [ATTACKS[0], ATTACKS[4]], "expires": "1h"}
+    assert owner.post(f"{BANK}/tokens", json=token).is_success
     _looked_at(
         tab,
         *("", "b/assistant", f"b/{other}", "b/assistant?past=1", "b/assistant?q=evil"),
-        *(f"b/assistant/e/{one}" for one in (*ids, newer)),
+        *(f"b/assistant/e/{one}" for one in (*ids[::3], newer)),
         *("b/assistant/sessions", f"b/assistant/sessions/{session}", "b/assistant/quarantine"),
+        *("b/assistant/files", "b/assistant/files/%3Csvg%20onload%3Dalert(1)%3E.md"),
+        *("b/assistant/import", "b/assistant/export", "b/assistant/tokens", "b/assistant/owners"),
+        *("import", "verify", "jobs", "receipts", f"receipts/{receipt}", "backups"),
         "b/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
     )
     tab.complaints.clear()  # there is no such bank: the browser tells of the 404
@@ -130,7 +144,7 @@ def test_texts_of_attacks_that_were_collected_are_shown_as_they_are(
     for text in found[:400]:
         owner.post(f"{BANK}/entries", json={"text": text})
     page = _looked_at(tab, "b/assistant")
-    more = page.get_by_role("button", name="Older ones")
+    more = page.get_by_role("button", name="Show older")
     while more.count():
         more.click()
         page.wait_for_load_state("networkidle")

@@ -16,6 +16,8 @@ from satchel.memory.parts import Component
 from satchel.memory.times import now
 from satchel.ports.rows import Filter
 
+_MONTH = len("2026-01")
+
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """A bank in numbers."""
@@ -54,6 +56,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """When the first of the current memories happened or was made."""
 
     newest: str | None
+    months: dict[str, int]
+    """Of the current memories, by the month (``2026-01``) in which they happened or were made."""
+
     bytes: int
     """Of the memories as they were sealed, those in the past too."""
 
@@ -77,7 +82,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
     with bank.asked("stats").ledger.reading() as view:
         head, moment = view.head, now()
         types, users, providers = Counter[str](), Counter[str](), Counter[str]()
-        tags, states, notes = Counter[str](), Counter[str](), notes_of(view)
+        tags, states, months = Counter[str](), Counter[str](), Counter[str]()
         held, size, oldest, newest = 0, 0, None, None
         lacking, logged_types = Lacking(view), Counter[str](head.counts if view.is_whole else {})
         wanted = Filter(types=frozenset(Component), retired=True, held=True)
@@ -103,7 +108,8 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
             if row.moment is not None:
                 oldest = row.moment if oldest is None else min(oldest, row.moment)
                 newest = row.moment if newest is None else max(newest, row.moment)
-        vectors = lacking.stats
+                months[row.moment[:_MONTH]] += 1
+        vectors, notes = lacking.stats, notes_of(view)
     return Stats(
         id=bank.id,
         name=bank.name,
@@ -119,6 +125,7 @@ def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
         imports=logged_types["source"],
         oldest=oldest,
         newest=newest,
+        months=dict(sorted(months.items())),
         bytes=size,
         store_bytes=_store_bytes(local_path(bank.settings.store)) if bank.bearer is None else None,
         vectors=vectors,

@@ -1,12 +1,14 @@
 // Asks the server, on behalf of whoever looks at the page. Nothing else is ever asked.
 
 const KEPT = "satchel operator";
+const TRIES = 4;
 
 export class Refused extends Error {
   constructor(status, said) {
-    super(said.title || `the server answered ${status}`);
+    super(said.title || `The server answered ${status}.`);
     this.status = status;
     this.code = said.code;
+    this.field = said.field;
     this.hint = said.hint;
   }
 }
@@ -16,57 +18,75 @@ export const signIn = (token) => {
   else sessionStorage.removeItem(KEPT);
 };
 
-async function asked(path, options = {}) {
+// What asks for the operator's token, when the server wants one; the page sets it. It is asked once,
+// however many requests wait for it, and they go on from where they were: nothing typed is lost.
+export const gate = { ask: null, open: null };
+
+async function signedIn(used) {
+  if (sessionStorage.getItem(KEPT) !== used) return true;
+  gate.open ??= gate.ask(used !== null).finally(() => { gate.open = null; });
+  return gate.open;
+}
+
+const pause = (seconds) => new Promise((go) => setTimeout(go, seconds * 1000));
+
+async function asked(where, options = {}, tries = 1) {
   const headers = new Headers(options.headers);
   const token = sessionStorage.getItem(KEPT);
   if (token) headers.set("Authorization", `Bearer ${token}`);
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
+    answer = await fetch(where, { ...options, headers, credentials: "omit", redirect: "error" });
   } catch {
-    throw new Refused(0, { title: "The server does not answer.", hint: "Is it still running?" });
+    throw new Refused(0, { title: "The server does not answer.", hint: "Is it still running? Then try again." });
   }
-  if (!answer.ok) {
-    const said = await answer.json().catch(() => ({}));
-    throw new Refused(answer.status, said);
+  if (answer.ok) return answer;
+  const said = await answer.json().catch(() => ({}));
+  if (answer.status === 403 && said.code === "permission.refused" && await signedIn(token)) {
+    return asked(where, options, tries);
   }
-  return answer;
+  // It is busy, or this asks too often: what changes nothing is asked again, as it says when.
+  if ([429, 503].includes(answer.status) && !options.method && tries < TRIES) {
+    await pause(Math.min(10, Number(answer.headers.get("Retry-After")) || 1) * tries);
+    return asked(where, options, tries + 1);
+  }
+  throw new Refused(answer.status, said);
 }
 
 const address = (path, query) => {
   const said = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined && value !== null && value !== "") said.append(name, value);
+    for (const one of [value].flat()) {
+      if (one !== undefined && one !== null && one !== "") said.append(name, one);
+    }
   }
   return said.size ? `${path}?${said}` : path;
 };
 
 export const path = (...parts) => "/v1/" + parts.map(encodeURIComponent).join("/");
 
+// A path of a memory file: its slashes stay what they are.
+export const filePath = (key, what, file) =>
+  `${path("files", key, what)}/${file.split("/").map(encodeURIComponent).join("/")}`;
+
 export const get = async (where, query) => (await asked(address(where, query))).json();
 
-export const post = async (where, body) =>
+const said = async (method, where, body, headers) =>
   (await asked(where, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body ?? {}),
+    method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body ?? {}),
   })).json();
+
+export const post = (where, body) => said("POST", where, body);
+export const patch = (where, body, headers) => said("PATCH", where, body, headers);
+export const put = (where, body, headers) => said("PUT", where, body, headers);
+
+export const remove = async (where, query, headers) => {
+  const answer = await asked(address(where, query), { method: "DELETE", headers });
+  return answer.status === 204 ? null : answer.json();
+};
 
 export const send = async (where, query, file) =>
   (await asked(address(where, query), { method: "POST", body: file })).json();
 
-// Follows a job to its end, and returns its result.
-export async function followed(job, tell, off) {
-  const where = path("jobs", job.id);
-  off?.(() => asked(where, { method: "DELETE" }));
-  for (let wait = 60; ; wait = Math.min(1000, wait * 1.5)) {
-    const now = await get(where);
-    tell(now);
-    if (now.state === "done") return now.result;
-    if (now.state === "failed") {
-      throw new Refused(500, { ...now.problem, title: now.problem?.message });
-    }
-    if (now.state === "cancelled") throw new Refused(0, { title: "This was called off." });
-    await new Promise((go) => setTimeout(go, wait));
-  }
-}
+// The answer itself, where its headers or its bytes are wanted.
+export const fetched = (where, query) => asked(address(where, query));

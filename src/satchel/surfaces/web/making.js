@@ -34,8 +34,9 @@ export const link = (to, ...children) => el("a", { href: to }, ...children);
 // The address of a part of this page; its names are escaped here.
 export const to = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
 
-export const count = (number, noun, many = noun + "s") =>
-  `${Number(number).toLocaleString("en")} ${number === 1 ? noun : many}`;
+export const number = (value) => Number(value).toLocaleString("en");
+
+export const count = (value, noun, many = noun + "s") => `${number(value)} ${value === 1 ? noun : many}`;
 
 export const short = (id) => {
   const text = String(id);
@@ -49,61 +50,54 @@ export const clipped = (text, most) => {
   return signs.length > most ? signs.slice(0, most - 1).join("") + "\u2026" : said;
 };
 
-export const when = (text) => {
-  const moment = new Date(text);
-  if (!text || Number.isNaN(moment.getTime())) return text ?? "";
-  const said = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-  return el("time", { datetime: text, title: text }, said);
+const moment = (text, style) => {
+  const found = new Date(text);
+  if (!text || Number.isNaN(found.getTime())) return text ?? "";
+  return el("time", { datetime: text, title: text }, found.toLocaleString("en-GB", style));
 };
 
-export const bytes = (number) => {
+export const when = (text) => moment(text, { dateStyle: "medium", timeStyle: "short" });
+export const day = (text) => moment(text, { dateStyle: "full" });
+
+export const bytes = (size) => {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let at = 0;
-  for (; number >= 1000 && at < units.length - 1; at += 1) number /= 1000;
-  return `${at ? number.toFixed(1) : number} ${units[at]}`;
+  for (; size >= 1000 && at < units.length - 1; at += 1) size /= 1000;
+  return `${at ? size.toFixed(1) : size} ${units[at]}`;
 };
 
+export const mono = (text) => el("span", { class: "mono" }, text);
+export const soft = (...said) => el("p", { class: "soft" }, ...said);
+export const chip = (said, look) => el("span", { class: `chip ${look ?? ""}`, title: said.length > 30 ? clipped(said, 300) : null }, said);
 export const chips = (...said) =>
-  el("div", { class: "chips" }, said.flat().filter(Boolean).map((one) =>
-    one instanceof Node ? one : el("span", { class: "chip" }, one)));
+  el("div", { class: "chips" }, said.flat().filter(Boolean).map((one) => (one instanceof Node ? one : chip(one))));
 
-export const json = (value) => el("pre", {}, JSON.stringify(value, null, 2));
+export const button = (said, act, more = {}) => el("button", { type: "button", onclick: act, ...more }, said);
+export const quiet = (said, act, more = {}) => button(said, act, { class: "quiet", ...more });
+
+export const field = (label, input, more = {}) => el("label", more, label, input);
+export const check = (input, label) => el("label", { class: "check" }, input, label);
+export const options = (pairs, chosen) =>
+  pairs.map(([value, said]) => el("option", { value, selected: value === chosen }, said));
+
+export const json = (value) => el("pre", { tabindex: 0 }, JSON.stringify(value, null, 2));
+export const more = (said, ...what) => el("details", {}, el("summary", {}, said), what);
+
+// What there is instead of a list with nothing in it: what it would be, and how to come by it.
+export const empty = (said, ...how) => el("div", { class: "empty" }, el("p", {}, el("strong", {}, said)), soft(...how));
 
 // What is known, name by name; what is not known is left out.
 export const facts = (rows) =>
   el("dl", {}, Object.entries(rows).filter(([, value]) => value !== undefined && value !== null && value !== "")
     .map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 
-export const table = (heads, rows) =>
+// On a narrow screen each row stands alone, every cell under its head.
+export const table = (heads, rows, caption) =>
   el("div", { class: "scroll" }, el("table", {},
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", {}, cell)))))));
+    caption ? el("caption", {}, caption) : null,
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head || el("span", { class: "unseen" }, "More"))))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) =>
+      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((one) => one || one === 0) ? el("div", {}, cell) : null)))))));
 
 export const notes = (said) =>
   (said ?? []).length ? el("ul", { class: "warn" }, said.map((one) => el("li", {}, one))) : null;
-
-export const problem = (error) =>
-  el("div", { class: "problem", role: "alert" },
-    el("p", {}, el("strong", {}, error.message)),
-    error.hint ? el("p", { class: "soft" }, error.hint) : null,
-    error.code ? el("p", { class: "soft mono" }, error.code) : null);
-
-export function told(text) {
-  const where = document.getElementById("told");
-  where.textContent = text;
-  clearTimeout(told.timer);
-  told.timer = setTimeout(() => { where.textContent = ""; }, 6000);
-}
-
-// Shows what is being waited for, then what came of it, or what went wrong.
-export async function into(place, work) {
-  const mine = Symbol("work");
-  place.work = mine;
-  place.replaceChildren(el("p", { class: "soft" }, "One moment\u2026"));
-  try {
-    const found = await work();
-    if (place.work === mine) place.replaceChildren(...[found].flat(Infinity).filter(Boolean));
-  } catch (error) {
-    if (place.work === mine) place.replaceChildren(problem(error));
-  }
-}

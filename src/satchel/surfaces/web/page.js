@@ -1,14 +1,28 @@
 // The page: which part of it is shown, who looks at it, light and dark.
 
-import { get, path, signIn } from "./asking.js";
+import { gate, get, path, signIn } from "./asking.js";
+import { bank, banks, named } from "./banks.js";
+import { exporting } from "./exporting.js";
+import { files } from "./files.js";
+import { importing } from "./importing.js";
+import { jobs } from "./jobs.js";
 import { backups, quarantine } from "./keeping.js";
-import { el, into, link, problem, to } from "./making.js";
-import { bank, banks, entry, named } from "./memories.js";
-import { importing, receipts, verifying } from "./moving.js";
+import { el, empty, link, to } from "./making.js";
+import { entry } from "./memory.js";
+import { receipts } from "./receipts.js";
 import { sessions } from "./sessions.js";
+import { owners, tokens } from "./sharing.js";
+import { into, operator } from "./telling.js";
+import { verifying } from "./verifying.js";
 
 const main = document.getElementById("main");
 const LOOKS = ["auto", "light", "dark"];
+const PARTS = [
+  ["", "Memories"], ["sessions", "Conversations"], ["files", "Files"], ["import", "Import"], ["export", "Export"],
+  ["quarantine", "Quarantine"], ["tokens", "Tokens"], ["owners", "Owners"],
+];
+
+gate.ask = (wrong) => operator(wrong, signIn);
 
 // The parts of a bank, under its name.
 async function ofBank(id, part, rest, query) {
@@ -16,23 +30,29 @@ async function ofBank(id, part, rest, query) {
   const found = all.find((one) => one.id === id) ?? all.find((one) => one.name === id);
   const name = found ? named(found) : id;
   document.title = `${name} · Satchel`;
-  const tabs = [["", "Memories"], ["sessions", "Conversations"], ["import", "Import"], ["quarantine", "Quarantine"]];
-  const place = el("div");
-  into(place, () => {
-    if (part === "e") return entry(id, rest[0]);
-    if (part === "sessions") return sessions(id, rest[0], query);
-    if (part === "import") return importing(found?.name ?? id);
-    if (part === "quarantine") return quarantine(id);
-    return bank(id, query);
-  });
+  const place = el("div"), is = part === "e" ? "" : part ?? "";
+  const parts = {
+    e: () => entry(id, rest[0], show),
+    sessions: () => sessions(id, rest[0], query, show),
+    files: () => files(id, found?.name ?? id, rest[0], query),
+    import: () => importing(found?.name ?? id),
+    export: () => exporting(id),
+    quarantine: () => quarantine(id),
+    tokens: () => tokens(id),
+    owners: () => owners(id),
+  };
+  const show = () => into(place, () => (parts[part] ?? (() => bank(id, query)))());
+  show();
   return [
-    el("p", { class: "small" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
-    el("h1", {}, part === "e" ? "Memory" : name),
-    el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, tabs.map(([one, said]) =>
-      el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": (part === "e" ? "" : part ?? "") === one ? "page" : null }, said))),
+    el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
+    el("h1", { class: "clip" }, part === "e" ? "Memory" : name),
+    el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, PARTS.map(([one, said]) =>
+      el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": is === one ? "page" : null }, said))),
     place,
   ];
 }
+
+const lost = () => [el("h1", {}, "There is nothing here"), empty("No part of the page is called that.", link("#/", "To the banks"))];
 
 async function shown() {
   const [where, said] = location.hash.replace(/^#\/?/, "").split("?");
@@ -40,44 +60,33 @@ async function shown() {
     try { return decodeURIComponent(part); } catch { return part; }
   });
   const query = new URLSearchParams(said ?? "");
-  const [page, ...rest] = parts;
-  document.title = "Satchel";
+  const [page = "", ...rest] = parts;
   for (const one of document.querySelectorAll("#pages a")) {
-    const is = one.getAttribute("href") === `#/${page === "b" ? "" : page ?? ""}`;
+    const is = one.getAttribute("href") === `#/${page === "b" ? "" : page}`;
     if (is) one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
+    if (is) document.title = `${one.textContent} · Satchel`;
   }
   const pages = {
+    "": banks,
     b: () => ofBank(rest[0], rest[1], rest.slice(2), query),
     import: () => [el("h1", {}, "Import"), importing()],
     verify: () => verifying(),
-    receipts: () => receipts(rest[0]),
+    jobs: () => jobs(),
+    receipts: () => receipts(rest[0], query),
     backups: () => backups(),
   };
-  await into(main, async () => {
-    try {
-      return await (pages[page] ?? banks)();
-    } catch (error) {
-      return error.status === 403 ? operator(error) : problem(error);
-    }
-  });
-}
-
-// Asked where an operator's token is set: it is kept until this tab is closed.
-function operator(error) {
-  const token = el("input", { type: "password", name: "token", required: true, autocomplete: "off" });
-  return [
-    el("h1", {}, "Who are you?"), problem(error),
-    el("form", { onsubmit: (event) => { event.preventDefault(); signIn(token.value.trim()); shown(); } },
-      el("label", { class: "wide" }, "The operator's token", token), el("button", {}, "Go on")),
-  ];
+  await into(main, async () => (Object.hasOwn(pages, page) ? pages[page] : lost)());
+  for (const one of document.querySelectorAll("nav [aria-current=page]")) {
+    one.parentElement.scrollLeft = one.offsetLeft - one.parentElement.offsetLeft - 40;
+  }
 }
 
 const look = document.getElementById("look");
 function looks(now) {
   const is = LOOKS.includes(now) ? now : "auto";
   document.documentElement.dataset.look = is;
-  look.textContent = `Look: ${is}`;
+  look.textContent = `Theme: ${is}`;
   localStorage.setItem("satchel look", is);
 }
 look.addEventListener("click", () =>
@@ -91,12 +100,13 @@ document.getElementById("skip").addEventListener("click", (event) => {
   main.focus();
 });
 addEventListener("hashchange", async () => {
+  document.querySelector("dialog[open]")?.close(); // whoever goes elsewhere no longer answers it
   await shown();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.closest("input, textarea, select, dialog")) return;
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
   const search = document.querySelector("input[type=search]");
   if (!search) return;
   event.preventDefault();

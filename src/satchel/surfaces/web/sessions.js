@@ -1,26 +1,52 @@
 // Conversations: which there are, what was said up to a point, and going on from there in a fork.
 
-import { get, path, post } from "./asking.js";
+import { get, patch, path, post } from "./asking.js";
 import { branches } from "./drawing.js";
-import { clipped, count, el, facts, into, json, link, problem, short, to, told, when } from "./making.js";
+import { button, check, clipped, count, el, empty, facts, field, json, link, more, options, quiet, short, soft, to, when } from "./making.js";
+import { asks, into, told } from "./telling.js";
+
+const PREVIEW = 3;
 
 const title = (one) => one.name ?? `without a name, ${short(one.id)}`;
 
-export async function sessions(bank, chosen, query) {
-  const all = path("banks", bank, "sessions");
-  const { sessions: found } = await get(all, { archived: query.get("archived") === "1" ? "true" : "" });
-  if (!found.length) {
-    return el("p", { class: "soft" }, "No conversation is kept here yet: an agent's adapter, an import or ",
-      el("code", {}, "satchel sessions"), " brings them.");
+// A fork stands under what it is from; those that left it last come first, so that no line crosses another.
+function ordered(found) {
+  const known = new Set(found.map((one) => one.id)), of = new Map();
+  for (const one of found) {
+    const from = known.has(one.origin?.session) ? one.origin.session : null;
+    of.set(from, [...(of.get(from) ?? []), one]);
   }
+  const rows = [], open = (of.get(null) ?? []).map((one) => [one, 0, one.id]).reverse();
+  while (open.length) {
+    const [one, depth, root] = open.pop();
+    rows.push({ ...one, depth, root });
+    const forks = (of.get(one.id) ?? []).sort((a, b) => a.origin.number - b.origin.number);
+    open.push(...forks.map((fork) => [fork, depth + 1, root]));
+  }
+  return rows;
+}
+
+export async function sessions(bank, chosen, query, again) {
+  const put = query.get("archived") === "1";
+  const { sessions: all } = await get(path("banks", bank, "sessions"), { archived: put ? "true" : "" });
+  const away = check(el("input", { type: "checkbox", checked: put, onchange: () => {
+    location.hash = to("b", bank, "sessions") + (put ? "" : "?archived=1");
+  } }), "those put away, too");
+  if (!all.length) {
+    return [empty("No conversation is kept here yet.", "An agent's adapter, an import or ", el("code", {}, "satchel sessions"), " brings them."), away];
+  }
+  const found = ordered(all);
   const one = found.find((session) => session.id === chosen) ?? found[0];
-  const address = (session, at) => to("b", bank, "sessions", session) + (at ? `?at=${encodeURIComponent(at)}` : "");
-  const shown = el("section", { "aria-label": "What was said" });
-  into(shown, () => conversation(bank, one, query.get("at"), found, address));
+  const address = (session, at) => {
+    const said = new URLSearchParams({ ...(put ? { archived: "1" } : {}), ...(at ? { at } : {}) });
+    return to("b", bank, "sessions", session) + (said.size ? `?${said}` : "");
+  };
+  const shown = el("section", { "aria-label": "What was said", class: "said-here" });
+  into(shown, () => conversation({ bank, session: one, at: query.get("at"), all: found, address, again, shown }));
   const names = new Map(found.map((session) => [session.id, title(session)]));
   const picture = el("div");
   into(picture, async () => {
-    const tree = treeOf(found, one);
+    const tree = found.filter((session) => session.root === one.root);
     const { checkpoints } = await get(path("banks", bank, "sessions", one.id, "checkpoints"));
     return tree.length > 1 || checkpoints.length ? branches(tree, one.id, checkpoints, address) : null;
   });
@@ -28,120 +54,137 @@ export async function sessions(bank, chosen, query) {
     picture,
     el("div", { class: "sides" },
       el("nav", { "aria-label": "Conversations" }, el("ul", { class: "tree" }, found.map((session) =>
-        el("li", { class: `d${Math.min(6, session.depth ?? 0)}${session.origin ? " fork" : ""}` },
+        el("li", { class: `d${Math.min(6, session.depth)}${session.depth ? " fork" : ""}` },
           el("a", { href: address(session.id), "aria-current": session.id === one.id ? "true" : null },
-            el("strong", {}, title(session)),
+            el("strong", { class: "clip" }, title(session)),
             el("div", { class: "soft small" }, count(session.messages ?? 0, "message"),
-              session.checkpoints ? `, ${count(session.checkpoints, "checkpoint")}` : "",
-              session.archived ? ", put away" : ""),
-            session.origin ? el("div", { class: "small" }, `↳ from ${names.get(session.origin.session) ?? short(session.origin.session)} at message ${session.origin.number}`) : null,
-            session.last_at ? el("div", { class: "soft small" }, when(session.last_at)) : null))))),
+              session.checkpoints ? `, ${count(session.checkpoints, "checkpoint")}` : "", session.archived ? ", put away" : ""),
+            session.origin ? el("div", { class: "small" }, `↳ from ${clipped(names.get(session.origin.session) ?? short(session.origin.session), 40)} at message ${session.origin.number}`) : null,
+            session.last_at ? el("div", { class: "soft small" }, when(session.last_at)) : null)))), away),
       shown),
   ];
 }
 
-// The sessions of the same tree: they stand together, its root first.
-function treeOf(found, one) {
-  let first = found.indexOf(one);
-  while (first > 0 && found[first].depth) first -= 1;
-  let last = first + 1;
-  while (last < found.length && found[last].depth) last += 1;
-  return found.slice(first, last);
-}
-
-async function conversation(bank, session, at, all, address, last = 50) {
+async function conversation(here, last = 50) {
+  const { bank, session, at, all, address, again, shown } = here;
   const found = await get(path("banks", bank, "sessions", session.id), { at, last });
   const points = (found.checkpoints ?? []).filter((point) => point.number <= found.number);
   const marks = (number) => points.filter((point) => point.number === number).map((point) =>
-    el("li", { class: "point" }, link(address(session.id, point.id), `◆ ${point.name ?? point.why}`),
-      el("button", { type: "button", class: "quiet", onclick: () => fork(bank, session, point.id, point.name ?? `message ${point.number}`, address) }, "Fork here")));
-  const state = found.state ?? {};
-  const more = found.left_out
-    ? el("button", { type: "button", class: "quiet", onclick: (event) =>
-      into(event.target.closest("section"), () => conversation(bank, session, at, all, address, Math.min(1000, last * 4))) },
-    `${count(found.left_out, "earlier message")}`)
-    : null;
-  const compared = el("div");
+    el("li", { class: "point" }, link(address(session.id, point.id), `◆ ${clipped(point.name ?? point.why, 80)}`),
+      quiet("Fork here", () => fork(here, point.id, point.name ?? `message ${point.number}`),
+        { "aria-label": `Fork at the checkpoint ${clipped(point.name ?? point.why, 40)}` })));
+  const state = found.state ?? {}, compared = el("div", { "aria-live": "polite" });
   const others = all.filter((one) => one.id !== session.id);
+  const earlier = found.left_out
+    ? quiet(`Show ${count(found.left_out, "earlier message")}`, () => into(shown, () => conversation(here, Math.min(1000, last * 4)))) : null;
   return [
     el("h2", {}, title(session)),
-    el("p", { class: "soft" }, at ? ["As it was at message ", found.number, " · ", link(address(session.id), "to its end")] : count(found.number, "message"),
+    soft(at ? ["As it was at message ", found.number, " · ", link(address(session.id), "to its end")] : count(found.number, "message"),
       session.agent ? ` · ${session.agent}` : "", session.user ? ` · with ${session.user}` : ""),
     el("div", { class: "row" },
-      el("button", { type: "button", onclick: () => fork(bank, session, at, at ? `message ${found.number}` : "its end", address) }, at ? "Fork from this point" : "Fork from its end"),
-      el("button", { type: "button", class: "quiet", onclick: () => keep(bank, session, at ? String(found.number) : null, address) }, "Keep a checkpoint"),
-      others.length ? el("label", {}, "Compare with", el("select", { onchange: (event) =>
-        event.target.value && into(compared, () => apart(bank, session, event.target.value)) },
-      el("option", { value: "" }, "…"), others.map((one) => el("option", { value: one.id }, clipped(title(one), 40))))) : null),
+      button(at ? "Fork from this point" : "Fork from its end", () => fork(here, at, at ? `message ${found.number}` : "its end")),
+      quiet("Add checkpoint", () => keep(here, at ? String(found.number) : null)),
+      quiet("Rename", () => rename(here)),
+      quiet(session.archived ? "Take out again" : "Put away", () => archive(here))),
+    others.length ? el("div", { class: "row" }, field("Compare with", el("select", { onchange: (event) =>
+      event.target.value && into(compared, () => apart(bank, session, event.target.value)) },
+    options([["", "…"], ...others.map((one) => [one.id, clipped(title(one), 40)])])))) : null,
     compared,
-    more,
+    earlier,
     el("ol", { class: "turns", start: (found.left_out ?? 0) + 1 }, marks(0), (found.messages ?? []).map((message) => [
-      turn(message, session, el("button", { type: "button", class: "quiet", "aria-label": `Fork after message ${message.number}`,
-        onclick: () => fork(bank, session, String(message.number), `message ${message.number}`, address) }, "Fork here")),
+      turn(message, session, quiet("Fork here", () => fork(here, String(message.number), `message ${message.number}`),
+        { "aria-label": `Fork after message ${message.number}` })),
       marks(message.number)])),
+    found.number ? null : soft("Nothing was said in it yet."),
     state.thread_summary ? [el("h3", {}, "What it was about"), el("div", { class: "text" }, state.thread_summary)] : null,
     (state.notes ?? []).length ? [el("h3", {}, "To keep in mind"), el("ul", {}, state.notes.map((note) => el("li", {}, `${note.category}: ${note.content}`)))] : null,
-    state.working_state ? el("details", {}, el("summary", {}, "Working state"), json(state.working_state)) : null,
+    state.working_state ? more("Working state", json(state.working_state)) : null,
     at ? el("p", { class: "soft small" }, `${count(found.memories_later ?? 0, "memory", "memories")} of the bank came later.`) : null,
   ];
 }
 
-const turn = (message, session, button) =>
-  el("li", { class: message.session && message.session !== session.id ? "turn past" : "turn" },
+const body = (message) => (typeof message.content === "string" ? message.content
+  : message.content === undefined ? "" : JSON.stringify(message.content, null, 2));
+
+const turn = (message, session, act) =>
+  el("li", { class: `turn ${message.role === "user" ? "asks" : ""} ${message.session && message.session !== session.id ? "past" : ""}` },
     el("div", { class: "row" },
-      el("span", { class: "soft small" }, `${message.number} · ${message.name ?? message.role ?? "said"}`, " ", message.created_at ? when(message.created_at) : ""),
-      button),
-    el("div", { class: "body" }, typeof message.content === "string" ? message.content
-      : message.content === undefined ? "" : JSON.stringify(message.content, null, 2)),
-    message.more ? el("details", {}, el("summary", {}, "more"), json(message.more)) : null);
+      el("span", { class: "soft small" }, el("strong", {}, message.name ?? message.role ?? "said"), ` · ${message.number} · `, message.created_at ? when(message.created_at) : "",
+        message.session && message.session !== session.id ? " · before the fork" : ""),
+      act),
+    el("div", { class: "body" }, body(message)),
+    message.more ? more("More of this message", json(message.more)) : null);
 
-function asks(heading, said, rows, button, act) {
-  const failed = el("div");
-  const box = el("dialog", { onclose: () => box.remove() }, el("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    failed.replaceChildren();
-    try {
-      await act();
-      box.close();
-    } catch (error) {
-      failed.replaceChildren(problem(error));
-    }
-  } }, el("h2", {}, heading), el("p", { class: "soft" }, said), rows, failed,
-  el("div", { class: "row" }, el("button", {}, button), el("button", { type: "button", class: "quiet", onclick: () => box.close() }, "Leave it"))));
-  document.body.append(box);
-  box.showModal();
-}
+const named = () => el("input", { name: "name", maxlength: 500, autocomplete: "off" });
 
-function fork(bank, session, at, where, address) {
-  const name = el("input", { name: "name", maxlength: 500, autocomplete: "off" });
-  const hide = el("input", { type: "checkbox", name: "as_of" });
-  asks("Fork", `A new conversation goes on from ${where} of ${title(session)}, which stays as it is.`,
-    [el("label", {}, "Name", name), el("label", { class: "check" }, hide, "Hide memories that came later from it")],
-    "Fork", async () => {
+// What the fork begins with is shown before it is made.
+function fork({ bank, session, address }, at, where) {
+  const name = named(), hide = el("input", { type: "checkbox", name: "as_of" }), preview = el("div", { class: "preview" });
+  asks({
+    heading: "Fork", does: "Fork",
+    said: `A new conversation goes on from ${where} of ${title(session)}, which stays as it is.`,
+    rows: [preview, field("Name", name), check(hide, "Hide memories that came later from it")],
+    act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "fork"),
         { at: at ?? null, name: name.value.trim() || null, as_of: hide.checked });
       told(`Forked, with ${count(made.messages, "message")}.`);
       location.hash = address(made.id);
-    });
+    },
+  });
+  name.focus();
+  into(preview, async () => {
+    const found = await get(path("banks", bank, "sessions", session.id), { at, last: PREVIEW });
+    const left = found.number - (found.messages ?? []).length;
+    return [
+      soft(count(found.number, "message"), found.number ? ", the last of them:" : ""),
+      left ? soft("…") : null,
+      (found.messages ?? []).map((message) => el("p", { class: "small" },
+        el("strong", {}, message.name ?? message.role ?? "said"), ": ", clipped(body(message), 140))),
+    ];
+  });
 }
 
-function keep(bank, session, at, address) {
-  const name = el("input", { name: "name", maxlength: 500, autocomplete: "off" });
-  asks("Keep a checkpoint", "A point to return to.", el("label", {}, "Name", name), "Keep it", async () => {
-    const made = await post(path("banks", bank, "sessions", session.id, "checkpoints"), { at, name: name.value.trim() || null });
-    told("The checkpoint is kept.");
-    location.hash = address(session.id, made.id);
+function keep({ bank, session, address }, at) {
+  const name = named();
+  asks({
+    heading: "Add checkpoint", does: "Add", said: "A point to come back to.", rows: [field("Name", name)],
+    act: async () => {
+      const made = await post(path("banks", bank, "sessions", session.id, "checkpoints"), { at, name: name.value.trim() || null });
+      told("The checkpoint is kept.");
+      location.hash = address(session.id, made.id);
+    },
   });
+}
+
+function rename({ bank, session, again }) {
+  const name = el("input", { name: "name", required: true, maxlength: 500, autocomplete: "off", value: session.name ?? "" });
+  asks({
+    heading: "Rename", does: "Save", rows: [field("Name", name)],
+    act: async () => {
+      await patch(path("banks", bank, "sessions", session.id), { name: name.value.trim() });
+      again();
+    },
+  });
+}
+
+async function archive({ bank, session, again }, archived = !session.archived) {
+  try {
+    await patch(path("banks", bank, "sessions", session.id), { archived });
+    told(archived ? "It is put away; nothing of it is lost." : "It is among the others again.",
+      archived ? () => archive({ bank, session, again }, false) : null);
+  } catch (error) {
+    told(error.message);
+  }
+  again();
 }
 
 async function apart(bank, session, other) {
   const found = await get(path("banks", bank, "sessions", session.id, "diff"), { other });
   const side = (one) => el("div", {}, el("h3", {}, title(one.session)),
-    el("p", { class: "soft" }, one.messages ? `${count(one.messages, "message")} of its own` : "nothing of its own"),
+    soft(one.messages ? `${count(one.messages, "message")} of its own` : "nothing of its own"),
     el("ol", { class: "turns" }, (one.first ?? []).map((message) => turn(message, one.session, null))));
-  return [
+  return el("div", { class: "compared" },
     el("h2", {}, "Compared"),
     facts({ "in both": count(found.common, "message"), state: found.same_state === false ? "differs" : "the same" }),
-    side(found.one), side(found.other),
-  ];
+    el("div", { class: "halves" }, side(found.one), side(found.other)));
 }

@@ -1,9 +1,11 @@
 """What the server says of itself: whether it works, what it counted, what it speaks."""
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from satchel.actions.diagnosing import versions
+from satchel.ports.registry import formats
 from satchel.surfaces.http.answers import answer, problem
 from satchel.surfaces.http.asking import Owner, Served
 
@@ -29,6 +31,13 @@ def readyz(request: Request, gateway: Served) -> Response:
 def metrics(request: Request, _: Owner) -> Response:
     """Return counts of requests, in Prometheus's text format."""
     return PlainTextResponse(request.app.state.counting.page())
+
+
+@router.get("/v1/formats")
+def list_formats() -> Response:
+    """List the formats that can be read and written, with what each can hold."""
+    found = [{"name": name, **msgspec.to_builtins(formats[name].info)} for name in formats]
+    return answer({"formats": found})
 
 
 @router.get("/v1/about")

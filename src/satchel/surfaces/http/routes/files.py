@@ -33,7 +33,20 @@ def list_files(
 def file_history(key: str, path: str, caller: Asking) -> Response:
     """Return the versions of a file, the oldest first."""
     with files_of(caller.satchel, key) as files:
-        return answer({"versions": files.history(path)})
+        return answer({"versions": [one._asdict() for one in files.history(path)]})
+
+
+@router.get("/diff/{path:path}")
+def diff_file(
+    key: str,
+    path: str,
+    old: Annotated[int, Query(ge=1)],
+    caller: Asking,
+    new: Annotated[int | None, Query(ge=1)] = None,
+) -> Response:
+    """Return how two versions of a file differ, as unified diff; its text now by default."""
+    with files_of(caller.satchel, key) as files:
+        return answer({"path": path, "old": old, "new": new, "diff": files.diff(path, old, new)})
 
 
 @router.get("/audit")
@@ -44,14 +57,25 @@ def audit(key: str, caller: Asking, limit: Annotated[int, Query(ge=1, le=1000)] 
 
 
 @router.get("/text/{path:path}")
-def read_file(key: str, path: str, caller: Asking, if_none_match: IfNoneMatch = None) -> Response:
-    """Return a file's text, byte for byte; its ETag is the hash of that."""
+def read_file(
+    key: str,
+    path: str,
+    caller: Asking,
+    version: Annotated[int | None, Query(ge=1)] = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Return a file's text, byte for byte; its ETag is the hash of that.
+
+    A former ``version`` has no ETag: it is not what a condition of a write could be held against.
+    """
     with files_of(caller.satchel, key) as files:
+        if version is not None:
+            return _plain(files.read_version(path, version))
         text, sha = files.read_text(path), files.current_sha(path)
     tag = f'"{sha}"'
     if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
         return Response(status_code=304, headers={"ETag": tag})
-    return Response(text, media_type="text/plain; charset=utf-8", headers={"ETag": tag})
+    return _plain(text, {"ETag": tag})
 
 
 @router.put("/text/{path:path}")
@@ -62,11 +86,17 @@ def write_file(
     caller: Asking,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
+    keep_versions: bool = False,
     actor: Actor = _NOBODY,
 ) -> Response:
-    """Write a file: with ``If-Match``, over that version; with ``If-None-Match: *``, a new one."""
+    """Write a file: with ``If-Match``, over that version; with ``If-None-Match: *``, a new one.
+
+    With ``keep_versions`` the texts of all its versions are kept from now on, in all files.
+    """
     expected = "" if if_none_match == "*" else _hash(if_match)
     with files_of(caller.satchel, key, create=True) as files:
+        if keep_versions and not files.keep_versions:
+            files.change_policy(keep_versions=True, actor=actor)
         meta = files.write_text(path, body.text, actor=actor, expected_sha=expected)
     return answer(meta, headers={"ETag": f'"{meta.sha256}"'})
 
@@ -83,6 +113,10 @@ def delete_file(
     with files_of(caller.satchel, key) as files:
         files.delete(path, actor=actor, expected_sha=_hash(if_match))
     return Response(status_code=204)
+
+
+def _plain(text: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 def _hash(said: str | None) -> str | None:

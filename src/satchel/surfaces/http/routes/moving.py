@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
@@ -13,6 +14,7 @@ from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Private
 from satchel.errors import ContainmentError
+from satchel.ports.registry import formats
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
@@ -26,13 +28,6 @@ _OPERATOR = (
     "The operator says where files may be: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
     " streams: GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
 )
-_SUFFIXES = {
-    "pam": ".pam",
-    "pam_jsonl": ".pam.jsonl",
-    "pam_cbor": ".pam.cbor",
-    "ama": ".ama.jsonl",
-    "markdown_memory": ".zip",
-}
 
 
 @router.post("/v1/export")
@@ -76,11 +71,15 @@ def download(
     since: str | None = None,
     until: str | None = None,
     sign: bool = True,
+    dry_run: bool = False,
 ) -> Response:
-    """Return a bank as a file of any format that is written; the receipt's id is in a header."""
+    """Return a bank as a file of any format that is written; the receipt's id is in a header.
+
+    With ``dry_run`` there is no file: the answer says what would be in it, and what it would lose.
+    """
     private = Private()
     try:
-        name = "memory" + _SUFFIXES.get(format, "")
+        name = _file_name(format)
         with Outlet.named(private.folder / name, called=f"download of {name}") as outlet:
             done = caller.bank(bank).export(
                 outlet,  # type: ignore[arg-type]  # what is open already needs no permission
@@ -90,10 +89,14 @@ def download(
                 since=since,
                 until=until,
                 sign=sign and caller.is_owner,
+                dry_run=dry_run,
             )
     except BaseException:
         private.close()
         raise
+    if dry_run:
+        private.close()
+        return answer(msgspec.structs.replace(done, output=name))
     headers = {"X-Satchel-Receipt": done.receipt or "", "X-Satchel-Lost": str(done.lost)}
     if done.output_digest is not None:
         headers["ETag"] = f'"{done.output_digest}"'
@@ -152,6 +155,15 @@ async def upload(
     if not wait:
         return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
     return answer(await job.result())
+
+
+def _file_name(format: str) -> str:
+    """Return what a download is called: its suffix says the format, and a folder is packed."""
+    info = formats[format].info if format in formats else None
+    if info is None or info.traits.folder:
+        return "memory.zip" if info else "memory"
+    suffix = info.suffixes[0] if info.suffixes else ""
+    return f"memory{suffix}" if suffix.startswith(".") or not suffix else suffix
 
 
 def _told(error: ContainmentError) -> ContainmentError:

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Response
 
 from satchel.actions.banks import rename_bank
+from satchel.actions.keys.owners import list_owners
 from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
 from satchel.actions.upkeep.bank_settings import set_config, show_config
@@ -61,6 +62,12 @@ def merge(bank: str, body: Merge, _: Owner, gateway: Served) -> Response:
         )
 
     return begun(gateway.works, "bank merge", work)
+
+
+@router.get("/owners")
+def owners(bank: str, _: Owner, gateway: Served) -> Response:
+    """Return who owns a bank, and how many of them have to sign what is decided about it."""
+    return answer(list_owners(gateway.settings, bank))
 
 
 @router.get("/config")

@@ -1,0 +1,142 @@
+// One memory: what it says, where it comes from, what became of it, and changing that.
+
+import { get, patch, path, post, remove } from "./asking.js";
+import { provenance } from "./drawing.js";
+import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, options, quiet, short, soft, table, to, when } from "./making.js";
+import { asks, into, told } from "./telling.js";
+
+const COMPONENTS = ["semantic", "episodic", "procedural", "working", "identity"];
+
+export const gist = (memory) => {
+  const members = memory.members ?? {};
+  const said = memory.text ?? members.observation
+    ?? [members.subject, members.predicate, members.object].filter(Boolean).join(" ");
+  return said || [members.name, members.description].filter(Boolean).join(": ") || JSON.stringify(memory.data ?? members);
+};
+
+const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
+const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
+
+export function remembering(bank) {
+  const text = el("textarea", { name: "text", rows: 5, required: true, maxlength: 100000 });
+  const tags = written("tags", { placeholder: "food, travel" }), user = written("user");
+  const type = el("select", { name: "type" }, options(COMPONENTS.slice(0, 4).map((one) => [one, one]), "semantic"));
+  asks({
+    heading: "New memory", does: "Remember",
+    rows: [field("What is to be remembered?", text), el("div", { class: "row" }, field("Component", type), field("Of which user", user)), field("Tags", tags)],
+    act: async () => {
+      const made = await post(path("banks", bank, "entries"), {
+        text: text.value, type: type.value, tags: tagged(tags), ...(user.value.trim() ? { user: user.value.trim() } : {}),
+      });
+      told(made.is_new === false ? "That was known already." : "It is remembered.");
+      location.hash = to("b", bank, "e", made.id);
+    },
+  });
+}
+
+function changing(bank, one) {
+  const text = el("textarea", { name: "text", rows: 6, required: true, maxlength: 100000 }, one.text ?? "");
+  const tags = written("tags", { value: (one.tags ?? []).join(", ") }), reason = written("reason");
+  const wrong = el("input", { type: "checkbox", name: "wrong" });
+  asks({
+    heading: "Change", does: "Save",
+    said: "It gets a new version; this one stays in its history.",
+    rows: [field("What it is to say", text), field("Tags", tags), check(wrong, "It was wrong all along (a correction)"), field("Why (may be left out)", reason)],
+    act: async () => {
+      const where = path("banks", bank, "entries", one.id);
+      const said = { text: text.value, tags: tagged(tags), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
+      const made = wrong.checked ? await post(`${where}/correct`, said) : await patch(where, said, { "If-Match": `"${one.id}"` });
+      told("It has a new version.");
+      location.hash = to("b", bank, "e", made.id);
+    },
+  });
+}
+
+function forgetting(bank, one, again) {
+  const reason = written("reason"), where = path("banks", bank, "entries", one.id);
+  asks({
+    heading: "Forget", does: "Forget", danger: true,
+    said: "It is recalled no more. The log keeps it, so it can be restored; erasing for good is for the command satchel erase.",
+    rows: [field("Why (may be left out)", reason)],
+    act: async () => {
+      await remove(where, { reason: reason.value.trim() });
+      again();
+      told("It is forgotten.", () => restored(bank, one, again));
+    },
+  });
+}
+
+async function restored(bank, one, again) {
+  try {
+    await post(path("banks", bank, "entries", one.id, "restore"));
+    told("It is current again.");
+  } catch (error) {
+    told(error.message);
+  }
+  again();
+}
+
+async function linked(bank, memory) {
+  const near = await get(path("banks", bank, "entries", memory, "links"), { hops: 2 });
+  if (!near.things.length) return soft("It was drawn from no other memory, and none was drawn from it.");
+  return [
+    provenance(near, (thing) => to("b", bank, "e", thing)),
+    el("ul", { class: "list" }, near.things.map((thing) => el("li", {},
+      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.text ?? `${thing.type ?? "a record"} ${short(thing.id)}`, 160)),
+      chips(thing.by.type.replaceAll("_", " "), `${count(thing.hops, "step")} away`,
+        thing.state === "current" ? null : chip(thing.state, "bad"))))),
+    near.complete ? null : el("p", { class: "warn" }, "There are more links than were looked at."),
+  ];
+}
+
+const said = (value) => clipped(JSON.stringify(value) ?? "nothing", 80);
+
+async function past(bank, memory) {
+  const { versions, left_out: left } = await get(path("banks", bank, "entries", memory, "history"));
+  return [
+    table(["version", "arrived", "state", "what is different"], versions.map((version) => [
+      version.id === memory ? el("strong", { class: "mono" }, short(version.id)) : link(to("b", bank, "e", version.id), mono(short(version.id))),
+      when(version.arrived_at), chip(version.state, version.state === "current" ? "good" : ""),
+      [...Object.entries(version.differs ?? {}).map(([name, [was, is]]) => el("div", {}, `${name}: ${said(was)} → ${said(is)}`)),
+      ...(version.events ?? []).map((event) => el("div", { class: "soft" },
+        `${event.state}${event.reason ? `: ${event.reason}` : ""}${event.actor ? ` (${event.actor})` : ""}`))],
+    ])),
+    left ? soft(`${count(left, "older version")} not shown`) : null,
+  ];
+}
+
+const where = (scope) => ({ user: scope?.user, agent: scope?.agent, run: scope?.run, app: scope?.app });
+
+export async function entry(bank, memory, again) {
+  const shown = await get(path("banks", bank, "entries", memory));
+  const one = shown.memory;
+  const drawn = el("div"), versions = el("div");
+  into(drawn, () => linked(bank, memory));
+  if (one) into(versions, () => past(bank, memory));
+  return [
+    el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"),
+      one?.held ? chip("in quarantine", "bad") : null, (one?.tags ?? []).map((tag) => chip(`#${tag}`))),
+    el("div", { class: "text" }, one ? gist(one) : shown.record.type),
+    one ? el("div", { class: "row" },
+      shown.state === "current" ? [
+        one.text === undefined ? null : button("Change", () => changing(bank, one)),
+        quiet("Forget", () => forgetting(bank, one, again)),
+      ] : null,
+      ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, one, again)) : null) : null,
+    facts({
+      made: one?.created_at ? when(one.created_at) : null, happened: one?.occurred_at ? when(one.occurred_at) : null,
+      "arrived here": when(shown.arrived_at), "valid from": one?.valid_from ? when(one.valid_from) : null,
+      "valid until": one?.valid_until ? when(one.valid_until) : null, key: one?.key, kind: one?.kind, ...where(one?.scope),
+      salience: one?.salience, from: one?.origin?.provider, "its id there": one?.origin?.id, trust: one?.origin?.trust,
+    }),
+    el("h2", {}, "Provenance"), drawn,
+    one ? [el("h2", {}, "Versions"), versions] : null,
+    el("h2", {}, "Proof"),
+    facts({
+      id: mono(shown.record.id), place: `${shown.place + 1} of ${shown.proof.size}`, root: mono(shown.proof.root),
+      "signed at": when(shown.proof.at), by: mono(shown.proof.key), epoch: shown.proof.epoch,
+    }),
+    notes(shown.notes),
+    more("The record, as it was sealed", json(shown.record)),
+  ];
+}

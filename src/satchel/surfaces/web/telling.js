@@ -1,0 +1,123 @@
+// Tells whoever looks at the page how things stand: waiting, done, wrong, and asking back.
+
+import { get, path, Refused, remove } from "./asking.js";
+import { el, number, quiet, soft } from "./making.js";
+
+const SLOW = 6000, TOLD = 8000;
+
+export const problem = (error, again) =>
+  el("div", { class: "problem", role: "alert" },
+    el("p", {}, el("strong", {}, error.message)),
+    error.field ? soft("At: ", el("span", { class: "mono" }, error.field)) : null,
+    error.hint ? soft(error.hint) : null,
+    error.code ? el("p", { class: "soft mono" }, error.code) : null,
+    again && (error.status === 0 || error.status >= 500 || error.status === 429) ? el("p", {}, quiet("Try again", again)) : null);
+
+// Says something for a while, with a way back where there is one.
+export function told(text, undo) {
+  const where = document.getElementById("told");
+  const over = () => where.replaceChildren();
+  where.replaceChildren(el("span", {}, text), ...(undo ? [quiet("Undo", () => { over(); undo(); })] : []));
+  clearTimeout(told.timer);
+  told.timer = setTimeout(over, TOLD);
+}
+
+// Shows what is being waited for, then what came of it, or what went wrong.
+export async function into(place, work) {
+  const mine = Symbol("work");
+  place.work = mine;
+  const had = place !== document.activeElement && place.contains(document.activeElement);
+  const said = el("p", { class: "soft waiting" }, "One moment\u2026");
+  const slow = setTimeout(() => { said.textContent = "The server takes its time\u2026"; }, SLOW);
+  place.replaceChildren(said);
+  place.setAttribute("aria-busy", "true");
+  let found;
+  try {
+    found = await work();
+  } catch (error) {
+    if (!(error instanceof Refused)) console.error(error);
+    found = problem(error, () => into(place, work));
+  } finally {
+    clearTimeout(slow);
+  }
+  if (place.work !== mine) return;
+  place.replaceChildren(...[found].flat(Infinity).filter(Boolean));
+  place.removeAttribute("aria-busy");
+  // Whoever pressed a button that is gone now goes on from here, and not from the top of the page.
+  if (had && [document.body, null].includes(document.activeElement)) {
+    place.tabIndex = -1;
+    place.focus({ preventScroll: true });
+  }
+}
+
+// Asks before something is done; what goes wrong is said in the dialog, which stays open then.
+export function asks({ heading, said, rows = [], act, does, danger }) {
+  const failed = el("div"), title = `ask-${Date.now()}`;
+  const go = el("button", { class: danger ? "danger" : null }, does);
+  const box = el("dialog", { "aria-labelledby": title, onclose: () => box.remove() }, el("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    failed.replaceChildren();
+    go.disabled = true;
+    try {
+      await act();
+      box.close();
+    } catch (error) {
+      failed.replaceChildren(problem(error));
+    } finally {
+      go.disabled = false;
+    }
+  } }, el("h2", { id: title }, heading), said ? soft(said) : null, rows, failed,
+  el("div", { class: "row" }, go, quiet("Cancel", () => box.close()))));
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+// The operator's token, asked for where one is set: it is kept until this tab is closed.
+export function operator(wrong, keep) {
+  return new Promise((done) => {
+    const token = el("input", { type: "password", name: "token", required: true, autocomplete: "off" });
+    let given = false;
+    const box = asks({
+      heading: "Sign in", does: "Sign in",
+      said: wrong ? "The server does not take that token, or no longer. Nothing that you typed is lost."
+        : "This server asks for the operator's token. It is kept until this tab is closed.",
+      rows: [el("label", {}, "The operator's token", token)],
+      act: async () => { given = true; keep(token.value.trim()); },
+    });
+    box.addEventListener("close", () => done(given));
+  });
+}
+
+// Follows a job to its end, and returns its result.
+async function followed(job, tell) {
+  for (let wait = 60; ; wait = Math.min(1000, wait * 1.5)) {
+    const now = await get(path("jobs", job.id));
+    tell(now);
+    if (now.state === "done") return now.result;
+    if (now.state === "failed") throw new Refused(500, { ...now.problem, title: now.problem?.message });
+    if (now.state === "cancelled") throw new Refused(409, { title: "This was cancelled. Nothing of it is seen." });
+    await new Promise((go) => setTimeout(go, wait));
+  }
+}
+
+export const progress = (now) => [
+  el("progress", { max: 1, value: now.total ? now.done / now.total : null, "aria-label": "Progress" }),
+  soft(now.state, now.total ? `, ${number(now.done ?? 0)} of ${number(now.total)}` : ""),
+];
+
+// Shows a job's progress in a place until it ends.
+export function watched(job, place) {
+  const shown = el("div");
+  place.replaceChildren(shown, quiet("Cancel", () => remove(path("jobs", job.id)), { "aria-label": "Cancel this job" }));
+  return followed(job, (now) => shown.replaceChildren(...progress(now)));
+}
+
+// Does something once; what goes wrong is said in a place.
+export const tried = (place, act) => async () => {
+  try {
+    await act();
+  } catch (error) {
+    place.replaceChildren(problem(error));
+  }
+};
