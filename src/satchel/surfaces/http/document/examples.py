@@ -15,6 +15,7 @@ _PARAMETERS: dict[str, Any] = {
     "other": "planning (2)",
     "key": "notes",
     "path": "plans/today.md",
+    "old": 1,
     "job": "0" * 32,
     "receipt": _ID,
 }
