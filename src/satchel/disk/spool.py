@@ -3,6 +3,7 @@
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, starmap
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Self, cast
@@ -211,12 +212,23 @@ class Private:
         self._folder.cleanup()
 
 
-def _guarded(call: Callable[[bytes], Any], data: bytes) -> None:
+@contextmanager
+def making_temporary() -> Iterator[None]:
+    """Say what is wrong where temporary bytes cannot be written.
+
+    Raises:
+        TargetError: If the temporary folder is full.
+    """
     try:
-        call(data)
+        yield
     except OSError as error:
         raise TargetError(
             f"cannot write temporary data: {error.strerror or error}",
             file=tempfile.gettempdir(),
             hint="Free some space there, or set TMPDIR to a larger folder.",
         ) from error
+
+
+def _guarded(call: Callable[[bytes], Any], data: bytes) -> None:
+    with making_temporary():
+        call(data)

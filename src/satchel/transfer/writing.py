@@ -1,17 +1,20 @@
 """Writing a set of records as any format that writes: chosen, tried, written, read back."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from io import RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Self, cast
 
 from blake3 import blake3
 
 from satchel.disk.outlet import Outlet
-from satchel.disk.reading import ToRead, reading
-from satchel.disk.spool import CHUNK
+from satchel.disk.reading import OpenFile, ToRead, reading
+from satchel.disk.spool import CHUNK, making_temporary
 from satchel.errors import LossError, TargetError, TargetExistsError, UsageError
 from satchel.ports.format import Format, Writing
 from satchel.ports.place import Target
@@ -45,6 +48,40 @@ class _Nowhere(RawIOBase):
 
     def write(self, data: Any, /) -> int:
         return memoryview(data).nbytes
+
+
+class Scratch(Target):
+    """A target of the same name whose bytes go into a nameless file, to be read back and forgotten.
+
+    A context manager.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        return cast("BinaryIO", TemporaryFile())
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Give the file, empty.
+
+        Raises:
+            TargetError: If the temporary folder is full.
+        """
+        with making_temporary():
+            self._file.seek(0)
+            self._file.truncate()
+            yield self._file
+            self._file.flush()
+
+    def written(self) -> OpenFile:
+        """Open what was written, to read it back; the caller closes it."""
+        return OpenFile(os.dup(self._file.fileno()), self.path)
 
 
 def chosen_format(

@@ -1,9 +1,9 @@
 """What becomes of records that are written to a file: read again, compared, and told."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,7 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.receipts.keeping import keep, signer, tool
 from satchel.disk.outlet import Outlet
+from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, InputError, LossError, TargetError
 from satchel.memory.parts import Scope
 from satchel.memory.times import now
@@ -36,12 +37,12 @@ from satchel.transfer.receipts.census import Census
 from satchel.transfer.receipts.handed import Handed
 from satchel.transfer.receipts.planned import lines_of, tallied, trim_of, unchanged
 from satchel.transfer.receipts.plans import Target, Tenant, TransferPlan
-from satchel.transfer.receipts.reading_back import Differences, Written, read_again
+from satchel.transfer.receipts.reading_back import Differences, Found, Written, read_again
 from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import CARRIED, Tally, by_type
 from satchel.transfer.screening import Screening
 from satchel.transfer.sidecars.restoring import Restoring
-from satchel.transfer.writing import require_no_loss, tried
+from satchel.transfer.writing import Scratch, require_no_loss
 
 _MOST_TENANTS = 1000
 _MOST_NAMED = 12
@@ -159,33 +160,14 @@ def compare_output(
         TargetError: If it cannot be read; it is taken away then.
         LossError: If all or nothing was asked for; the output is taken away then.
     """
-    trim, traits = trim_of(errand.writer, writing), errand.writer.info.traits
-    planned = tallied(records, trim)
-    if traits.sealed and traits.exact:
+    planned = tallied(records, trim_of(errand.writer, writing))
+    if _is_proved(errand.writer):
         return ReadOutput("verified", planned, by_type(records, CARRIED), Differences())
-    limits = errand.settings.options.limits
     try:
-        with ExitStack() as stack:
-            made = stack.enter_context(errand.outlet.written())
-            place = Place(made.path, held=made)
-            sent = writing.vectors.sent if writing.vectors and writing.embeddings else None
-            adapter = errand.writer
-            if sidecar is not None:
-                trim = unchanged
-                adapter = stack.enter_context(closing(sidecar.over(errand, stack)))
-            ours = writing.around
-            there = Written(errand.format, adapter, place, limits, trim, sent, ours)
-            found = read_again(there, records)
-    except EmptyInputError as error:
-        raise nothing_in(errand) from error
-    except InputError as error:
+        found = _found(errand, records, writing, errand.outlet.written, sidecar)
+    except TargetError:
         errand.outlet.remove()
-        raise TargetError(
-            f"what was written cannot be read back: {error.message}; it was removed",
-            file=str(errand.output),
-        ) from error
-    if not found.records:
-        raise nothing_in(errand)
+        raise
     if sidecar is not None and not found.differences:
         sidecar.keep_losses(errand.report)
     found.differences.into(errand.report)
@@ -201,9 +183,50 @@ def compare_output(
     return ReadOutput(word, planned, found.records, found.differences, sidecar)
 
 
+def _is_proved(writer: Format) -> bool:
+    """Tell whether a seal says of what was written that it is all as it was."""
+    return writer.info.traits.sealed and writer.info.traits.exact
+
+
+def _found(
+    errand: Errand,
+    records: RecordSet,
+    writing: Writing,
+    written: Callable[[], OpenFile],
+    sidecar: Sidecar | None = None,
+) -> Found:
+    """Read what was written, wherever that is, and compare it with what was planned.
+
+    Raises:
+        TargetError: If it cannot be read, or there is nothing in it.
+    """
+    limits, sent = errand.settings.options.limits, None
+    if writing.vectors is not None and writing.embeddings:
+        sent = writing.vectors.sent
+    try:
+        with ExitStack() as stack:
+            made = stack.enter_context(written())
+            adapter, trim = errand.writer, trim_of(errand.writer, writing)
+            if sidecar is not None:
+                trim = unchanged
+                adapter = stack.enter_context(closing(sidecar.over(errand, stack)))
+            place = Place(made.path, held=made)
+            there = Written(errand.format, adapter, place, limits, trim, sent, writing.around)
+            found = read_again(there, records)
+    except EmptyInputError as error:
+        raise nothing_in(errand) from error
+    except InputError as error:
+        raise TargetError(
+            f"what was written cannot be read back: {error.message}; it was removed",
+            file=str(errand.output),
+        ) from error
+    if not found.records:
+        raise nothing_in(errand)
+    return found
+
+
 def nothing_in(errand: Errand) -> TargetError:
-    """Take an output away that has nothing in it, and return the error that says so."""
-    errand.outlet.remove()
+    """Return the error for an output that has nothing in it, and is to be taken away."""
     return TargetError(
         f"nothing of this has a place in the format {errand.format}; nothing was written",
         file=str(errand.output),
@@ -295,16 +318,23 @@ def tried_plan(
 ) -> TransferPlan:
     """Return what a transfer to a file would do; what would be lost goes into its report.
 
+    It is written into a nameless file and read back, so that what is told is what would be.
+
     Raises:
         LossError: If all or nothing was asked for, and something would be lost.
+        TargetError: If nothing of it has a place in the format.
     """
-    trial = tried(errand.writer, records, errand.output, writing)
-    if errand.sidecar is None:
-        errand.report.losses.update(trial.losses)
-    elif trial.total:
-        errand.report.note(f"goes into the sidecar: {named_in(trial)}")
-    for note in trial.notes:
-        errand.report.note(note)
+    known = Report() if errand.sidecar is not None else errand.report
+    trial = replace(writing, report=known)
+    with Scratch(errand.output) as scratch:
+        errand.writer.write(records, scratch, trial)
+        if not _is_proved(errand.writer):
+            _found(errand, records, trial, scratch.written).differences.into(known)
+    if errand.sidecar is not None:
+        if known.total:
+            errand.report.note(f"goes into the sidecar: {named_in(known)}")
+        for note in known.notes:
+            errand.report.note(note)
     if errand.fail_on_loss:
         require_no_loss(errand.report, errand.output, errand.accepted)
     target = Target(

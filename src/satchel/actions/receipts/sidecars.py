@@ -90,6 +90,7 @@ def put_beside(
         try:
             made = Making(records, items, keeps_ids=writer.info.traits.keeps_ids)
         except EmptyInputError as error:
+            errand.outlet.remove()
             raise nothing_in(errand) from error
         with closing(made) as making:
             if not making.is_needed:

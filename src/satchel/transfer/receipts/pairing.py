@@ -1,8 +1,9 @@
 """Two sides laid beside each other on disk, and which record of one is which of the other.
 
 Ids are drawn anew by most readers, so a record is known by what it says: by all of it, else by all
-but its origin, else by the id that it has there, else by its words; where nothing of that tells, by
-its turn among those of its type that are left.
+but its origin, else by the id that it has there, else by its words, else by its text alone, for formats
+that have no place for the rest; where nothing of that tells, by its turn among those of its type
+that are left.
 """
 
 import sqlite3
@@ -67,6 +68,9 @@ class Said(NamedTuple):
 
     body: bytes
 
+    text: bytes | None = None
+    """Its text alone; a sidecar has no line for it."""
+
 
 class Pair(NamedTuple):
     """One record of each side: its number there, and its bytes."""
@@ -90,6 +94,7 @@ def said_by(record: Sealed, *, draft: bool = False) -> Said:
     key = last if is_id(last) else key  # what is part of something is named after both
     said = [value.get(name) for name in _WORDS]
     bare = {name: part for name, part in value.items() if name not in _ITS_OWN}
+    text = value.get("text")
     return Said(
         record.type,
         print_of(record.id, record.body),
@@ -97,6 +102,7 @@ def said_by(record: Sealed, *, draft: bool = False) -> Said:
         None if key is None else _mark(str(key).encode()),
         _mark(canonical_checked(said)) if any(said) else None,
         record.body,
+        _mark(text.encode()) if text else None,
     )
 
 
@@ -119,7 +125,7 @@ class Pairing:
             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
             "PRAGMA temp_store=FILE;"
             "CREATE TABLE record(side INTEGER, n INTEGER, type TEXT, print BLOB, bare BLOB,"
-            " key BLOB, words BLOB, body BLOB, even TEXT, PRIMARY KEY (side, n)) WITHOUT ROWID;"
+            " key BLOB, words BLOB, body BLOB, text BLOB, even TEXT, PRIMARY KEY (side, n)) WITHOUT ROWID;"
             "CREATE TABLE pair(a INTEGER PRIMARY KEY, b INTEGER UNIQUE);"
             "BEGIN"
         )
@@ -143,7 +149,7 @@ class Pairing:
         """Take records of a side, 0 or 1, which are numbered from 0."""
         rows = (self._row(side, record) for record in records)
         while some := list(islice(rows, _TOGETHER)):
-            self._db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", some)
+            self._db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", some)
 
     def pair(self, columns: Iterable[str]) -> None:
         """Pair what is the same by each of some columns of ``Said``, the surest first."""

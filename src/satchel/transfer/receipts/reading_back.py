@@ -8,7 +8,7 @@ are both read once more, laid side by side on disk, paired and compared. Memory 
 
 A format draws new ids, so a record is known by what it says: by all of it, else by the id it has at
 its origin (or its own, which is what a writer puts where none was), else by its words, else by its
-turn among those that are left.
+text alone, else by its turn among those that are left.
 """
 
 import os
@@ -50,7 +50,7 @@ _PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint",
 
 _INSIDE = frozenset({"scope", "origin"})
 _EXAMPLES = 3
-_COLUMNS = ("print", "bare", "key", "words")
+_COLUMNS = ("print", "bare", "key", "words", "text")
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -134,19 +134,31 @@ class Differences:
         """Add to a report what it does not name yet.
 
         What a writer said that its format cannot hold is missing when it is read back, too; it
-        counts once. ``scope`` and ``scope/namespace`` speak of the same thing.
+        counts once. ``scope`` and ``scope/namespace`` speak of the same thing: a whole that is gone
+        has each of its parts in it.
         """
-        said = Counter[str]()
+        whole, parts = Counter[str](), Counter[str]()
         for (name, _), loss in report.losses.items():
-            said[name.partition("/")[0]] += loss.count
-        for (field, reason), count in self.counts.items():
-            top = field.partition("/")[0]
-            known = min(count, said[top])
-            said[top] -= known
-            if count > known:
-                for example in self.examples.get((field, reason), ()):
-                    report.lost(field, reason, example=example, count=0)
-                report.lost(field, reason, count=count - known)
+            (parts if "/" in name else whole)[name.partition("/")[0]] += loss.count
+        for name in sorted({name for name, _ in self.counts}, key=lambda name: "/" in name):
+            top = name.partition("/")[0]
+            known = min(whole[top], self._count_of(name))
+            if name == top:
+                whole[top] -= known
+            for (field, reason), count in self.counts.items():
+                if field != name:
+                    continue
+                here = min(count, known)
+                known -= here
+                part = min(count - here, parts[top])
+                parts[top] -= part
+                if count > here + part:
+                    for example in self.examples.get((field, reason), ()):
+                        report.lost(field, reason, example=example, count=0)
+                    report.lost(field, reason, count=count - here - part)
+
+    def _count_of(self, name: str) -> int:
+        return sum(count for (field, _), count in self.counts.items() if field == name)
 
 
 def read_again(written: Written, planned: RecordSet) -> Found:
