@@ -16,7 +16,7 @@ from satchel.actions.moving.exporting import export
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.signing import signing_key
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
-from satchel.memory.parts import Entity, Evidence, Origin, Scope, TrustClass, is_id
+from satchel.memory.parts import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.registry import formats
 from satchel.ports.rows import Filter
@@ -33,8 +33,11 @@ WRITABLE = tuple(name for name, found in formats.items() if found.info.traits.wr
 
 _MARK = re.compile(r"\bq\d\d\b")
 _OWN = frozenset({"id", "nonce"})
+_ENTRIES = frozenset(map(str, Component))
 _LINKS = frozenset({"parent_ids", "source_event_ids", "source", "target", "session", "parent"})
-_UNSIGNED = frozenset({Outcome.UNSIGNED, Outcome.STRANGER, Outcome.INCOMPLETE})
+_UNSIGNED = frozenset(
+    {Outcome.UNSIGNED, Outcome.STRANGER, Outcome.INCOMPLETE, Outcome.ENTRIES_ONLY}
+)
 
 
 def _at(number: int) -> str:
@@ -245,6 +248,18 @@ def held(bank: str) -> list[dict[str, Any]]:
         return [logged.record.value for logged in view.scan(wanted)]
 
 
+def without_beside(values: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Return records without what a format says is beside them, and no part of the memory."""
+    names = formats[name].info.beside
+    for value in values:
+        kept = value.get("origin", {}).get("as_written", {})
+        for one in names & kept.keys():
+            del kept[one]
+        if names and not kept:
+            value.get("origin", {}).pop("as_written", None)
+    return values
+
+
 def ids(bank: str) -> list[str]:
     """Return the ids of what a bank says now, sorted."""
     return sorted(value["id"] for value in held(bank))
@@ -277,8 +292,8 @@ def unlisted(
             gone[value["type"]] += 1
             continue
         for name in value.keys() - _OWN:
-            alike = _as_many if name in _LINKS else _same
-            if not alike(value[name], found[mark].get(name)):
+            now = found[mark].get(name)
+            if not (_as_many(value[name], now) if name in _LINKS else _same(name, value[name], now)):
                 other[value["type"] if name == "type" and not listed["type"] else name] += 1
         more.update(_new_in(found[mark], value) - added)
     made_up = Counter(found[mark]["type"] for mark in found.keys() - there.keys())
@@ -297,7 +312,8 @@ def _marked(values: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if value["type"] != "edge":
             mark = _MARK.search(json.dumps(value, ensure_ascii=False))
             said = value.get("text") or value.get("name") or value["id"]
-            marks[value["id"]] = mark.group() if mark else f"{value['type']} {said}"
+            kind = "entry" if value["type"] in _ENTRIES else value["type"]  # some hold one sort
+            marks[value["id"]] = mark.group() if mark else f"{kind} {said}"
     found = {}
     for value in values:
         name = marks.get(value["id"])
@@ -328,8 +344,16 @@ def _new_in(found: dict[str, Any], value: dict[str, Any]) -> set[str]:
     return names - ({"origin"} if says_nothing else set())
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(name: str, one: Any, other: Any) -> bool:
+    if name == "state":  # it names records, which have other ids now
+        one, other = _unnamed(one), _unnamed(other)
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _unnamed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unnamed(part) for name, part in value.items()}
+    return isinstance(value, str) if isinstance(value, str) and is_id(value) else value
 
 
 def _as_many(one: Any, other: Any) -> bool:

@@ -21,6 +21,7 @@ from satchel.formats._aletheia.shape import (
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, Origin, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model
+from satchel.seal.encoding.carry import carry, unescape_keys
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.records import Sealed, as_model
 
@@ -49,6 +50,8 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
     """
     found = an_object(said, f"{RECORD}/origin")
     if "provider" in found:
+        if "as_written" in found:
+            found = {**found, "as_written": unescape_keys(found["as_written"])}
         # What had no id where it came from has the file's, so that others can name it.
         return _converted(found if "id" in found else {"source": source, **found, "id": identity})
     more = {"trust": TrustClass.IMPORTED, "source": source, **found}
@@ -78,6 +81,8 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
             del value["id"]
             if origin.source == source:
                 del value["source"]
+        if "as_written" in value:  # marks of other formats are in it: it stays as it is
+            value["as_written"] = carry(value["as_written"])
         return value, {}
     kept = value.pop("as_written", {})
     for name in ("provider", "id"):

@@ -77,6 +77,18 @@ def restore(value: Any) -> Any:
     return {_unescaped(key): restore(part) for key, part in value.items()}
 
 
+def unescape_keys(value: Any) -> Any:
+    """Return what ``carry`` was given where that was in the reversible form itself.
+
+    Forms of numbers and bytes, which it makes of no such value, are left as they are.
+    """
+    if type(value) is list:
+        return [unescape_keys(part) for part in value]
+    if type(value) is not dict:
+        return value
+    return {_unescaped(key): unescape_keys(part) for key, part in value.items()}
+
+
 def _restored(key: str, text: Any) -> Any:
     try:
         if type(text) is str and _FORMS[key].fullmatch(text):

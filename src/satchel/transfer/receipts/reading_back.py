@@ -49,6 +49,7 @@ _PLACE = frozenset({"number", "step", "state", "latest", "source", "checkpoint",
 """Where an event stands in its conversation and in the log; another log counts anew."""
 
 _INSIDE = frozenset({"scope", "origin"})
+_NUMBERS = frozenset({"$int", "$float"})
 _EXAMPLES = 3
 _COLUMNS = ("print", "bare", "key", "words", "text")
 
@@ -336,7 +337,18 @@ def _same(name: str, one: Any, other: Any) -> bool:
         one, other = ({k: v for k, v in said.items() if k not in _PLACE} for said in (one, other))
     if canonical_checked(one) == canonical_checked(other):
         return True
-    try:  # a number that no record can hold has several spellings: 1e22, 1e+22
-        return repr(restore(one)) == repr(restore(other))
+    try:
+        return canonical_checked(_spelled(one)) == canonical_checked(_spelled(other))
     except (ValueError, TypeError):
         return False
+
+
+def _spelled(value: Any) -> Any:
+    """Return a value with each number that no record can hold in one spelling: 1e22, 1e+22."""
+    if isinstance(value, list):
+        return [_spelled(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and not _NUMBERS.isdisjoint(value):
+        return repr(restore(value))
+    return {name: _spelled(part) for name, part in value.items()}
