@@ -233,8 +233,8 @@ def out(bank: str, path: Path, name: str, **options: Any) -> Export:
         return export(found, path, asked)
 
 
-def back(path: Path, name: str, bank: str, **options: Any) -> Imported:
-    """Import a file into a bank."""
+def back(path: Path, name: str | None, bank: str, **options: Any) -> Imported:
+    """Import a file into a bank; as what it is by itself where no format is named."""
     asked = ImportOptions(
         source_format=name, unsafe_accept=_UNSIGNED, keeps_receipt=False, **options
     )
@@ -345,8 +345,8 @@ def _new_in(found: dict[str, Any], value: dict[str, Any]) -> set[str]:
 
 
 def _same(name: str, one: Any, other: Any) -> bool:
-    if name == "state":  # it names records, which have other ids now
-        one, other = _unnamed(one), _unnamed(other)
+    if name == "state":  # it names records, which have other ids now, and the last ones in its log
+        one, other = (_unnamed({**said, "latest": None}) for said in (one or {}, other or {}))
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
