@@ -311,7 +311,8 @@ def _marked(values: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for value in values:
         if value["type"] != "edge":
             mark = _MARK.search(json.dumps(value, ensure_ascii=False))
-            said = value.get("text") or value.get("name") or value["id"]
+            triple = " ".join(filter(None, map(value.get, ("subject", "predicate", "object"))))
+            said = value.get("text") or value.get("name") or triple or value["id"]
             kind = "entry" if value["type"] in _ENTRIES else value["type"]  # some hold one sort
             marks[value["id"]] = mark.group() if mark else f"{kind} {said}"
     found = {}

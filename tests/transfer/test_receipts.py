@@ -1,6 +1,7 @@
 """Each transfer leaves a signed account of what was read, written, read back and lost."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.transfer.incoming import stage
 from satchel.transfer.receipts.account import VERSION, Account, End, is_accepted, lost_in, told
 from satchel.transfer.receipts.page import page_of
+from satchel.transfer.receipts.reading_back import GONE, Differences
 from satchel.transfer.receipts.signed import account_in, receipt_of, signatures_of, write_receipts
 
 
@@ -403,3 +405,32 @@ def test_whatever_is_lost_a_receipt_can_be_made_shown_and_read_again(
     page = page_of(account)
     assert "\x1b" not in page
     assert len(page.splitlines()) < 60
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "told_then"),
+    [
+        ({"scope": 1}, {"scope/user": 1, "scope/agent": 1}, {"scope": 1}),
+        ({"scope": 1}, {"scope/user": 2}, {"scope": 1, "scope/user": 1}),
+        ({"scope/namespace": 1}, {"scope/namespace": 1}, {"scope/namespace": 1}),
+        ({"metadata/a": 1}, {"metadata": 1}, {"metadata/a": 1}),
+        ({"origin": 2}, {"origin": 2, "origin/id": 1}, {"origin": 2, "origin/id": 1}),
+        ({}, {"scope/user": 1, "text": 2}, {"scope/user": 1, "text": 2}),
+    ],
+)
+def test_what_a_writer_said_counts_once(
+    said: dict[str, int], found: dict[str, int], told_then: dict[str, int]
+) -> None:
+    """A whole that is gone has each of its parts in it; what is more than that counts."""
+    report, differences = Report(), Differences()
+    for name, count in said.items():
+        report.lost(name, "it has no such field", count=count)
+    for name, count in found.items():
+        for _ in range(count):
+            differences.add(name, GONE, "x")
+    differences.into(report)
+
+    names = Counter[str]()
+    for loss in report.losses.values():
+        names[loss.name] += loss.count
+    assert names == told_then
