@@ -293,7 +293,9 @@ def unlisted(
             continue
         for name in value.keys() - _OWN:
             now = found[mark].get(name)
-            if not (_as_many(value[name], now) if name in _LINKS else _same(name, value[name], now)):
+            if not (
+                _as_many(value[name], now) if name in _LINKS else _same(name, value[name], now)
+            ):
                 other[value["type"] if name == "type" and not listed["type"] else name] += 1
         more.update(_new_in(found[mark], value) - added)
     made_up = Counter(found[mark]["type"] for mark in found.keys() - there.keys())

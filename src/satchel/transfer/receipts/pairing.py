@@ -1,8 +1,8 @@
 """Two sides laid beside each other on disk, and which record of one is which of the other.
 
 Ids are drawn anew by most readers, so a record is known by what it says: by all of it, else by all
-but its origin, else by the id that it has there, else by its words, else by its text alone, for formats
-that have no place for the rest; where nothing of that tells, by its turn among those of its type
+but its origin, else by the id that it has there, else by its words, else by its text alone, as some
+formats have no place for the rest; where nothing of that tells, by its turn among those of its type
 that are left.
 """
 
@@ -125,7 +125,8 @@ class Pairing:
             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
             "PRAGMA temp_store=FILE;"
             "CREATE TABLE record(side INTEGER, n INTEGER, type TEXT, print BLOB, bare BLOB,"
-            " key BLOB, words BLOB, body BLOB, text BLOB, even TEXT, PRIMARY KEY (side, n)) WITHOUT ROWID;"
+            " key BLOB, words BLOB, body BLOB, text BLOB, even TEXT, PRIMARY KEY (side, n))"
+            " WITHOUT ROWID;"
             "CREATE TABLE pair(a INTEGER PRIMARY KEY, b INTEGER UNIQUE);"
             "BEGIN"
         )
@@ -149,7 +150,9 @@ class Pairing:
         """Take records of a side, 0 or 1, which are numbered from 0."""
         rows = (self._row(side, record) for record in records)
         while some := list(islice(rows, _TOGETHER)):
-            self._db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", some)
+            self._db.executemany(
+                "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", some
+            )
 
     def pair(self, columns: Iterable[str]) -> None:
         """Pair what is the same by each of some columns of ``Said``, the surest first."""
