@@ -298,6 +298,8 @@ def unlisted(
             ):
                 other[value["type"] if name == "type" and not listed["type"] else name] += 1
         more.update(_new_in(found[mark], value) - added)
+    # An origin that only had our own id may be exchanged behind it, which is listed as its loss.
+    more = +Counter({n: 0 if n == "origin" and c <= listed[n] else c for n, c in more.items()})
     made_up = Counter(found[mark]["type"] for mark in found.keys() - there.keys())
     problems = []
     for word, numbers in (("gone", gone), ("not the same", other), ("made up", made_up)):
