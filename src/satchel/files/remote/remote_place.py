@@ -336,15 +336,26 @@ class RemotePlace:
             if found is not None:
                 yield f"{self.address}/{name}", found.data
 
-    def load_history(self, store: Committing) -> None:
-        """Have a working copy know the versions that were saved."""
-        versions = self._steadily(
+    def standing(self) -> tuple[str, int] | None:
+        """Return which store is there, and up to which change it was saved."""
+        found = self._head()
+        return None if found is None else (found[0].store, found[0].revision)
+
+    def versions(self, since: int = -1) -> list[list[Any]]:
+        """Return the versions that were saved after a change, in order, as lists."""
+        return self._steadily(
             lambda found: [
                 version
                 for segment in (found[0].segments if found is not None else ())
+                if segment.revision > since
                 for version in self._log(segment).versions
+                if version[2] > since
             ]
         )
+
+    def load_history(self, store: Committing) -> None:
+        """Have a working copy know the versions that were saved."""
+        versions = self.versions()
         with store.manifest.committing() as rows:
             for one in versions:
                 one[2] = -one[2]  # numbered there
