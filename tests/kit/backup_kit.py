@@ -44,7 +44,7 @@ def backed(settings: Settings, where: str, **asked: Any) -> Made:
 
 def restored(settings: Settings, where: str, into: str | None = None, **asked: Any) -> Restored:
     """Put a backup back, as the owner."""
-    asked.setdefault("owner", lambda: signing_key(settings, None)[0])
+    asked.setdefault("owners", lambda: (signing_key(settings, None)[0],))
     return restore_backup(settings, RestoreOptions(source=where, into=into, **asked))
 
 
