@@ -175,6 +175,23 @@ def test_what_is_saved_elsewhere_is_found_by_the_next_question(
             assert compare(bank, again).same
 
 
+def test_what_a_surface_changes_is_saved_where_the_files_are(
+    settings: Settings, elsewhere: str
+) -> None:
+    """Also where it does not say so: a working copy is thrown away. What failed is not saved."""
+    del elsewhere
+    settings = load_settings()
+    with opened_files(settings, "ada", create=True) as store:
+        store.write_text("a.md", "kept")
+    with pytest.raises(ValueError, match="oh"), opened_files(settings, "ada") as store:
+        store.write_text("a.md", "given up")
+        raise ValueError("oh")
+    with opened_files(settings, "ada") as store:
+        assert store.read_text("a.md") == "kept"
+    with opened_bank(settings, "ada") as bank:
+        assert _current(bank)["a.md"].text == "kept"
+
+
 def test_a_question_asks_the_place_for_one_thing(
     settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -266,6 +266,14 @@ class Looking:
             return [Version(*row) for row in found]
 
     @property
+    def is_unsaved(self) -> bool:
+        """Whether something was changed that ``save`` has to bring to the store's place."""
+        if self.is_in_place:
+            return False
+        with self._store.manifest.looking() as rows:
+            return bool(rows.fact("revision", 0) > rows.fact("sent_revision", 0))
+
+    @property
     def saved_revision(self) -> int:
         """Up to which change of its place the store knows what was saved; -1 for nothing."""
         with self._store.manifest.looking() as rows:

@@ -46,6 +46,8 @@ def opened_files(
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
 
+    What was changed is saved where they are, unless the block failed.
+
     Args:
         settings: Where keys are.
         key: Name of the store; the bank that is meant when none is named, by default.
@@ -81,6 +83,8 @@ def opened_files(
         store = stack.enter_context(store_of(settings, name, create=create, held=held))
         try:
             yield store
+            if store.is_unsaved:
+                store.save()
         finally:
             store.leave = None  # what follows is told by this machine
             with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
