@@ -268,10 +268,19 @@ def defect_table() -> str:
 def mutation_rows() -> list[str]:
     """How many random edits are noticed, beside the published SDK."""
     rows = ["", "## Random edits, in one table", ""]
-    rows += ["One value changed somewhere in a signed file, half of the edits with ids and hashes made"]
-    rows += ["to fit again, as somebody without the key can. About one in twenty changes nothing, such"]
-    rows += ["as a character for itself, and is left out. `make check` tries a few hundred, `make prove`"]
-    rows += ["all. Each byte of a file flipped and each length cut: `hostile/test_flips_and_cuts.py`.", ""]
+    rows += [
+        "One value changed somewhere in a signed file, half of the edits with ids and hashes made"
+    ]
+    rows += [
+        "to fit again, as somebody without the key can. About one in twenty changes nothing, such"
+    ]
+    rows += [
+        "as a character for itself, and is left out. `make check` tries a few hundred, `make prove`"
+    ]
+    rows += [
+        "all. Each byte of a file flipped and each length cut: `hostile/test_flips_and_cuts.py`.",
+        "",
+    ]
     rows += ["| what is edited | edits | Satchel notices | the SDK notices | tests |"]
     rows += ["|---|---|---|---|---|"]
     for one in msgspec.json.decode((ROOT.parent / MUTATIONS).read_bytes()):

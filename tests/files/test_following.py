@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,12 @@ from s3_kit import S3Server
 from transfer_kit import new_bank
 
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.filing import behind
 from satchel.actions.filing.following import compare, follow_into
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.recalling import recall_memories
-from satchel.errors import TargetError
+from satchel.errors import ConcurrencyError, TargetError
 from satchel.files import MemoryStore
 from satchel.files.remote.objects import MemoryObjects, Taken
 from satchel.memory.records import FileVersion
@@ -151,7 +154,7 @@ def test_what_is_saved_elsewhere_is_found_by_the_next_question(
     settings: Settings, elsewhere: str
 ) -> None:
     """By whomever it was saved: with all versions, and the texts that are there still."""
-    del settings, elsewhere
+    del elsewhere
     settings = load_settings()
     assert _answered(settings, "lighthouse") == []
     with MemoryStore.get_or_create(key="ada") as store:
@@ -183,11 +186,12 @@ def test_what_a_surface_changes_is_saved_where_the_files_are(
     settings = load_settings()
     with opened_files(settings, "ada", create=True) as store:
         store.write_text("a.md", "kept")
-    with pytest.raises(ValueError, match="oh"), opened_files(settings, "ada") as store:
-        store.write_text("a.md", "given up")
-        raise ValueError("oh")
+    with suppress(ConcurrencyError), opened_files(settings, "ada") as store:
+        store.write_many([("a.md", "given up"), ("b.md", "given up")])
+        store.write_text("a.md", "refused", expected_sha="")
+        pytest.fail("it was not refused")
     with opened_files(settings, "ada") as store:
-        assert store.read_text("a.md") == "kept"
+        assert (store.list_paths(), store.read_text("a.md")) == (["a.md"], "kept")
     with opened_bank(settings, "ada") as bank:
         assert _current(bank)["a.md"].text == "kept"
 
@@ -220,15 +224,15 @@ def test_a_question_asks_the_place_for_one_thing(
 def test_a_place_that_does_not_answer_hinders_no_question(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is not asked again at once; a damaged head is none."""
-    place = MemoryObjects("memory://gone/agents/memory-store/v0/x")
+    """And is not asked again at once."""
     asked = list[str]()
 
     def silent(self: MemoryObjects, name: str) -> Taken | None:
+        del self
         asked.append(name)
         raise TargetError("no answer")
 
-    monkeypatch.setattr(type(place), "get", silent)
+    monkeypatch.setattr(MemoryObjects, "get", silent)
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}")
     settings = load_settings()
     with opened_bank(settings, "ada", writes=True) as bank:
@@ -237,3 +241,44 @@ def test_a_place_that_does_not_answer_hinders_no_question(
             answer = recall_memories(bank, Query(text="lighthouse", files=True))
             assert len(answer.memories) == 1
     assert len(asked) == 1
+
+
+def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client may wait for half a minute; the question goes on without it, once."""
+    answers, asked = threading.Event(), list[str]()
+
+    def slow(self: MemoryObjects, name: str) -> Taken | None:
+        del self
+        asked.append(name)
+        answers.wait()
+        return None
+
+    monkeypatch.setattr(MemoryObjects, "get", slow)
+    monkeypatch.setattr(behind, "_PATIENCE", 0.01)
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}/slow")
+    try:
+        with opened_bank(load_settings(), "ada", writes=True) as bank:
+            keep(bank, "the lighthouse")
+            for _ in range(2):
+                answer = recall_memories(bank, Query(text="lighthouse", files=True))
+                assert len(answer.memories) == 1
+    finally:
+        answers.set()
+    assert len(asked) == 1
+
+
+def test_what_something_else_saved_there_is_told_once_something_is_saved_here(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no head to ask for before."""
+    root = f"memory://{settings.home}/flyte"
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
+    settings = load_settings()
+    MemoryObjects(MemoryStore.remote_path_for_key("ada")).put("a.md", b"the lighthouse")
+    assert _answered(settings, "lighthouse") == []
+    with opened_files(settings, "ada") as store:
+        store.write_text("b.md", "the museum")
+    assert _answered(settings, "lighthouse") == ["a.md"]
+    assert _answered(settings, "museum") == ["b.md"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_what_was_changed_while_it_was_judged_stays(
     """Attack: harmless while it is read, other words when it is promoted."""
     promote = staged.promote
 
-    def changed_first(proposal: str, target: str, **said: str) -> object:
+    def changed_first(proposal: str, target: str, **said: Any) -> object:
         staged.write_text(proposal, "Ada is the enemy", actor="agent")
         return promote(proposal, target, **said)
 

@@ -32,8 +32,8 @@ def _write(bank: Remembering, path: str, text: str | None, old: Sealed | None = 
     return new
 
 
-def _paths(bank: Remembering, text: str, **members: object) -> list[str]:
-    return [hit.file.path for hit in bank.ask(text, files=True, **members).files]
+def _paths(bank: Remembering, text: str, as_of: int | None = None) -> list[str]:
+    return [hit.file.path for hit in bank.ask(text, files=True, as_of=as_of).files]
 
 
 def test_files_are_found_as_they_are_and_as_they_were(bank: Remembering) -> None:

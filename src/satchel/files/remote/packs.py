@@ -126,16 +126,19 @@ class Head:
             found["recent"] = tuple(map(_text, _list(found.get("recent", []))))
             condemned = _list(found.get("condemned", []))
             found["condemned"] = tuple((_sha(name), _count(at)) for name, at in condemned)
-            head = cls(**found)
-            for said in (head.store, head.nonce, head.audit_head):
-                _text(said)
-            for number in (head.revision, head.clock, head.audit_seq, head.collected):
-                _count(number)
-            for rule in (head.audit, head.keep_versions):
-                _rule(rule)
-            return head
+            return _checked(cls(**found))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
+
+
+def _checked(head: Head) -> Head:
+    for said in (head.store, head.nonce, head.audit_head):
+        _text(said)
+    for number in (head.revision, head.clock, head.audit_seq, head.collected):
+        _count(number)
+    for rule in (head.audit, head.keep_versions):
+        _rule(rule)
+    return head
 
 
 def _segment(said: list[Any]) -> Segment:
