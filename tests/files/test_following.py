@@ -196,6 +196,27 @@ def test_what_a_surface_changes_is_saved_where_the_files_are(
         assert _current(bank)["a.md"].text == "kept"
 
 
+def test_what_was_erased_before_the_bank_was_told_never_comes_to_its_log(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working copy still knows where the text was, and it is not there: that hinders nobody."""
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"sqlite://{tmp_path}/x.db")
+    settings = load_settings()
+    with MemoryStore.get_or_create(key="ada") as other:
+        other.write_text("a.md", "the lighthouse")
+        other.write_text("b.md", "the museum")
+        other.save()
+    with opened_files(settings, "ada") as store:
+        store.erase("a.md")
+    assert _answered(settings, "lighthouse") == []
+    assert _answered(settings, "museum") == ["b.md"]
+    with opened_bank(settings, "ada") as bank, bank.ledger.reading() as view:
+        said = [one.model for one in view.scan(_FILES)]
+        files = [one for one in said if isinstance(one, FileVersion) and one.path == "a.md"]
+        assert [one.text for one in files] == [None] * len(files)
+        assert _current(bank)["a.md"].action == "deleted"
+
+
 def test_a_question_asks_the_place_for_one_thing(
     settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

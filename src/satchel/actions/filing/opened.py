@@ -12,7 +12,13 @@ from satchel.actions.filing.held import held_bank, hold, only_read, require_read
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
+from satchel.errors import (
+    LockedError,
+    MemoryStoreError,
+    StoreBusyError,
+    TargetError,
+    UsageError,
+)
 from satchel.files import MemoryStore
 from satchel.files.namespace import Namespace, root_checked
 from satchel.files.paths import key_checked
@@ -87,7 +93,7 @@ def opened_files(
                 store.save()
         finally:
             store.leave = None  # what follows is told by this machine
-            with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
+            with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
                 follow(replace(settings, token=None), store, name)
 
 
