@@ -224,8 +224,7 @@ def test_a_question_asks_the_place_for_one_thing(
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", s3.bucket())
     settings = load_settings()
     with MemoryStore.get_or_create(key="ada") as store:
-        for number in range(30):
-            store.write_text(f"{number}.md", "the lighthouse")
+        store.write_many([(f"{number}.md", "the lighthouse") for number in range(30)])
         store.save()
     _answered(settings, "lighthouse")
     before = s3.requests.total()
