@@ -12,7 +12,13 @@ from satchel.actions.filing.held import held_bank, hold, only_read, require_read
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
+from satchel.errors import (
+    LockedError,
+    MemoryStoreError,
+    StoreBusyError,
+    TargetError,
+    UsageError,
+)
 from satchel.files import MemoryStore
 from satchel.files.namespace import Namespace, root_checked
 from satchel.files.paths import key_checked
@@ -45,6 +51,8 @@ def opened_files(
     leaves: bool = False,
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
+
+    What was changed is saved where they are, unless the block failed.
 
     Args:
         settings: Where keys are.
@@ -81,9 +89,11 @@ def opened_files(
         store = stack.enter_context(store_of(settings, name, create=create, held=held))
         try:
             yield store
+            if store.is_unsaved:
+                store.save()
         finally:
             store.leave = None  # what follows is told by this machine
-            with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
+            with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
                 follow(replace(settings, token=None), store, name)
 
 
