@@ -12,7 +12,13 @@ from satchel.actions.filing.held import held_bank, hold, only_read, require_read
 from satchel.actions.opened import OpenBank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
-from satchel.errors import LockedError, MemoryStoreError, StoreBusyError, UsageError
+from satchel.errors import (
+    LockedError,
+    MemoryStoreError,
+    NoMemoryFilesError,
+    StoreBusyError,
+    UsageError,
+)
 from satchel.files import MemoryStore
 from satchel.files.namespace import Namespace, root_checked
 from satchel.files.paths import key_checked
@@ -99,13 +105,13 @@ def store_of(
         held: The bank of whoever presented a token: it is asked from then on.
 
     Raises:
-        MemoryStoreError: If there are none.
+        NoMemoryFilesError: If there are none.
         PermissionRefusedError: If the token does not allow them to be made.
     """
     known = {**namespace_of(settings)._asdict(), "key": name}
     if not MemoryStore.exists(**known):
         if not create:
-            raise MemoryStoreError(
+            raise NoMemoryFilesError(
                 f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
             )
         if held is not None:
