@@ -115,13 +115,15 @@ def help_of(words: tuple[str, ...]) -> str:
 def format_table() -> str:
     """One row a format."""
     rows = [MADE, "# Formats", ""]
-    rows += ["| name | what it is | ends in | holds | writes | exact | source |", "|" + "---|" * 7]
+    head = "| name | what it is | ends in | holds | writes | streams | lossless | exact | source |"
+    rows += [head, "|" + "---|" * 9]
     for name, found in formats.items():
         info = found.info
         held = ", ".join(sorted(info.traits.components))
         rows.append(
             f"| `{name}` | {info.title} | {' '.join(f'`{s}`' for s in info.suffixes)} | {held} "
-            f"| {yes(info.traits.writes)} | {yes(info.traits.exact)} "
+            f"| {yes(info.traits.writes)} | {yes(info.traits.streams)} "
+            f"| {yes(info.traits.writes and not info.lost_on_writing)} | {yes(info.traits.exact)} "
             f"| {info.spec}, compared {info.checked} |"
         )
     rows += ["", "What is lost on writing:", ""]

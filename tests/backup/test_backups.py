@@ -290,7 +290,7 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
     with pytest.raises(RolledBackError, match="this machine saw it"):
         restored(here, where)
     with pytest.raises(SigningKeyError):
-        restored(here, where, accept_loss=True, owner=None)
+        restored(here, where, accept_loss=True, owners=None)
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
     assert [one.standing for one in list_banks(here)] == ["own"]
@@ -304,7 +304,7 @@ def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
     bank = own_bank(here)
     added(here, bank)
     old = str(tmp_path / "old.db")
-    found = restored(here, where, old, banks=(bank,), owner=None)
+    found = restored(here, where, old, banks=(bank,), owners=None)
     assert not found.banks[0].given_up
     assert any("counted apart" in note for note in found.banks[0].notes)
     looked = load_settings(store=old)
@@ -317,7 +317,7 @@ def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
     aside.rename(old)  # the copy is watched as well
     assert list_banks(looked)[0].problem is not None
     with pytest.raises(RolledBackError):
-        restored(here, where, old, banks=(bank,), owner=None)
+        restored(here, where, old, banks=(bank,), owners=None)
     assert list_banks(here)[0].problem is None
 
 

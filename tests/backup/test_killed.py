@@ -195,7 +195,7 @@ if what == "run":
 elif what == "prune":
     backups.prune(where, days=0, keep_last=1)
 else:
-    backups.restore(source=where, over=True, files=False)
+    backups.restore(source=where, over=True)
 print("done", flush=True)
 """
 

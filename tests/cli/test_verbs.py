@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,7 +207,12 @@ def test_inspect_counts_the_secrets_in_a_file_and_shows_none(satchel: Run, tmp_p
 
 
 def test_formats_are_listed_and_shown_one_by_one(satchel: Run) -> None:
-    """Every name in the list can be asked for."""
+    """Every name in the list can be asked for; all together with ``--long``."""
+    rows = {row.split()[0]: row for row in satchel("formats").out.splitlines()[1:]}
+    assert [row for row in rows.values() if not re.search(r"\d{4}-\d\d-\d\d", row)] == []
+    assert re.search("read, write +yes +2026", rows["mem0"])
+    assert re.search("read, write +yes +2026", rows["pam"])
+    assert satchel("formats", "--long").out.count("lost on writing") > 10
     names = [found["name"] for found in satchel("formats", "--json").json]
     assert {"mem0", "pam", "pam_jsonl", "pam_cbor", "pam_sdk"} <= set(names)
     for name in names:

@@ -415,7 +415,6 @@ def test_attack_another_bank_than_the_tokens_is_asked_for(door: Door, place: Pla
         ("list_banks", {}),
         ("pam_import_memory", {"artifact": "eHg="}),
         ("fork_session", {"session": "talk"}),
-        ("memory", {"command": "view", "path": "/memories"}),
     ],
 )
 def test_what_is_the_owners_is_refused_to_a_holder_over_mcp(

@@ -16,6 +16,7 @@ from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, Made, run_backup
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.configured.toml_files import toml_of
 from satchel.actions.encrypting.identities import create_identity
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
@@ -44,7 +45,7 @@ def backed(settings: Settings, where: str, **asked: Any) -> Made:
 
 def restored(settings: Settings, where: str, into: str | None = None, **asked: Any) -> Restored:
     """Put a backup back, as the owner."""
-    asked.setdefault("owner", lambda: signing_key(settings, None)[0])
+    asked.setdefault("owners", lambda: (signing_key(settings, None)[0],))
     return restore_backup(settings, RestoreOptions(source=where, into=into, **asked))
 
 
@@ -161,9 +162,14 @@ class Machine(NamedTuple):
         return {
             "SATCHEL_HOME": str(self.folder / HOME),
             "SATCHEL_WITNESS": str(self.disk / WITNESS),
-            "SATCHEL_CONFIG": "",
+            "SATCHEL_CONFIG": str(self.folder / "satchel.toml"),
             **said,
         }
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of its agent."""
+        return self.folder / "agents" / "helper"
 
     @property
     def settings(self) -> Settings:
@@ -186,22 +192,36 @@ class Machine(NamedTuple):
 
 
 def backed_up(kept: Path, folder: Path, *, encrypted: bool = False) -> tuple[Machine, str]:
-    """Make a machine with three backups, the last one named, and a store that has gone on."""
+    """Make a machine with three backups, the last one named; store and agent have gone on."""
     machine, last = Machine(folder, encrypted), ""
     shutil.copytree(kept / HOME, folder / HOME)
     shutil.copytree(kept / WITNESS, machine.disk / WITNESS)
     for path in kept.glob("here.db*"):
         shutil.copy(path, machine.disk / path.name)
+    (folder / "satchel.toml").touch()
     settings = machine.settings
     if encrypted:
         create_identity(settings, "mine")
         settings = machine.settings
     bank = own_bank(settings)
+    about = {"agents": {"helper": {"bank": bank, "workspace": str(machine.workspace)}}}
+    (folder / "satchel.toml").write_text(toml_of(about))
+    settings = machine.settings
     for number in range(3):
         added(settings, bank, 20, 1000 * number + 1000)
+        _work(machine.workspace, number)
         last = backed(settings, machine.backups).id or ""
     added(settings, bank, 20, 9000)
+    _work(machine.workspace, 9)
     return machine, last
+
+
+def _work(workspace: Path, number: int) -> None:
+    """Write what an agent writes: something new, and something over what was there."""
+    (workspace / "notes").mkdir(parents=True, exist_ok=True)
+    for each in range(20):
+        (workspace / "notes" / f"{number}-{each}.md").write_text(f"note {number} {each}\n" * 50)
+    (workspace / "state.bin").write_bytes(bytes([number]) * 100_000)
 
 
 def require_good(
@@ -223,9 +243,15 @@ def require_good(
     assert last in sound(machine.backups, settings)
     for bank, ids in machine.remembered.items():
         assert ids in [one[bank] for one in states]
-    is_well = all(one.problem is None for one in list_banks(settings))
-    assert backed(settings, machine.backups).verified
+    files = files_in(machine.workspace)
+    kept = [files_in(one) for one in machine.workspace.parent.glob("helper*")]
+    assert all(len(one) in {61, 81} for one in kept), "half a workspace"
+    assert any(len(one) == 81 for one in kept), "what the agent did last"
+    is_well = bool(files) and all(one.problem is None for one in list_banks(settings))
+    if files:
+        assert backed(settings, machine.backups).verified
     if restores or not is_well:
-        back = restored(settings, machine.backups, over=True, files=False, backup=last)
-        assert len(back.banks) == 2
+        back = restored(settings, machine.backups, over=True, backup=last)
+        assert (len(back.banks), len(back.agents)) == (2, 1)
         assert [one.problem for one in list_banks(settings)] == [None, None]
+        assert len(files_in(machine.workspace)) == 61

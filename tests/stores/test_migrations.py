@@ -138,8 +138,8 @@ from older_kit import STEPS
 from satchel.stores.sqlite import SqliteStore
 for line in sys.stdin:
     store = SqliteStore(pathlib.Path(line.strip()), steps=STEPS)
+    store.close()  # who closes last writes the log back, which is looked at afterwards
     print(store.kept, flush=True)
-    store.close()
 """
     programs = [
         subprocess.Popen(

@@ -34,36 +34,47 @@ def add_to(app: typer.Typer) -> None:
 
 def formats_command(
     name: Annotated[str | None, typer.Argument(help="One format, in full.")] = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="All of them in full: versions, what each cannot hold.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the formats that can be read and written.
 
+    A format streams if its first memory is there before the last byte was read, and is lossless if
+    it holds all that a memory has. It was compared with what others write on the day that is shown.
+
     Example: `satchel formats mem0`
     """
+    chosen = [name] if name else list(formats)
     if as_json:
-        chosen = [name] if name else list(formats)
         print_json([{"name": each, **_info(each)} for each in chosen])
-    elif name:
-        info = formats[name].info
-        line(f"{name}: {info.title}")
-        facts(
-            (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
-            for label, value in _info(name).items()
-            if value not in ("", [], None)
-        )
+    elif name or long:
+        for each in chosen:
+            line(f"{each}: {formats[each].info.title}")
+            facts(
+                (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
+                for label, value in _info(each).items()
+                if value not in ("", [], None)
+            )
     else:
         table(
-            ["name", "", "ends in", "what it is"],
-            [
-                [
-                    each,
-                    "read, write" if formats[each].info.traits.writes else "read",
-                    " ".join(formats[each].info.suffixes),
-                    formats[each].info.title,
-                ]
-                for each in formats
-            ],
+            ["name", "", "streams", "lossless", "compared", "what it is"],
+            [[each, *_row(each)] for each in formats],
         )
+        message("What each cannot hold, and its version: satchel formats --long")
+
+
+def _row(name: str) -> list[object]:
+    info = formats[name].info
+    lossless = info.traits.writes and not info.lost_on_writing
+    return [
+        "read, write" if info.traits.writes else "read",
+        "yes" if info.traits.streams else "",
+        "yes" if lossless else "",
+        info.checked,
+        info.title,
+    ]
 
 
 def _info(name: str) -> dict[str, object]:
