@@ -64,22 +64,18 @@ def test_the_wheel_has_it_all_and_works(tmp_path: Path) -> None:
             assert archive.read(name) == (SOURCES / name).read_bytes(), name
         archive.extractall(tmp_path / "installed")
     where = {"PYTHONPATH": str(tmp_path / "installed"), "SATCHEL_HOME": str(tmp_path / "home")}
-    for arguments in (["remember", "Ada drinks tea"], ["recall", "tea"], ["formats"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "satchel", *arguments],
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments],
             cwd=tmp_path,
             env={**os.environ, **where},
             check=True,
             capture_output=True,
             text=True,
-        )
-    assert "ama" in done.stdout
-    said = subprocess.run(
-        [sys.executable, "-c", "import satchel; print(satchel.__file__)"],
-        cwd=tmp_path,
-        env={**os.environ, **where},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert said.stdout.startswith(str(tmp_path))
+        ).stdout
+
+    run("-m", "satchel", "remember", "Ada drinks tea")
+    assert "Ada drinks tea" in run("-m", "satchel", "recall", "tea")
+    assert "ama" in run("-m", "satchel", "formats")
+    assert run("-c", "import satchel; print(satchel.__file__)").startswith(str(tmp_path))

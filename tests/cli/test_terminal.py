@@ -66,10 +66,11 @@ def _plain(text: str) -> str:
 
 
 CHINESE = (
-    "渡船在第三码头，比这里任何一行都远，艾达在工作日的七点一刻乘坐，周末则更晚一些，她喜欢喝咖啡"
+    "渡船在第三码头、比这里任何一行都远、艾达在工作日的七点一刻乘坐、周末则更晚一些、她喜欢喝咖啡"
 )
 NOTES = (
-    "Ferry notes:\n    - tickets are bought early, and at the third pier, by Ada herself and by nobody else\n"
+    "Ferry notes:\n"
+    "    - tickets are bought early, and at the third pier, by Ada herself and by nobody else\n"
 )
 
 

@@ -157,7 +157,7 @@ def test_a_bank_without_memory_files_has_none(client: TestClient, bank: str) -> 
 
 @pytest.mark.parametrize("kept", ["memory", pytest.param("s3", marks=pytest.mark.prove)])
 def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, own_home: Path, kept: str
+    monkeypatch: pytest.MonkeyPatch, own_home: Path, kept: str
 ) -> None:
     """In object storage: another machine reads it at once, and misses it once it is deleted."""
     with s3_server() if kept == "s3" else nullcontext() as remote:
@@ -166,11 +166,10 @@ def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
         with serving() as served:
             here = served.client()
             assert here.put("/v1/files/notes/text/a.md", json={"text": "tea"}).is_success
-            named = {"key": "notes", "storage_root": root}
-            with MemoryStore.get_or_create(**named) as elsewhere:
+            with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
                 assert elsewhere.read_text("a.md") == "tea"
             assert here.delete("/v1/files/notes/text/a.md").status_code == 204
-            with MemoryStore.get_or_create(**named) as elsewhere:
+            with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
                 assert elsewhere.list_paths() == []
 
 
