@@ -30,6 +30,8 @@ ROOT = Path(__file__).parent
 _NOT_OF_A_PROFILE = ("profiles.NAME", "profile")
 REFERENCE = ROOT / "reference"
 DEFECTS = "tests/data/pam_sdk_defects.json"
+MUTATIONS = "tests/data/mutations.json"
+EDITS_OF_A_PART = 2_000  # as in tests/hostile/test_mutations.py, which a test compares
 MADE = "<!-- Made by docs/generate.py; do not edit. -->"
 
 
@@ -262,7 +264,32 @@ def defect_table() -> str:
         tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
         cells = (one["id"], one["input"], one["sdk"], one["satchel"], tests)
         rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, *mutation_rows()]) + "\n"
+
+
+def mutation_rows() -> list[str]:
+    """How many random edits are noticed, beside the published SDK."""
+    rows = ["", "## Random edits, in one table", ""]
+    rows += [
+        "One value changed somewhere in a signed file, half of the edits with ids and hashes made"
+    ]
+    rows += [
+        "to fit again, as somebody without the key can. About one in twenty changes nothing, such"
+    ]
+    rows += [
+        "as a character for itself, and is left out. `make check` tries a few hundred, `make prove`"
+    ]
+    rows += [
+        "all. Each byte of a file flipped and each length cut: `hostile/test_flips_and_cuts.py`.",
+        "",
+    ]
+    rows += ["| what is edited | edits | Satchel notices | the SDK notices | tests |"]
+    rows += ["|---|---|---|---|---|"]
+    for one in msgspec.json.decode((ROOT.parent / MUTATIONS).read_bytes()):
+        tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
+        edits = f"{EDITS_OF_A_PART * len(one['parts']):,}"
+        rows.append(f"| {one['what']} | {edits} | all | {one['sdk']} | {tests} |")
+    return rows
 
 
 def secret_table() -> str:

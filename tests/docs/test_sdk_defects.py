@@ -51,6 +51,29 @@ def test_every_defect_names_tests_that_are_there() -> None:
             assert name in _defined(path), (defect["id"], named)
 
 
+def test_the_table_of_random_edits_is_of_what_the_tests_try() -> None:
+    """As many edits as they make, of the parts that they edit; beside what the SDK noticed."""
+    path = "tests/hostile/test_mutations.py"
+    said = {
+        target.id: ast.literal_eval(one.value)
+        for one in ast.parse((ROOT / path).read_text("utf-8")).body
+        if isinstance(one, ast.Assign)
+        for part in one.targets
+        for target in ast.walk(part)
+        if isinstance(target, ast.Name) and target.id in {"PARTS", "MANY", "QUICK"}
+    }
+    parts, (_, many) = said["PARTS"], said["MANY"]
+    rows = json.loads((ROOT / "tests" / "data" / "mutations.json").read_text("utf-8"))
+    assert {name for row in rows for name in row["parts"]} == {*parts, "presented"}
+    for row in rows:
+        for named in row["tests"]:
+            assert named.split("::")[1] in _defined(path)
+    table = (ROOT / "docs" / "reference" / "pam-sdk-defects.md").read_text("utf-8")
+    (envelope,) = re.findall(r"^\| the statement .*$", table, re.MULTILINE)
+    assert f"| {many:,} | all | 0 of 327 |" in envelope
+    assert many * len(parts) == 10_000
+
+
 def test_sec_003_nothing_is_installed_from_a_branch() -> None:
     """Each version is one of a package registry's, and the ones that were tested are pinned."""
     for path in ("pyproject.toml", "constraints.txt"):

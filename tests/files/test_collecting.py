@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,11 @@ from pathlib import Path
 import pytest
 from s3_kit import S3Server
 
-from satchel.errors import TargetError
+from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
 from satchel.files.places import place_of
 from satchel.files.remote.objects import MemoryObjects, NotWritten
-from satchel.files.remote.packs import PACKS
+from satchel.files.remote.packs import HEAD, PACKS, Head
 from satchel.files.remote.remote_place import RemotePlace
 
 Folder = Callable[[], Path]
@@ -193,3 +194,115 @@ def test_ones_own_write_is_known_also_when_others_wrote_since(
         store.save()
         assert _raced
         assert store.verify_audit() == (before + 1, 0, ())
+
+
+_HEX = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("condemned", 7),
+        ("condemned", {_HEX: 1}),
+        ("condemned", [[_HEX]]),
+        ("condemned", [[_HEX, 1, 2]]),
+        ("condemned", [["../../key", 1]]),
+        ("condemned", [[_HEX, -1]]),
+        ("condemned", [[_HEX, "soon"]]),
+        ("condemned", [[_HEX, True]]),
+        ("condemned", [[_HEX, 1 << 70]]),
+        ("condemned", [[[_HEX], 1]]),
+        ("recent", "a nonce"),
+        ("recent", [1]),
+        ("recent", [["a nonce"]]),
+        ("recent", None),
+        ("collected", "1"),
+        ("collected", -1),
+        ("revision", "9"),
+        ("revision", 1.5),
+        ("clock", None),
+        ("nonce", 7),
+        ("store", []),
+        ("read_only", "user"),
+        ("audit", "no"),
+        ("keep_versions", 2),
+        ("segments", {}),
+        ("more", 1),
+    ],
+)
+def test_a_head_with_a_damaged_member_is_refused_and_nothing_is_removed(
+    folder: Folder, name: str, value: object
+) -> None:
+    """By whoever reads, writes or collects: it is named as damaged, whatever it says."""
+    root = f"memory://{folder()}"
+    _rewritten(root, 3)
+    place = _place(root)
+    found = place.objects.get(HEAD)
+    assert found is not None
+    place.objects.put(HEAD, json.dumps({**json.loads(found.data), name: value}).encode())
+    packs = _packs(root)
+    for do in (
+        lambda: MemoryStore.get_or_create(key="k", storage_root=root),
+        lambda: place.collect(grace=0),
+        place.standing,
+    ):
+        with pytest.raises(MalformedError, match="head of the store is damaged"):
+            do()
+    assert _packs(root) == packs
+
+
+def _said(root: str, **members: object) -> None:
+    """Have the head say something else, as whoever can write to the place."""
+    place = _place(root)
+    found = place.objects.get(HEAD)
+    assert found is not None
+    place.objects.put(HEAD, json.dumps({**json.loads(found.data), **members}).encode())
+
+
+def _head(root: str) -> Head:
+    found = _place(root).objects.get(HEAD)
+    assert found is not None
+    return Head.decoded(found.data, root)
+
+
+def test_a_pack_that_is_in_use_is_not_removed_whatever_the_head_condemns(folder: Folder) -> None:
+    """Attack: all packs condemned since long ago. What files need stays; other names are none."""
+    root = f"memory://{folder()}"
+    _rewritten(root, 3)
+    names = [name[len(PACKS) :] for name in _packs(root)]
+    _said(root, condemned=[[name, 0] for name in [*names, "f" * 64]])
+    with MemoryStore.get_or_create(key="k", storage_root=root) as store:
+        store.collect(grace=3_600)
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert (after.read_text("still.md"), after.read_text("a.md")) == (
+            "as it was",
+            "text 2 " * 50,
+        )
+        assert after.verify_audit().ok
+
+
+def test_what_was_condemned_in_time_to_come_is_condemned_now(folder: Folder) -> None:
+    """Attack: a moment that never comes, so that old texts stay for ever."""
+    root = f"memory://{folder()}"
+    _rewritten(root, 3)
+    _place(root).collect(grace=3_600)
+    _said(root, condemned=[[name, (1 << 62) - 1] for name, _ in _head(root).condemned])
+    assert _place(root).collect(grace=3_600).removed == 0
+    assert all(at < 1 << 60 for _, at in _head(root).condemned)
+    assert _place(root).collect(grace=0).removed > 0
+
+
+def test_a_head_that_claims_ones_own_nonce_is_no_answer_to_a_write_that_failed(
+    folder: Folder,
+) -> None:
+    """``recent`` of any length and any words: a save that lost its race begins again."""
+    root = f"memory://{folder()}"
+    _rewritten(root, 2)
+    _said(root, recent=[str(number) for number in range(10_000)])
+    with MemoryStore.get_or_create(key="k", storage_root=root) as store:
+        store.write_text("b.md", "goes on")
+        _said(root, nonce="of somebody else")
+        store.save()
+    assert len(_head(root).recent) == 16
+    with MemoryStore.get_or_create(key="k", storage_root=root) as after:
+        assert after.read_text("b.md") == "goes on"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from bank_kit import keep
+from s3_kit import S3Server
 from transfer_kit import new_bank
 
 from satchel.actions.config import Settings, load_settings
+from satchel.actions.filing import behind
 from satchel.actions.filing.following import compare, follow_into
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.recalling import recall_memories
+from satchel.errors import ConcurrencyError, TargetError
 from satchel.files import MemoryStore
+from satchel.files.remote.objects import MemoryObjects, Taken
 from satchel.memory.records import FileVersion
 from satchel.ports.rows import Filter
+from satchel.recall.query import Query
 
 _FILES = Filter(types=frozenset({"file_version"}))
 
@@ -120,3 +129,176 @@ def test_a_text_that_is_too_long_for_a_record_is_logged_by_its_digest(
     assert found["long.md"].metadata["sha256"] == meta.sha256
     assert found["binary"].metadata["bytes"] == 2
     assert compare(bank, store).same
+
+
+@pytest.fixture(params=["memory", "sqlite", "s3"])
+def elsewhere(
+    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """A storage root that is no folder, configured."""
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3")
+        root = server.bucket()
+    else:
+        root = f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
+    return root
+
+
+def _answered(settings: Settings, text: str) -> list[str]:
+    with opened_bank(settings, "ada", writes=True) as bank:
+        return [one.path for one in recall_memories(bank, Query(text=text, files=True)).files]
+
+
+def test_what_is_saved_elsewhere_is_found_by_the_next_question(
+    settings: Settings, elsewhere: str
+) -> None:
+    """By whomever it was saved: with all versions, and the texts that are there still."""
+    del elsewhere
+    settings = load_settings()
+    assert _answered(settings, "lighthouse") == []
+    with MemoryStore.get_or_create(key="ada") as store:
+        store.write_text("a.md", "the lighthouse", actor="me")
+        store.write_text("b.md", "never saved there")
+        store.delete("b.md")
+        store.save()
+    assert _answered(settings, "lighthouse") == ["a.md"]
+    with MemoryStore.get_or_create(key="ada") as other:
+        other.write_text("a.md", "the museum", actor="you")
+        other.write_text("c.md", "the museum")
+        other.save()
+        other.write_text("a.md", "nobody saved this")
+    assert sorted(_answered(settings, "museum")) == ["a.md", "c.md"]
+    assert _answered(settings, "lighthouse") == []
+    with opened_bank(settings, "ada") as bank:
+        found = _current(bank)
+        assert (found["a.md"].metadata["version"], found["a.md"].actor) == (2, "you")
+        assert found["b.md"].action == "deleted"
+        with opened_files(settings, "ada") as again:
+            assert compare(bank, again).same
+
+
+def test_what_a_surface_changes_is_saved_where_the_files_are(
+    settings: Settings, elsewhere: str
+) -> None:
+    """Also where it does not say so: a working copy is thrown away. What failed is not saved."""
+    del elsewhere
+    settings = load_settings()
+    with opened_files(settings, "ada", create=True) as store:
+        store.write_text("a.md", "kept")
+    with suppress(ConcurrencyError), opened_files(settings, "ada") as store:
+        store.write_many([("a.md", "given up"), ("b.md", "given up")])
+        store.write_text("a.md", "refused", expected_sha="")
+        pytest.fail("it was not refused")
+    with opened_files(settings, "ada") as store:
+        assert (store.list_paths(), store.read_text("a.md")) == (["a.md"], "kept")
+    with opened_bank(settings, "ada") as bank:
+        assert _current(bank)["a.md"].text == "kept"
+
+
+def test_what_was_erased_before_the_bank_was_told_never_comes_to_its_log(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working copy still knows where the text was, and it is not there: that hinders nobody."""
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"sqlite://{tmp_path}/x.db")
+    settings = load_settings()
+    with MemoryStore.get_or_create(key="ada") as other:
+        other.write_text("a.md", "the lighthouse")
+        other.write_text("b.md", "the museum")
+        other.save()
+    with opened_files(settings, "ada") as store:
+        store.erase("a.md")
+    assert _answered(settings, "lighthouse") == []
+    assert _answered(settings, "museum") == ["b.md"]
+    with opened_bank(settings, "ada") as bank, bank.ledger.reading() as view:
+        said = [one.model for one in view.scan(_FILES)]
+        files = [one for one in said if isinstance(one, FileVersion) and one.path == "a.md"]
+        assert [one.text for one in files] == [None] * len(files)
+        assert _current(bank)["a.md"].action == "deleted"
+
+
+def test_a_question_asks_the_place_for_one_thing(
+    settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head, as long as nobody saved; nothing where no files are asked for."""
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", s3.bucket())
+    settings = load_settings()
+    with MemoryStore.get_or_create(key="ada") as store:
+        store.write_many([(f"{number}.md", "the lighthouse") for number in range(30)])
+        store.save()
+    _answered(settings, "lighthouse")
+    before = s3.requests.total()
+    assert _answered(settings, "lighthouse")
+    assert s3.requests.total() - before == 1
+    with opened_bank(settings, "ada", writes=True) as bank:
+        recall_memories(bank, Query(text="lighthouse"))
+    assert s3.requests.total() - before == 1
+    with MemoryStore.get_or_create(key="ada") as store:
+        store.write_text("7.md", "the museum")
+        store.save()
+    before = s3.requests.total()
+    assert _answered(settings, "museum") == ["7.md"]
+    assert s3.requests.total() - before < 12
+
+
+def test_a_place_that_does_not_answer_hinders_no_question(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not asked again at once."""
+    asked = list[str]()
+
+    def silent(self: MemoryObjects, name: str) -> Taken | None:
+        del self
+        asked.append(name)
+        raise TargetError("no answer")
+
+    monkeypatch.setattr(MemoryObjects, "get", silent)
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}")
+    settings = load_settings()
+    with opened_bank(settings, "ada", writes=True) as bank:
+        keep(bank, "the lighthouse")
+        for _ in range(3):
+            answer = recall_memories(bank, Query(text="lighthouse", files=True))
+            assert len(answer.memories) == 1
+    assert len(asked) == 1
+
+
+def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client may wait for half a minute; the question goes on without it, once."""
+    answers, asked = threading.Event(), list[str]()
+
+    def slow(self: MemoryObjects, name: str) -> Taken | None:
+        del self
+        asked.append(name)
+        answers.wait()
+        return None
+
+    monkeypatch.setattr(MemoryObjects, "get", slow)
+    monkeypatch.setattr(behind, "_PATIENCE", 0.01)
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"memory://{settings.home}/slow")
+    try:
+        with opened_bank(load_settings(), "ada", writes=True) as bank:
+            keep(bank, "the lighthouse")
+            for _ in range(2):
+                answer = recall_memories(bank, Query(text="lighthouse", files=True))
+                assert len(answer.memories) == 1
+    finally:
+        answers.set()
+    assert len(asked) == 1
+
+
+def test_what_something_else_saved_there_is_told_once_something_is_saved_here(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no head to ask for before."""
+    root = f"memory://{settings.home}/flyte"
+    monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
+    settings = load_settings()
+    MemoryObjects(MemoryStore.remote_path_for_key("ada")).put("a.md", b"the lighthouse")
+    assert _answered(settings, "lighthouse") == []
+    with opened_files(settings, "ada") as store:
+        store.write_text("b.md", "the museum")
+    assert _answered(settings, "lighthouse") == ["a.md"]
+    assert _answered(settings, "museum") == ["b.md"]

@@ -265,12 +265,42 @@ class Looking:
             )
             return [Version(*row) for row in found]
 
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether something was changed that ``save`` has to bring to the store's place."""
+        if self.is_in_place:
+            return False
+        with self._store.manifest.looking() as rows:
+            return bool(rows.fact("revision", 0) > rows.fact("sent_revision", 0))
+
+    @property
+    def saved_revision(self) -> int:
+        """Up to which change of its place the store knows what was saved; -1 for nothing."""
+        with self._store.manifest.looking() as rows:
+            return int(rows.fact("remote_revision", -1))
+
+    def saved_since(self, revision: int) -> list[Version]:
+        """Return the states that were saved elsewhere after a change, as far as they are known.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        known = self.saved_revision
+        found = [] if self._place is None else self._place.versions(revision)
+        return [version for version in (Version(*one) for one in found) if version[2] <= known]
+
     def text_of_version(self, version: Version) -> str | None:
-        """Return the text of a state; None for an absence, for no text, or where it is gone."""
+        """Return the text of a state; None for an absence, for no text, or where it is gone.
+
+        Raises:
+            TargetError: If it is elsewhere, and the place does not answer.
+        """
         if not version.sha:
             return None
         with self._store.manifest.looking() as rows:
             data = rows.content(version.sha)
+        if data is None:
+            data = self._store.fetch(version.sha, version.path)
         try:
             return None if data is None else data.decode()
         except UnicodeDecodeError:

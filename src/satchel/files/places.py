@@ -84,6 +84,20 @@ class Place(Protocol):
         """Yield the name and the bytes of everything that is not in the folder."""
         ...
 
+    def standing(self) -> tuple[str, int] | None:
+        """Return which store is there, and up to which change; None where it is a folder.
+
+        One request.
+
+        Raises:
+            TargetError: If the place does not answer.
+        """
+        ...
+
+    def versions(self, since: int = -1) -> list[list[Any]]:
+        """Return the versions that were saved after a change, in order, as lists."""
+        ...
+
     def load_history(self, store: Committing) -> None:
         """Have a working copy know the versions that were saved."""
         ...

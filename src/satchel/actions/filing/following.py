@@ -9,6 +9,8 @@ or dying in between, logs nothing twice.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from satchel.actions.config import Settings
 from satchel.actions.memories.remembering import superseding
 from satchel.actions.opened import OpenBank, find_bank, open_bank_in
@@ -28,6 +30,7 @@ from satchel.transfer.screening import Screening
 
 _TOGETHER = 500
 _TOLD = "logged"
+_SAVED = "files/saved"
 _ACTIONS = {"create": "created", "delete": "deleted", "rename": "renamed", "promote": "created"}
 _FILES = Filter(types=frozenset({"file_version"}))
 
@@ -77,9 +80,14 @@ def follow(settings: Settings, store: MemoryStore, name: str) -> int | None:
 def follow_into(bank: OpenBank, store: MemoryStore) -> int:
     """Log what changed in a store since the bank was last told; return how many records.
 
+    Of a store that is saved elsewhere that is what was saved, by whomever.
+
     Raises:
         StoreError: As ``follow``.
+        TargetError: If the store is elsewhere, and its place does not answer.
     """
+    if not store.is_in_place:
+        return _follow_saved(bank, store)
     written, reached = 0, store.revision
     while True:
         versions = store.changes_since(_known(bank, store), _TOGETHER)
@@ -89,6 +97,30 @@ def follow_into(bank: OpenBank, store: MemoryStore) -> int:
             return written
         written += _append(bank, store, batch)
         store.note(mark(bank), batch[-1].revision)
+
+
+def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
+    """Log what was saved; how far is noted beside the log, since a working copy is thrown away."""
+    known, reached, written = told_of(bank), (store.id, store.saved_revision), 0
+    versions = store.saved_since(known[1] if known and known[0] == store.id else -1)
+    while versions:
+        batch = _one_each(versions[:_TOGETHER])
+        written += _append(bank, store, batch)
+        del versions[: len(batch)]
+    if reached[1] >= 0 and reached != known:
+        with bank.store.writing() as writing:
+            writing.put_side(bank.id, {_SAVED: msgspec.json.encode(reached)})
+    return written
+
+
+def told_of(bank: OpenBank) -> tuple[str, int] | None:
+    """Return which store that is saved elsewhere a bank was told of, and up to which change."""
+    with bank.ledger.reading() as view:
+        found = view.side(_SAVED).get(_SAVED)
+    try:
+        return None if found is None else msgspec.json.decode(found, type=tuple[str, int])
+    except msgspec.DecodeError:  # nothing proves it; who was told too often logs nothing twice
+        return None
 
 
 def compare(bank: OpenBank, store: MemoryStore) -> Compared:

@@ -17,6 +17,7 @@ from satchel.errors import (
     MemoryStoreError,
     NoMemoryFilesError,
     StoreBusyError,
+    TargetError,
     UsageError,
 )
 from satchel.files import MemoryStore
@@ -51,6 +52,8 @@ def opened_files(
     leaves: bool = False,
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
+
+    What was changed is saved where they are, unless the block failed.
 
     Args:
         settings: Where keys are.
@@ -87,9 +90,11 @@ def opened_files(
         store = stack.enter_context(store_of(settings, name, create=create, held=held))
         try:
             yield store
+            if store.is_unsaved:
+                store.save()
         finally:
             store.leave = None  # what follows is told by this machine
-            with suppress(StoreBusyError, LockedError):  # the next who opens them catches up
+            with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
                 follow(replace(settings, token=None), store, name)
 
 

@@ -28,8 +28,8 @@ class Filing:
 
         Open as long as the bank is, and made where there are none, unless the bank is open for
         reading. What is written to them is in the bank's log when it is recalled or exported, or
-        closed; where they are saved elsewhere, when it is closed. For the holder of a token each
-        call asks whether it is allowed.
+        closed; where they are kept elsewhere, what was saved. For the holder of a token each call
+        asks whether it is allowed.
 
         Raises:
             MemoryStoreError: If the bank has no name, or one that no folder can have; or there are

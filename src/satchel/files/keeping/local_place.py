@@ -112,6 +112,15 @@ class LocalPlace:
         """See ``Place``; its bytes are those of the folder."""
         yield from ()
 
+    def standing(self) -> tuple[str, int] | None:
+        """See ``Place``."""
+        return None
+
+    def versions(self, since: int = -1) -> list[list[Any]]:
+        """See ``Place``: the folder has them itself."""
+        del since
+        return []
+
     def load_history(self, store: Committing) -> None:
         """See ``Place``; a folder has it."""
 

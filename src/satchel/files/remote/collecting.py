@@ -87,7 +87,8 @@ class Collecting:
             segments = (self._written(dissolved),)
         used = {one.name for one in segments} | {spot.pack for spot in self._live.values()}
         before = dict(head.condemned)
-        condemned = {name: before.get(name, now) for name in sorted(there - used)}
+        # Since some time to come is since now: else what somebody wrote there would stay for ever.
+        condemned = {name: min(before.get(name, now), now) for name in sorted(there - used)}
         limit = now - int(grace * 1_000_000)
         at_once = dissolved if self._gone else set[str]()
         due = tuple(name for name, at in condemned.items() if at <= limit or name in at_once)

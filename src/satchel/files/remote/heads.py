@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from satchel.files.keeping.policy import Policy
@@ -51,3 +52,18 @@ def chained(head: Head, sent: Leaving) -> Head:
         audit_seq=seq,
         audit_head=prev,
     )
+
+
+def unchained(head: Head, events: Iterable[str]) -> tuple[int, list[str]]:
+    """Return how many events there are, and where they do not follow one another to the head."""
+    problems = list[str]()
+    prev, seq = "", 0
+    for line in events:
+        said = json.loads(line)
+        seq += 1
+        if said.get("prev") != prev or said.get("seq") != seq:
+            problems.append(f"event {seq} does not follow the one before it")
+        prev = hashlib.sha256(line.encode()).hexdigest()
+    if head.audit_head != prev:
+        problems.append("the last event is not the one that was written last")
+    return seq, problems

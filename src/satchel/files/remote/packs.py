@@ -121,14 +121,24 @@ class Head:
             found = json.loads(data)
             if found.pop("format") != _FORMAT or found.pop("version") not in _READ:
                 found = {}  # of another product, or a later one
-            found["segments"] = tuple(_segment(one) for one in found["segments"])
-            found["read_only"] = tuple(found["read_only"])
-            found["recent"] = tuple(map(_text, found.get("recent", ())))
-            condemned = found.get("condemned", ())
+            found["segments"] = tuple(map(_segment, _list(found["segments"])))
+            found["read_only"] = tuple(map(_text, _list(found["read_only"])))
+            found["recent"] = tuple(map(_text, _list(found.get("recent", []))))
+            condemned = _list(found.get("condemned", []))
             found["condemned"] = tuple((_sha(name), _count(at)) for name, at in condemned)
-            return cls(**found)
+            return _checked(cls(**found))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
+
+
+def _checked(head: Head) -> Head:
+    for said in (head.store, head.nonce, head.audit_head):
+        _text(said)
+    for number in (head.revision, head.clock, head.audit_seq, head.collected):
+        _count(number)
+    for rule in (head.audit, head.keep_versions):
+        _rule(rule)
+    return head
 
 
 def _segment(said: list[Any]) -> Segment:
@@ -251,7 +261,7 @@ def _sha(said: Any) -> str:
 
 
 def _count(said: Any) -> int:
-    if not isinstance(said, int) or not 0 <= said < 1 << 62:
+    if type(said) is not int or not 0 <= said < 1 << 62:
         raise ValueError("a number is none")
     return said
 
@@ -260,3 +270,14 @@ def _text(said: Any) -> str:
     if not isinstance(said, str):
         raise TypeError("a text is none")
     return said
+
+
+def _list(said: Any) -> list[Any]:
+    if not isinstance(said, list):
+        raise TypeError("a list is none")
+    return said
+
+
+def _rule(said: Any) -> None:
+    if not isinstance(said, bool):
+        raise TypeError("a rule is neither true nor false")

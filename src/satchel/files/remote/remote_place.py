@@ -18,7 +18,7 @@ from satchel.files.paths import OWN, TRANSCRIPT
 from satchel.files.remote.adopting import adopt_remote
 from satchel.files.remote.arriving import Arrive, Left, leaving
 from satchel.files.remote.collecting import NOTHING, Collecting, Erased, remove
-from satchel.files.remote.heads import chained, first_head, followed
+from satchel.files.remote.heads import chained, first_head, followed, unchained
 from satchel.files.remote.objects import NotWritten, Objects, Taken
 from satchel.files.remote.packs import (
     HEAD,
@@ -336,15 +336,26 @@ class RemotePlace:
             if found is not None:
                 yield f"{self.address}/{name}", found.data
 
-    def load_history(self, store: Committing) -> None:
-        """Have a working copy know the versions that were saved."""
-        versions = self._steadily(
+    def standing(self) -> tuple[str, int] | None:
+        """Return which store is there, and up to which change it was saved."""
+        found = self._head()
+        return None if found is None else (found[0].store, found[0].revision)
+
+    def versions(self, since: int = -1) -> list[list[Any]]:
+        """Return the versions that were saved after a change, in order, as lists."""
+        return self._steadily(
             lambda found: [
                 version
                 for segment in (found[0].segments if found is not None else ())
+                if segment.revision > since
                 for version in self._log(segment).versions
+                if version[2] > since
             ]
         )
+
+    def load_history(self, store: Committing) -> None:
+        """Have a working copy know the versions that were saved."""
+        versions = self.versions()
         with store.manifest.committing() as rows:
             for one in versions:
                 one[2] = -one[2]  # numbered there
@@ -375,21 +386,10 @@ class RemotePlace:
 
     def examine(self) -> tuple[int, list[str]] | None:
         """Return how many events there are, and what is wrong with their chain."""
-        return self._steadily(self._examined)
+        return self._steadily(lambda found: (0, []) if found is None else self._examined(found[0]))
 
-    def _examined(self, found: _Found | None) -> tuple[int, list[str]]:
-        problems: list[str] = []
-        prev, seq = "", 0
-        for segment in found[0].segments if found is not None else ():
-            for line in self._log(segment).events:
-                said = json.loads(line)
-                seq += 1
-                if said.get("prev") != prev or said.get("seq") != seq:
-                    problems.append(f"event {seq} does not follow the one before it")
-                prev = hashlib.sha256(line.encode()).hexdigest()
-        if found is not None and found[0].audit_head != prev:
-            problems.append("the last event is not the one that was written last")
-        return seq, problems
+    def _examined(self, head: Head) -> tuple[int, list[str]]:
+        return unchained(head, (line for one in head.segments for line in self._log(one).events))
 
     def _log(self, segment: Segment) -> Contents:
         return read_log(segment, self._part(segment, segment.start + segment.known, segment.log))

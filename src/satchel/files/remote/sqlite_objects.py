@@ -71,7 +71,9 @@ class SqliteObjects:
         return next(((data, str(tag)) for data, tag in found), None)
 
     def get(self, name: str) -> Taken | None:
-        """See ``Objects``."""
+        """See ``Objects``; who asks for something makes no database."""
+        if not self._path.exists():
+            return None
         with self._open(writes=False) as connection:
             found = self._row(connection, name)
         return None if found is None else Taken(*found)

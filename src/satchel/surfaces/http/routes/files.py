@@ -103,7 +103,6 @@ def write_file(
         if keep_versions and not files.keep_versions:
             files.change_policy(keep_versions=True, actor=actor)
         meta = files.write_text(path, body.text, actor=actor, expected_sha=expected)
-        files.save()
     return answer(meta, headers={"ETag": f'"{meta.sha256}"'})
 
 
@@ -118,7 +117,6 @@ def delete_file(
     """Delete a file; its versions stay."""
     with files_of(caller.satchel, key) as files:
         files.delete(path, actor=actor, expected_sha=_hash(if_match))
-        files.save()
     return Response(status_code=204)
 
 
