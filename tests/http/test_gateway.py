@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Proving, Served, serving
+from s3_kit import s3_server
 
+from satchel.files import MemoryStore
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey
 from satchel.surfaces.http.counting import Counting
@@ -140,6 +143,47 @@ def test_memory_files_are_changed_only_over_what_was_seen(client: TestClient) ->
     assert stale.status_code == 409
     assert client.get("/v1/files/notes").json() == {"paths": ["plans/today.md"]}
     assert client.delete(path).status_code == 204
+
+
+def test_a_bank_without_memory_files_has_none(client: TestClient, bank: str) -> None:
+    """An empty list; of what is no bank there is not even that, and nothing to read in either."""
+    del bank
+    assert client.get("/v1/files/assistant").json() == {"paths": []}
+    nobody = client.get("/v1/files/nobody")
+    assert (nobody.status_code, nobody.json()["code"]) == (404, "bank.unknown")
+    nothing = client.get("/v1/files/assistant/audit")
+    assert (nothing.status_code, nothing.json()["code"]) == (404, "files.none")
+
+
+@pytest.mark.parametrize("kept", ["memory", pytest.param("s3", marks=pytest.mark.prove)])
+def test_a_memory_file_is_where_it_is_saved_when_its_write_is_answered(
+    monkeypatch: pytest.MonkeyPatch, own_home: Path, kept: str
+) -> None:
+    """In object storage: another machine reads it at once, and misses it once it is deleted."""
+    with s3_server() if kept == "s3" else nullcontext() as remote:
+        root = f"memory://{own_home}" if remote is None else f"{remote.bucket()}/agents"
+        monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
+        with serving() as served:
+            here = served.client()
+            assert here.put("/v1/files/notes/text/a.md", json={"text": "tea"}).is_success
+            with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
+                assert elsewhere.read_text("a.md") == "tea"
+            assert here.delete("/v1/files/notes/text/a.md").status_code == 204
+            with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
+                assert elsewhere.list_paths() == []
+
+
+def test_a_token_is_judged_as_it_was_issued(client: TestClient, bank: str) -> None:
+    """The JSON of the one answer in the other's request, or its text; not what was changed."""
+    asked = {"any_of": ["tea", "\u00e9\u20ac"], "expires": "1h"}
+    token = client.post(f"{bank}/tokens", json=asked).json()["token"]
+    text = json.dumps(token, ensure_ascii=False, separators=(",", ":"))
+    assert text.encode() == canonical(token)
+    for said in (token, text, dict(reversed(token.items()))):
+        assert client.post(f"{bank}/tokens/verify", json={"token": said}).json()["holds"] is True
+    for wrong in ({**token, "more": 1}, {"format": 1.5}, {}):
+        refused = client.post(f"{bank}/tokens/verify", json={"token": wrong})
+        assert refused.status_code == 422, refused.text
 
 
 def test_a_holder_sees_what_its_token_opens_and_nothing_else(

@@ -54,6 +54,23 @@ def test_importing_the_same_archive_again_changes_nothing(tmp_path: Path) -> Non
     assert size() == before
 
 
+def test_importing_an_archive_of_ones_own_again_changes_nothing(tmp_path: Path) -> None:
+    """Into the bank, and into another; two memories among them say the same."""
+    with Satchel.open() as store:
+        bank = store.create_bank("b")
+        for _ in range(2):
+            bank.remember(Procedural(name="deploy", description="how", body="x", tags=("a",)))
+        bank.remember("It runs on Friday", type="procedural", key="deploy")
+        bank.remember(type="procedural", data={"steps": ["build", {"wait": 1.5}]})
+        bank.remember(Working(text="now"))
+        bank.remember(Identity(text="Ada"))
+    path = tmp_path / "own.ama.jsonl"
+    _out(path)
+    for into, added in (("b", 0), ("other", 6), ("other", 0)):
+        done = bring(path, bank=into).banks[0].done
+        assert (done.added, done.known) == (added, 6 - added), into
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

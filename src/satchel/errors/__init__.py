@@ -19,6 +19,7 @@ from satchel.errors.memory_files import (
     ConcurrencyError,
     ManyDeletedError,
     MemoryStoreError,
+    NoMemoryFilesError,
 )
 from satchel.errors.refusals import (
     AdoptedError,
@@ -100,6 +101,7 @@ __all__ = [
     "ManyDeletedError",
     "MemoryStoreError",
     "MissingExtraError",
+    "NoMemoryFilesError",
     "PathRefusedError",
     "PermissionRefusedError",
     "ReadOnlyStoreError",

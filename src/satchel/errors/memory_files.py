@@ -23,6 +23,13 @@ class MemoryStoreError(SatchelError, RuntimeError):
         self.path = path
 
 
+class NoMemoryFilesError(MemoryStoreError):
+    """Nobody wrote memory files of this name yet."""
+
+    code: ClassVar[str] = "files.none"
+    http_status: ClassVar[int] = 404
+
+
 class AccessDenied(MemoryStoreError):  # noqa: N818 - the seed's name
     """The path is reserved, or the store's policy lets nobody write there directly."""
 

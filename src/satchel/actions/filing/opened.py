@@ -15,6 +15,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.errors import (
     LockedError,
     MemoryStoreError,
+    NoMemoryFilesError,
     StoreBusyError,
     TargetError,
     UsageError,
@@ -109,13 +110,13 @@ def store_of(
         held: The bank of whoever presented a token: it is asked from then on.
 
     Raises:
-        MemoryStoreError: If there are none.
+        NoMemoryFilesError: If there are none.
         PermissionRefusedError: If the token does not allow them to be made.
     """
     known = {**namespace_of(settings)._asdict(), "key": name}
     if not MemoryStore.exists(**known):
         if not create:
-            raise MemoryStoreError(
+            raise NoMemoryFilesError(
                 f"there are no memory files of {name!r} yet", hint="Write one: satchel files write"
             )
         if held is not None:

@@ -48,7 +48,7 @@ class ChainTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     tokens: list[TokenLine]
     token: dict[str, Any]
-    """The file itself, as JSON."""
+    """The file itself, as JSON, its names in the order that the file has to have."""
 
     output: str | None = None
     """Where it was written."""
@@ -68,7 +68,7 @@ def chain_told(chain: Chain, output: str | None = None) -> ChainTold:
         permissions=sorted(chain.permissions),
         expires_at=min(token.payload.expires_at for token in chain.tokens),
         tokens=[line_of(token) for token in chain.tokens],
-        token=chain.value(),
+        token=msgspec.json.decode(chain.encoded()),
         output=output,
     )
 

@@ -16,7 +16,7 @@ from satchel.actions.config import Settings, load_settings
 from satchel.errors import SatchelError
 from satchel.surfaces.cli import _passphrase
 
-_GIST, _SHORT = 100, 12
+_GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -153,6 +153,30 @@ def line(*parts: object, style: str = "") -> None:
     _print(parts, style, stderr=False)
 
 
+def wrapped(indent: str, text: object, style: str = "") -> None:
+    """Print a line of a text on stdout; what a terminal's width has no room for goes below.
+
+    Between words, and as far in as the line begins. Nobody's search for a line is hindered: where
+    no terminal is, a line stays one.
+    """
+    if not sys.stdout.isatty():
+        line(indent, text, style=style)
+        return
+    shown = safe(text)
+    said = shown.plain.lstrip(" ")
+    inner = indent + " " * (len(shown.plain) - len(said))
+    room = _width() - len(inner)
+    if room < _LEAST_ROOM:
+        line(inner, said, style=style)
+        return
+    for row in safe(said).wrap(_console(stderr=False), room):
+        line(inner, row.plain.rstrip(), style=style)
+
+
+def _width() -> int:
+    return _console(stderr=False).width
+
+
 def message(*parts: object, style: str = "") -> None:
     """Print one line on stderr; nothing where a program reads, which has it all in the JSON."""
     if not state.json:
@@ -185,8 +209,14 @@ def facts(rows: Iterable[tuple[str, object]]) -> None:
     table([], ([dim(name), value] for name, value in rows))
 
 
-def table(columns: list[str], rows: Iterable[list[object]]) -> None:
-    """Print columns side by side; nothing is cut or wrapped, so that ids can be copied."""
+def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False) -> None:
+    """Print columns side by side; nothing is cut or wrapped, so that ids can be copied.
+
+    Args:
+        columns: Their names; none for no head.
+        rows: What is in them.
+        cut: Whether a terminal is given no more of the last column than it has room for.
+    """
     from rich.text import Text
 
     head = [[Text(column, style="dim") for column in columns]] if columns else []
@@ -198,6 +228,8 @@ def table(columns: list[str], rows: Iterable[list[object]]) -> None:
             whole.append_text(cell)
             whole.append(" " * (width - cell.cell_len + 2))
         whole.rstrip()
+        if cut and sys.stdout.isatty():
+            whole.truncate(_width(), overflow="ellipsis")
         _console(stderr=False).print(whole)
 
 

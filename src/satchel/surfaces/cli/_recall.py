@@ -7,7 +7,7 @@ from satchel.actions.filing.behind import is_behind
 from satchel.actions.inferring.keeping_up import opened_to_ask
 from satchel.actions.opened import OpenBank
 from satchel.recall.query import COMPONENTS, Query
-from satchel.surfaces.cli._console import count, line, message, print_json, state
+from satchel.surfaces.cli._console import count, line, message, print_json, state, wrapped
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
@@ -128,7 +128,7 @@ def _tell_left_out(answer: actions.Answer) -> None:
 
 def _show_text(text: str) -> None:
     for row in _cut(text).splitlines():
-        line("  ", row)
+        wrapped("  ", row)
 
 
 def _show_passage(passage: actions.FilePassage) -> None:
@@ -136,7 +136,7 @@ def _show_passage(passage: actions.FilePassage) -> None:
     version = "" if passage.version is None else f"version {passage.version}"
     by = "" if passage.actor is None else f"by {passage.actor}"
     about = [f"file {passage.path}:{lines}", version, (passage.moment or "")[:10], by]
-    line("  ".join(part for part in about if part), style="dim")
+    wrapped("", "  ".join(part for part in about if part), style="dim")
     _show_text(passage.text)
     if passage.superseded:
         line("  changed since", style="yellow")
@@ -163,7 +163,7 @@ def _tell_plan(plan: actions.SearchPlan) -> None:
 def _tell_code(memory: actions.Memory) -> None:
     for context in memory.code:
         for row in context.lines():
-            line("    | ", row, style="dim")
+            wrapped("    | ", row, style="dim")
 
 
 def _tell_versions(memory: actions.Memory) -> None:
@@ -180,7 +180,8 @@ def _tell_why(why: actions.Why, terms: list[str]) -> None:
     told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:
         told.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")
-    line("  why: ", ", ".join(told), f" ({', '.join(terms)})" if terms else "", style="dim")
+    words = f" ({', '.join(terms)})" if terms else ""
+    wrapped("  ", f"why: {', '.join(told)}{words}", style="dim")
 
 
 def _cut(text: str) -> str:

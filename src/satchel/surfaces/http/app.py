@@ -97,6 +97,15 @@ def application(
     return app
 
 
+def begin_to_end(app: FastAPI) -> None:
+    """Say that nothing new is wanted, and let go of those who only follow work.
+
+    What is being worked on is finished; whoever followed it asks again, another worker or later.
+    """
+    app.state.ending = True
+    app.state.gateway.works.let_go()
+
+
 def _routers(*, only_mcp: bool) -> Iterator[APIRouter]:
     """Yield what is served; MCP where what it needs is installed."""
     for module in (about,) if only_mcp else _ROUTERS:
@@ -112,7 +121,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # More of them wait for each other, and not for the disk: each request costs more then.
     current_default_thread_limiter().total_tokens = _THREADS
     yield
-    app.state.ending = True
+    begin_to_end(app)
     app.state.gateway.close()
     app.state.counting.share()
 

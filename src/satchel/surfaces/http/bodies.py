@@ -166,10 +166,10 @@ class NewToken(Body):
 
 
 class TokenText(Body):
-    """A capability token, as JSON in a text."""
+    """A capability token: its text, or the JSON that it was issued as."""
 
-    token: str = Field(
-        max_length=1_000_000, examples=['{"format": "satchel-token/1", "tokens": []}']
+    token: Annotated[str, Field(max_length=1_000_000)] | dict[str, Any] = Field(
+        examples=[{"format": "satchel-token/1", "tokens": []}]
     )
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -26,7 +27,7 @@ from satchel.actions.wiring import writer_key
 from satchel.api.satchel import Satchel, opened
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, TargetError, UsageError
-from satchel.surfaces.http.app import application
+from satchel.surfaces.http.app import application, begin_to_end
 from satchel.surfaces.http.clients.patience import impatient
 from satchel.surfaces.http.counting import Counting, to_standard_error
 from satchel.surfaces.http.gateway import Gateway
@@ -280,6 +281,11 @@ class _Server(uvicorn.Server):
     """Shows the page in a browser, where that is asked for, as soon as it can be fetched."""
 
     page: str | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; what is under way is waited for."""
+        begin_to_end(self.config.app)  # type: ignore[arg-type]  # it is ours
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""

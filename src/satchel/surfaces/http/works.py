@@ -156,6 +156,7 @@ class Works:
         self._own = OrderedDict[str, Work]()
         self._lock = threading.Lock()
         self._teller: threading.Thread | None = None
+        self._lets_go = False
 
     def begin(self, kind: str, call: Callable[[Tell], Any]) -> Work:
         """Have something done, as soon as others are.
@@ -218,7 +219,10 @@ class Works:
         return found
 
     async def events(self, name: str) -> AsyncIterator[bytes]:
-        """Yield how it stands whenever that has changed, as server-sent events, to its end."""
+        """Yield how it stands whenever that has changed, as server-sent events, to its end.
+
+        Or to the server's: who follows would keep it from ending for as long as the work lasts.
+        """
         last = b""
         while True:
             shown = await asyncio.to_thread(self.find, name)
@@ -227,9 +231,13 @@ class Works:
                 event = b"end" if shown.is_over else b"step"
                 yield b"event: " + event + b"\ndata: " + said + b"\n\n"
                 last = said
-            if shown.is_over:
+            if shown.is_over or self._lets_go:
                 return
             await asyncio.sleep(_TELL_SECONDS)
+
+    def let_go(self) -> None:
+        """Have those who follow work go; the work goes on."""
+        self._lets_go = True
 
     def close(self) -> None:
         """Call off what has not begun, and wait for what is under way."""

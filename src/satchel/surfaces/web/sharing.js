@@ -60,13 +60,8 @@ function issue(bank, made, show) {
   });
 }
 
-// Names in order, as they are signed and as a token's file has to be (RFC 8785).
-const canonical = (value) => (Array.isArray(value) ? value.map(canonical)
-  : value !== null && typeof value === "object"
-    ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, canonical(value[name])])) : value);
-
 function issued(found) {
-  const text = JSON.stringify(canonical(found.token));
+  const text = JSON.stringify(found.token);
   const shown = el("textarea", { readonly: true, rows: 6, "aria-label": "The token", onfocus: () => shown.select() }, text);
   return [
     el("h2", { class: "good" }, "Issued"),

@@ -105,9 +105,9 @@ def list_command(
     if not found.memories:
         message('There are none of that sort: satchel remember "..."')
     elif everything:
-        table([], [[*_line(each)[:1], each.state, *_line(each)[1:]] for each in found])
+        table([], [[*_line(each)[:1], each.state, *_line(each)[1:]] for each in found], cut=True)
     else:
-        table([], [_line(each) for each in found])
+        table([], [_line(each) for each in found], cut=True)
     if found.next is not None:
         message(f"There are more: --after {found.next}")
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from satchel.api.continuity.files import files_of
+from satchel.errors import NoMemoryFilesError
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking
 from satchel.surfaces.http.bodies import FileText
@@ -24,9 +25,13 @@ _NOBODY = "http"
 def list_files(
     key: str, caller: Asking, prefix: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
-    """List the paths there are."""
-    with files_of(caller.satchel, key) as files:
-        return answer({"paths": files.list_paths(prefix)})
+    """List the paths there are; none for a bank that has no memory files yet."""
+    try:
+        with files_of(caller.satchel, key) as files:
+            return answer({"paths": files.list_paths(prefix)})
+    except NoMemoryFilesError:
+        caller.bank(key)
+        return answer({"paths": []})
 
 
 @router.get("/history/{path:path}")

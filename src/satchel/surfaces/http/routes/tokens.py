@@ -1,7 +1,10 @@
 """Capability tokens of a bank: issued, listed, revoked, judged."""
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 
+from satchel.seal.encoding.jcs import canonical
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner
 from satchel.surfaces.http.bodies import NewToken, Reason, TokenText
@@ -33,6 +36,9 @@ def revoke(bank: str, token: str, body: Reason, caller: Owner) -> Response:
     return answer(caller.bank(bank).tokens.revoke(token, reason=body.reason))
 
 
-def _json(text: str) -> str:
+def _json(token: str | dict[str, Any]) -> str:
     """Return a token's JSON: a name of a file here would be a path from elsewhere."""
+    if isinstance(token, dict):
+        return canonical(token).decode()
+    text = token
     return text if text.lstrip().startswith("{") else "{" + text
