@@ -19,6 +19,7 @@ prove: .venv/.dev              ## kills, faults, peers, ratios (under 25 minutes
 	$(BIN)python -m benchmarks.report
 
 bench-full: .venv/.dev         ## a million entries; by hand
+	$(BIN)python -m pytest -q -m bench_full -o timeout=7200 tests
 	$(BIN)python -m benchmarks.report --full
 
 lint: .venv/.dev

@@ -17,7 +17,14 @@ _EACH = pytest.mark.parametrize("make", [SatchelSqlite, _LADYBUG, SatchelArtifac
 _LONG = pytest.mark.parametrize(
     "make", [SatchelSqlite, _LADYBUG, SatchelArtifact, pytest.param(SatchelPostgres, marks=_PROVED)]
 )
-_LONGER = pytest.mark.parametrize("make", [SatchelSqlite, _LADYBUG, SatchelArtifact])
+_LONGER = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(SatchelSqlite, marks=_PROVED),
+        pytest.param(SatchelArtifact, marks=_PROVED),
+        pytest.param(SatchelLadybug, marks=[pytest.mark.bench_full, pytest.mark.timeout(7200)]),
+    ],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +54,10 @@ def test_no_sequence_of_two_moves_gets_through(
     assert findings == []
 
 
-@pytest.mark.prove
 @_LONGER
-@pytest.mark.timeout(3600)
 def test_no_sequence_of_three_moves_gets_through(
     make: type[_Adapter],
 ) -> None:
-    """All of them: a minute on SQLite, many on LadybugDB, which opens slowly."""
+    """All of them: minutes, and most of an hour on LadybugDB, which opens slowly."""
     _, findings = compose(make, max_len=3)
     assert findings == []
