@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import msgspec
 
@@ -26,6 +26,7 @@ from satchel.ports.format import Info, Reading, Writing
 from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
+from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
@@ -133,19 +134,35 @@ def opened_connector(name: str, text: str, settings: Settings, asked: Asked) -> 
     return _OPENERS[name](text, settings, asked)
 
 
+class _How(TypedDict):
+    """What every connector is told of how it is opened."""
+
+    limits: Limits
+    writes: bool
+    overwrite: bool
+    dry_run: bool
+    skip_bad: bool
+
+
+def _how(settings: Settings, asked: Asked) -> _How:
+    return {
+        "limits": settings.options.limits,
+        "writes": asked.writes,
+        "overwrite": asked.overwrite,
+        "dry_run": asked.dry_run,
+        "skip_bad": asked.skip_bad,
+    }
+
+
 def _mem0_local(text: str, settings: Settings, asked: Asked) -> Connector:
     from satchel.connectors.mem0_address import Address
     from satchel.connectors.mem0_local import Mem0Local
 
     return Mem0Local(
         Address.read(text),
-        limits=settings.options.limits,
         include_deleted=asked.include_deleted,
         embeddings=asked.embeddings,
-        writes=asked.writes,
-        overwrite=asked.overwrite,
-        dry_run=asked.dry_run,
-        skip_bad=asked.skip_bad,
+        **_how(settings, asked),
     )
 
 
@@ -154,11 +171,7 @@ def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
 
     return QdrantLocal(
         Address.read(text),
-        limits=settings.options.limits,
-        writes=asked.writes,
-        overwrite=asked.overwrite,
-        dry_run=asked.dry_run,
-        skip_bad=asked.skip_bad,
+        **_how(settings, asked),
     )
 
 
@@ -167,11 +180,7 @@ def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connecto
 
     return LangGraphPostgres(
         Address.read(text),
-        limits=settings.options.limits,
-        writes=asked.writes,
-        overwrite=asked.overwrite,
-        dry_run=asked.dry_run,
-        skip_bad=asked.skip_bad,
+        **_how(settings, asked),
     )
 
 
@@ -180,12 +189,8 @@ def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
 
     return LettaMemfs(
         Address.read(text),
-        limits=settings.options.limits,
         include_deleted=asked.include_deleted,
-        writes=asked.writes,
-        overwrite=asked.overwrite,
-        dry_run=asked.dry_run,
-        skip_bad=asked.skip_bad,
+        **_how(settings, asked),
     )
 
 
