@@ -5,7 +5,6 @@ partitions by the first bits of the id, which are then looked at one after the o
 """
 
 import json
-import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from enum import IntEnum
 from operator import itemgetter
 from typing import Final
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.disk.spool import Spool
 
 _PARTITIONS = 64
@@ -166,19 +166,17 @@ def _example(examples: list[tuple[str, int]], rows: bytes, start: int) -> None:
         examples.append((f"blake3:{rows[start : start + 32].hex()}", position))
 
 
-class Lineage:
+class Lineage(Scratch):
     """Who descends from whom, on disk when it is large; for cycles and for one entry's chain.
 
     SQLite's temporary database keeps small graphs in memory and spills large ones by itself.
     """
 
     def __init__(self) -> None:
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-8192;"
+        super().__init__(
             "CREATE TABLE node(id TEXT PRIMARY KEY, parents TEXT, note TEXT) WITHOUT ROWID;"
-            "CREATE TABLE done(id TEXT PRIMARY KEY) WITHOUT ROWID;"
-            "BEGIN"
+            "CREATE TABLE done(id TEXT PRIMARY KEY) WITHOUT ROWID;",
+            cache_kib=8192,
         )
 
     def add(self, identity: str, parents: Iterable[str], note: str = "") -> None:
@@ -222,10 +220,6 @@ class Lineage:
             if not self._is_done(start) and (found := self._walk(start)):
                 return found
         return None
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._db.close()
 
     def _walk(self, start: str) -> str | None:
         path: list[tuple[str, list[str]]] = [(start, self._parents(start))]

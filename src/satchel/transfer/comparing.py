@@ -5,15 +5,14 @@ by what replaced what in a bank. Content is the canonical bytes without id and n
 that was sealed again is the same. Everything is compared on disk; memory is bounded.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import msgspec
 from blake3 import blake3
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.memory.entries import Entry
 from satchel.memory.parts import JsonObject
 from satchel.memory.records import AnyRecord, Model, Status
@@ -101,7 +100,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not (self.only_a or self.only_b or self.changed)
 
 
-class Comparing:
+class Comparing(Scratch):
     """Two sides that are being laid side by side.
 
     SQLite's temporary database keeps small memories in memory and spills large ones by itself.
@@ -109,28 +108,14 @@ class Comparing:
 
     def __init__(self) -> None:
         self._added = 0
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-24576;"
-            "PRAGMA temp_store=FILE;"
+        super().__init__(
             "CREATE TABLE entry(seq INTEGER PRIMARY KEY, side TEXT, id BLOB, print BLOB,"
             " slot BLOB);"
             "CREATE TABLE body(seq INTEGER PRIMARY KEY, body BLOB);"
             "CREATE TABLE pair(a INTEGER UNIQUE, b INTEGER UNIQUE, how TEXT);"
-            "CREATE TABLE replaced(old BLOB, new BLOB);"
-            "BEGIN"
+            "CREATE TABLE replaced(old BLOB, new BLOB);",
+            cache_kib=24576,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._db.close()
 
     def add(self, side: Side, records: Iterable[Sealed]) -> int:
         """Take the entries of one side, ``a`` first, and return how many there were.

@@ -1,12 +1,11 @@
 """Which memory of a bank is meant, and the records that it needs to be whole."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.ledger.logged import Logged
 from satchel.memory.entries import Entry
 
@@ -65,31 +64,18 @@ WHOLE = Selection()
 """All that is current."""
 
 
-class Chosen:
+class Chosen(Scratch):
     """The ids of what is taken along, and of the parents that it names; on disk when many.
 
     SQLite's temporary database keeps small sets in memory and spills large ones by itself.
     """
 
     def __init__(self) -> None:
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-4096;"
+        super().__init__(
             "CREATE TABLE chosen(id BLOB PRIMARY KEY) WITHOUT ROWID;"
-            "CREATE TABLE parent(id BLOB PRIMARY KEY) WITHOUT ROWID;"
-            "BEGIN"
+            "CREATE TABLE parent(id BLOB PRIMARY KEY) WITHOUT ROWID;",
+            cache_kib=4096,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._db.close()
 
     def add(self, identity: str, parents: Iterable[str] = ()) -> None:
         """Note a record, and the parents that it names."""

@@ -4,10 +4,10 @@ Everything is by id, since what was erased before still holds others together. L
 and each link is looked at once, however long a chain is.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.records import Edge, FileVersion, Model, SessionEvent
 
@@ -30,23 +30,17 @@ class Why(StrEnum):
     """It was drawn from one that goes, or is part of it."""
 
 
-class Kinship:
+class Kinship(Scratch):
     """What is chosen, and what hangs on it. SQLite's temporary database keeps it."""
 
     def __init__(self) -> None:
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-8192;"
+        super().__init__(
             "CREATE TABLE record(id TEXT PRIMARY KEY, type TEXT) WITHOUT ROWID;"
             "CREATE TABLE link(end TEXT, id TEXT, why TEXT, PRIMARY KEY (end, id)) WITHOUT ROWID;"
             "CREATE TABLE gone(id TEXT PRIMARY KEY, why TEXT, depth INTEGER) WITHOUT ROWID;"
-            "CREATE INDEX gone_depth ON gone(depth);"
-            "BEGIN"
+            "CREATE INDEX gone_depth ON gone(depth);",
+            cache_kib=8192,
         )
-
-    def close(self) -> None:
-        """Give the space on disk back."""
-        self._db.close()
 
     def add(self, model: Model) -> None:
         """Take note of a record that is there, and of what it hangs on."""

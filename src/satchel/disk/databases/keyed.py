@@ -3,10 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 
-_OPEN = (
-    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-2048;"
-    "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID; BEGIN"
-)
+from satchel.disk.databases.scratch import scratch
+
+_TABLE = "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;"
 
 
 class Keyed:
@@ -64,6 +63,5 @@ class Keyed:
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
-            self._db = sqlite3.connect("", isolation_level=None)
-            self._db.executescript(_OPEN)
+            self._db = scratch(_TABLE, cache_kib=2048)
         return self._db

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from satchel.disk.databases.scratch import scratch
 from satchel.ports.carried import MARK_BYTES, Maker, as_kept
 
-_CACHE = "PRAGMA cache_size=-4096"
+_TABLE = "CREATE TABLE vector(mark BLOB PRIMARY KEY, numbers BLOB) WITHOUT ROWID;"
 _NOT_ONE = "they are not {} finite 32-bit numbers"
 _TWO = "there are two of one text"
 
@@ -68,12 +69,7 @@ class Brought:
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
-            # SQLite keeps a small one in memory, and spills a large one by itself.
-            self._db = sqlite3.connect("", isolation_level=None)
-            self._db.executescript(
-                f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_CACHE};"
-                "CREATE TABLE vector(mark BLOB PRIMARY KEY, numbers BLOB) WITHOUT ROWID; BEGIN"
-            )
+            self._db = scratch(_TABLE, cache_kib=4096)
         return self._db
 
 

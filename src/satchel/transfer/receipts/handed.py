@@ -5,14 +5,13 @@ over, and what it does to an id is taken back, since that was told when the reco
 Kept on disk; memory is bounded.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import msgspec
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.errors import UsageError
 from satchel.memory.parts import Origin
 from satchel.memory.records import Model
@@ -25,7 +24,7 @@ from satchel.seal.encoding.carry import ABSENT
 from satchel.seal.records import Sealed
 
 
-class Handed:
+class Handed(Scratch):
     """The records that a product was handed, as a format whose file is the product.
 
     Args:
@@ -36,24 +35,10 @@ class Handed:
 
     def __init__(self, opening: Callable[[], Connector]) -> None:
         self._opening = opening
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-4096;"
-            "PRAGMA temp_store=FILE;"
-            "CREATE TABLE handed(there TEXT PRIMARY KEY, origin BLOB) WITHOUT ROWID;"
-            "BEGIN"
+        super().__init__(
+            "CREATE TABLE handed(there TEXT PRIMARY KEY, origin BLOB) WITHOUT ROWID;",
+            cache_kib=4096,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._db.close()
 
     def is_to(self, connector: Connector) -> None:
         """Say what the product is."""

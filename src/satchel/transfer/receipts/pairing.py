@@ -6,14 +6,13 @@ formats have no place for the rest; where nothing of that tells, by its turn amo
 that are left.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from blake3 import blake3
 
+from satchel.disk.databases.scratch import Scratch
 from satchel.memory.parts import is_id
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import Sealed
@@ -115,36 +114,18 @@ def _mark(data: bytes) -> bytes:
     return blake3(data).digest(length=MARK_BYTES)
 
 
-class Pairing:
+class Pairing(Scratch):
     """Two sides in a temporary database, which spills to disk by itself. A context manager."""
 
     def __init__(self) -> None:
         self._number = [0, 0]
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
-            "PRAGMA temp_store=FILE;"
+        super().__init__(
             "CREATE TABLE record(side INTEGER, n INTEGER, type TEXT, print BLOB, bare BLOB,"
             " key BLOB, words BLOB, body BLOB, text BLOB, even TEXT, PRIMARY KEY (side, n))"
             " WITHOUT ROWID;"
-            "CREATE TABLE pair(a INTEGER PRIMARY KEY, b INTEGER UNIQUE);"
-            "BEGIN"
+            "CREATE TABLE pair(a INTEGER PRIMARY KEY, b INTEGER UNIQUE);",
+            cache_kib=16384,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._db.close()
 
     def add(self, side: int, records: Iterable[Said]) -> None:
         """Take records of a side, 0 or 1, which are numbered from 0."""
