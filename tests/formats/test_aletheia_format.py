@@ -10,7 +10,7 @@ from satchel.conformance.apparatus import leaves
 from satchel.conformance.subject import Subject, Taken, sealed, source_of
 from satchel.errors import LimitError, MalformedError
 from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, GraphNode, SessionEvent
+from satchel.memory.records import Edge, FileVersion, GraphNode, SessionEvent
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -185,3 +185,23 @@ def test_a_long_file_is_kept_in_parts_and_comes_out_whole() -> None:
 def _file(**changed: Any) -> bytes:
     value = {"version": 1, "exportedAt": "x", "nous": {"id": "a"}, **changed}
     return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        *(FileVersion(path=path, text="x") for path in ["", "../up.md", "/etc/passwd", "a//b.md"]),
+        FileVersion(path="a.bin", blob="blake3:" + "0" * 64),
+    ],
+    ids=lambda version: version.path or "none",
+)
+def test_a_file_that_has_no_place_is_left_out_and_counted_once(version: FileVersion) -> None:
+    """A path that no workspace can have: the reader would refuse the whole file."""
+    records = [Semantic(text="there"), version]
+    records.append(FileVersion(path="b.md", text="y"))
+    with sealed(records) as held, SUBJECT.written(held, "a.agent.json") as (place, report):
+        lost = [(one.name, one.count) for one in report.losses.values()]
+        assert lost == [("file_version", 1)]
+        again = SUBJECT.take(place)
+    files = [one.model for one in again.records if isinstance(one.model, FileVersion)]
+    assert [one.path for one in files] == ["b.md"]

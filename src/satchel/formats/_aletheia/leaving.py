@@ -10,6 +10,7 @@ from satchel.disk.databases.keyed import Keyed
 from satchel.formats._aletheia.own_vectors import with_vector
 from satchel.formats._aletheia.rows import (
     identity_of,
+    is_path,
     row_of_edge,
     row_of_entry,
     row_of_node,
@@ -92,19 +93,23 @@ class Leaving:
                 yield row_of_edge(record, (source, target), self._agent)
 
     def files(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield the path of each text file, and its text in parts."""
+        """Yield the path of each text file, and its text in parts; count what has no place."""
         for path, versions in self._by_path():
-            if versions[0].text is not None and not versions[0].metadata.get(BINARY):
+            first, reason = versions[0], None
+            if not is_path(path):
+                reason = "no file of a workspace can have this path"
+            elif first.text is None and not first.metadata.get(BINARY):
+                reason = "bytes beside the log are not taken out"
+            elif not first.metadata.get(BINARY):
                 yield path, [version.text or "" for version in versions]
+            if reason is not None:
+                self._report.lost("file_version", reason, example=path[:80])
 
     def binaries(self) -> Iterator[tuple[str, Row | None]]:
         """Yield the path of each other file, and where there is more than that, its contents."""
         for path, versions in self._by_path():
             first = versions[0]
-            if not first.metadata.get(BINARY):
-                if first.text is None:
-                    reason = "bytes beside the log are not taken out"
-                    self._report.lost("file_version", reason, example=path[:80])
+            if not is_path(path) or not first.metadata.get(BINARY):
                 continue
             row = {k: v for k, v in first.metadata.items() if k not in (BINARY, PARTS, "part")}
             if "contentsBase64" in row:

@@ -238,6 +238,15 @@ def require_path(path: str, field: str) -> str:
     return path
 
 
+def is_path(path: str) -> bool:
+    """Tell whether a file inside a workspace can have a path."""
+    try:
+        parts_of(path)
+    except PathRefusedError:
+        return False
+    return True
+
+
 def text_files(path: str, text: str, agent: str) -> list[FileVersion]:
     """Return a file with text, as one record or several."""
     chunks = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)] or [""]
