@@ -47,7 +47,7 @@ CAN := $(shell awk '/MemAvailable/ {exit $$2 < 4000000}' /proc/meminfo 2>/dev/nu
 
 test: .venv/.dev
 	export TMPDIR=$$(mktemp -d) && trap 'rm -rf "$$TMPDIR"' EXIT && \
-	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=$(if $(CI),ci,dev) $(BIN)python -m pytest -q -n 2
+	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=ci $(BIN)python -m pytest -q -n 2
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

@@ -10,7 +10,7 @@ from satchel.conformance.apparatus import leaves
 from satchel.conformance.subject import Subject, Taken, sealed, source_of
 from satchel.errors import LimitError, MalformedError
 from satchel.memory.entries import Semantic
-from satchel.memory.records import Edge, FileVersion, GraphNode, SessionEvent
+from satchel.memory.records import Edge, FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -197,7 +197,7 @@ def _file(**changed: Any) -> bytes:
 )
 def test_a_file_that_has_no_place_is_left_out_and_counted_once(version: FileVersion) -> None:
     """A path that no workspace can have: the reader would refuse the whole file."""
-    records = [Semantic(text="there"), version]
+    records: list[Model] = [Semantic(text="there"), version]
     records.append(FileVersion(path="b.md", text="y"))
     with sealed(records) as held, SUBJECT.written(held, "a.agent.json") as (place, report):
         lost = [(one.name, one.count) for one in report.losses.values()]
