@@ -169,7 +169,7 @@ class Leaving:
         if entry.kind not in (None, kind):
             self._report.lost("kind", _NO_FIELD, example=record.id)
         scope = entry.scope
-        if scope is not None and (scope.namespace or scope.app):
+        if scope is not None and (scope.namespace or scope.app is not None):
             self._report.lost("scope", _NO_FIELD, example=record.id)
         self._count_origin(record, "origin")
 
