@@ -26,6 +26,9 @@ from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
 _SIGNS = (b"embedding_config", b"archive_id")
+_OURS = frozenset({b"id", b"tags", b"metadata", b"created_at", b"updated_at"})
+"""What each passage has that we write: no embedding, and no archive."""
+
 _LIST = "passages"
 _WRITTEN = ("semantic", "episodic")
 _TAKEN = (*_WRITTEN, "source", "receipt")
@@ -51,7 +54,10 @@ class LettaPassages:
         for path, _ in members(place.head):
             if path[:-1] in ((0,), (_LIST.encode(), 0)):
                 rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
-        return any(b"text" in found and not found.isdisjoint(_SIGNS) for found in rows.values())
+        return any(
+            b"text" in found and (found.issuperset(_OURS) or not found.isdisjoint(_SIGNS))
+            for found in rows.values()
+        )
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with place.open() as stream:
