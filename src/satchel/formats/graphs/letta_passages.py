@@ -26,8 +26,8 @@ from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
 _SIGNS = (b"embedding_config", b"archive_id")
-_OURS = frozenset({b"id", b"tags", b"metadata", b"created_at", b"updated_at"})
-"""What each passage has that we write: no embedding, and no archive."""
+_EACH, _ID = frozenset({b"id", b"tags", b"metadata"}), b'"passage-'
+"""What a passage has that we write, and how its id begins: no embedding, and no archive."""
 
 _LIST = "passages"
 _WRITTEN = ("semantic", "episodic")
@@ -54,8 +54,10 @@ class LettaPassages:
         for path, _ in members(place.head):
             if path[:-1] in ((0,), (_LIST.encode(), 0)):
                 rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
+        named = _ID in place.head
         return any(
-            b"text" in found and (found.issuperset(_OURS) or not found.isdisjoint(_SIGNS))
+            b"text" in found
+            and ((named and found.issuperset(_EACH)) or not found.isdisjoint(_SIGNS))
             for found in rows.values()
         )
 
