@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,27 +13,18 @@ from backup_kit import (
     current,
     erase,
     files_in,
-    logged,
     own_bank,
     restored,
-    tamper,
     told,
 )
 
-from satchel.actions.backing_up.destinations import working_on
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
-from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.filing.opened import opened_files
-from satchel.actions.moving.copies import opened_at
-from satchel.actions.opened import open_bank_in
 from satchel.actions.operating.copying_stores import copy_store
-from satchel.actions.upkeep.pruning import prune
-from satchel.actions.wiring import opened_store
 from satchel.backup import logs
 from satchel.backup.manifests import Index, read_index
 from satchel.backup.pieces.packs import Packs
@@ -43,22 +32,17 @@ from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
     EmptyInputError,
-    RolledBackError,
-    SigningKeyError,
     TargetExistsError,
     UnknownBackupError,
     UnknownBankError,
     VerificationError,
 )
-from satchel.memory.entries import Semantic
-from satchel.memory.records import Erasure
 from satchel.memory.times import now
-from satchel.seal.sealing import seal
 
 KINDS = ("sqlite", "ladybug", "postgresql")
 
 
-# -- there and back -------------------------------------------------------------------------------
+# -- there and back --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -188,7 +172,7 @@ def test_nothing_to_back_up_is_no_success(tmp_path: Path, where: str) -> None:
         restored(settings, where)
 
 
-# -- points in time -------------------------------------------------------------------------------
+# -- points in time --------------------------------------------------------------------------------
 
 
 def test_a_bank_is_put_back_as_it_was_at_any_moment(
@@ -237,305 +221,7 @@ def test_an_older_backup_is_named_by_its_start(here: Settings, where: str, tmp_p
             restored(here, where, str(tmp_path / "m.db"), backup=name)
 
 
-# -- over what is there ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["sqlite", *(pytest.param(kind, marks=pytest.mark.prove) for kind in KINDS[1:])],
-)
-def test_what_is_there_gives_way_only_when_that_is_said_and_is_kept_first(
-    here: Settings, where: str, tmp_path: Path, places: Callable[[str], str], kind: str
-) -> None:
-    """The bank goes on from the backup in a new epoch; the safety copy has what it gave up."""
-    place = places(kind)
-    copy_store(here, here.store, place)
-    there, bank = load_settings(store=place), own_bank(here)
-    backed(there, where)
-    expected = current(place, bank)
-    new = added(there, bank, 3)
-    before = told(place)
-    with pytest.raises((RolledBackError, TargetExistsError)):
-        restored(there, where)
-    assert told(place) == before
-    found = restored(there, where, over=True, banks=(bank,))
-    assert found.banks[0].given_up
-    assert current(place, bank) == expected
-    assert added(there, bank, 1, 50_000)[0] in current(place, bank)
-    safety = found.banks[0].safety
-    again = restored(there, where, str(tmp_path / "s.db"), backup=safety, accept_loss=True)
-    assert again.backup == safety
-    assert current(str(tmp_path / "s.db"), bank) == [*expected, *new]
-
-
-def test_a_store_that_is_lost_is_put_back_in_its_place(here: Settings, where: str) -> None:
-    """What the machine saw is all there, so nobody has to decide anything."""
-    expected = told(here.store)
-    backed(here, where)
-    for path in Path(here.store).parent.glob("here.db*"):
-        path.unlink()
-    found = restored(here, where)
-    assert not any(one.given_up for one in found.banks)
-    assert told(here.store) == expected
-    added(here, own_bank(here))
-
-
-def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str) -> None:
-    """Nothing is written before that; an owner's key is needed for it."""
-    backed(here, where)
-    bank = own_bank(here)
-    added(here, bank)
-    for path in Path(here.store).parent.glob("here.db*"):
-        path.unlink()
-    with pytest.raises(RolledBackError, match="this machine saw it"):
-        restored(here, where)
-    with pytest.raises(SigningKeyError):
-        restored(here, where, accept_loss=True, owners=None)
-    assert not Path(here.store).exists()
-    assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
-    assert [one.standing for one in list_banks(here)] == ["own"]
-
-
-def test_an_older_state_is_looked_at_in_another_store_and_the_one_in_use_stays(
-    here: Settings, where: str, tmp_path: Path
-) -> None:
-    """Nothing is given up for that; both can be read and written, and neither is put back."""
-    backed(here, where)
-    bank = own_bank(here)
-    added(here, bank)
-    old = str(tmp_path / "old.db")
-    found = restored(here, where, old, banks=(bank,), owners=None)
-    assert not found.banks[0].given_up
-    assert any("counted apart" in note for note in found.banks[0].notes)
-    looked = load_settings(store=old)
-    was, aside = current(here.store, bank), Path(f"{old}.aside")
-    shutil.copy(old, aside)
-    added(looked, bank, start=70_000)
-    for settings in (here, looked):
-        assert [one.problem for one in list_banks(settings)] == [None] * len(list_banks(settings))
-    assert current(here.store, bank) == was
-    aside.rename(old)  # the copy is watched as well
-    assert list_banks(looked)[0].problem is not None
-    with pytest.raises(RolledBackError):
-        restored(here, where, old, banks=(bank,), owners=None)
-    assert list_banks(here)[0].problem is None
-
-
-def test_a_store_that_does_not_verify_is_kept_as_its_file(here: Settings, where: str) -> None:
-    """It cannot be backed up, and gives way all the same."""
-    backed(here, where)
-    bank, expected = own_bank(here), [*current(here.store, own_bank(here))]
-    tamper(here, bank)
-    run = run_backup(here, BackupOptions(to=(where,)))
-    assert run.made[0].missing
-    assert run.exit_status == 3
-    found = restored(here, where, over=True, banks=(bank,), backup=catalogued(where)[0].id)
-    safe = Path(found.banks[0].safety or "")
-    assert safe.is_file()
-    assert current(here.store, bank) == expected
-
-
-# -- what was erased ------------------------------------------------------------------------------
-
-SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not come back
-
-
-def test_a_restored_backup_does_not_bring_back_what_was_erased_since(
-    here: Settings, where: str, tmp_path: Path
-) -> None:
-    """Its bytes are nowhere in the new store, and the log says that it was erased again."""
-    bank = own_bank(here)
-    record = seal(Semantic(text=SECRET))
-    logged(here, bank, [record])
-    first = backed(here, where)
-    erase(here, bank, record.id)
-    backed(here, where)
-    target = tmp_path / "old" / "new.db"
-    target.parent.mkdir()
-    found = restored(here, where, str(target), backup=first.id, accept_loss=True)
-    (one,) = [one for one in found.banks if one.bank == bank]
-    assert one.erased_again == 1
-    assert SECRET.encode() not in b"".join(files_in(target.parent).values())
-    with opened_at(str(target), read_only=True) as store, store.reading() as reader:
-        (row,) = reader.get(bank, [record.id])
-        assert row.body is None
-
-
-def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
-    here: Settings, where: str
-) -> None:
-    """They go when that is asked for, since a newer one that is clean holds."""
-    bank = own_bank(here)
-    record = seal(Semantic(text=SECRET))
-    logged(here, bank, [record])
-    backed(here, where)
-    erase(here, bank, record.id)
-    backed(here, where)
-    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [1, 0]
-    (gone,) = prune_backups(here, (where,), rules=Rules(), erased=True)
-    assert len(gone.dropped) == 1
-    data = [Packs(FolderShelf(Path(where)), one.manifest.series) for one in catalogued(where)]
-    shelf = FolderShelf(Path(where))
-    found = b"".join(
-        packs.get(ref)
-        for packs, one in zip(data, catalogued(where), strict=True)
-        for part in one.manifest.banks
-        for ref in read_index(packs, part.index, Index).refs()
-    )
-    shelf.close()
-    assert SECRET.encode() not in found
-    assert gone.packs > 0
-
-
-def test_what_is_erased_is_listed_before_the_next_backup(
-    here: Settings, where: str, tmp_path: Path
-) -> None:
-    """The store may be lost in the meantime, and somebody without its witness restores."""
-    file = tmp_path / "satchel.toml"
-    file.write_text(f'[backup]\ndestination = "{where}"\n')
-    settings = load_settings(config=file, store=here.store)
-    bank = own_bank(here)
-    record = seal(Semantic(text=SECRET))
-    logged(here, bank, [record])
-    logged(here, bank, [seal(Erasure(entry="blake3:" + "5" * 64, at=now()))])
-    backed(settings, where)
-    with opened_store(settings) as store:
-        opened = open_bank_in(settings, store, bank, writes=True)
-        from satchel.actions.memories.changing import forget
-
-        forget(opened, [record.id])
-        done = prune(opened, now(), deleted=True)
-        assert (done.notes, done.erased > 0) == ([], True)
-    for path in [*Path(here.store).parent.glob("here.db*")]:
-        path.unlink()
-    import shutil
-
-    shutil.rmtree(here.state / "banks")
-    restored(settings, where)
-    assert record.id not in current(here.store, bank)
-    assert SECRET.encode() not in Path(here.store).read_bytes()
-
-
-# -- failing loudly -------------------------------------------------------------------------------
-
-
-def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_path: Path) -> None:
-    """At one destination of two; the other one has its backup all the same."""
-    heard = list[str]()
-    (tmp_path / "a file").write_text("no folder")
-    bad, good = str(tmp_path / "a file"), str(tmp_path / "good")
-    file = tmp_path / "satchel.toml"
-    file.write_text(f'[backup]\nenabled = true\ndestination = ["{bad}", "{good}"]\n')
-    settings = load_settings(config=file, store=here.store)
-    both = {name: lambda event: heard.append(event.event) for name in HOOKS}
-    import msgspec
-
-    settings = msgspec.structs.replace(settings, hooks=settings.hooks.and_(both))
-    assert [one.state for one in check_backups(settings)] == ["problem", "problem"]
-    run = run_backup(settings)
-    settings.hooks.finish()
-    assert run.exit_status != 0
-    assert [one.error is None for one in run.made] == [False, True]
-    assert heard == ["on_backup_failed", "on_backup"]
-    assert [one.state for one in check_backups(settings)] == ["problem", "ok"]
-    (tmp_path / "a file").unlink()
-    assert run_backup(settings).exit_status == 0
-    assert [one.state for one in check_backups(settings)] == ["ok", "ok"]
-
-
-HOOKS = ("on_backup", "on_backup_failed")
-
-
-def test_a_command_is_run_when_a_backup_fails(here: Settings, tmp_path: Path) -> None:
-    """As configured; it is told what went wrong, and where."""
-    (tmp_path / "a file").write_text("no folder")
-    heard = tmp_path / "heard.json"
-    file = tmp_path / "satchel.toml"
-    command = ["sh", "-c", f"cat > '{heard}'"]
-    file.write_text(
-        f'[backup]\ndestination = "{tmp_path / "a file"}"\n'
-        "[[hooks.on_backup_failed]]\ninclude_content = true\n"
-        f"command = {json.dumps(command)}\n"
-    )
-    settings = load_settings(config=file, store=here.store)
-    assert run_backup(settings).exit_status != 0
-    settings.hooks.finish()
-    said = json.loads(heard.read_text())
-    assert said["event"] == "on_backup_failed"
-    assert "a file" in json.dumps(said)
-
-
-def test_doctor_misses_a_backup_that_is_not_fresh(here: Settings, tmp_path: Path) -> None:
-    """After as many hours as are configured, and only where backups are enabled."""
-    from datetime import UTC, datetime, timedelta
-
-    file = tmp_path / "satchel.toml"
-    file.write_text(
-        f'[backup]\nenabled = true\nstale_after = 5\ndestination = "{tmp_path / "b"}"\n'
-    )
-    settings = load_settings(config=file, store=here.store)
-    assert run_backup(settings).exit_status == 0
-    later = datetime.now(UTC) + timedelta(hours=6)
-    (check,) = check_backups(settings, later)
-    assert (check.state, "6 hours old" in check.detail) == ("problem", True)
-    (check,) = check_backups(settings, later - timedelta(hours=2))
-    assert check.state == "ok"
-
-
-def test_a_bank_that_does_not_hold_leaves_the_others_in_and_nothing_is_dropped_for_it(
-    here: Settings, where: str
-) -> None:
-    """The backup is there, says what is missing, and does not count as one that was read again."""
-    first, bank = backed(here, where), own_bank(here)
-    tamper(here, bank)
-    run = run_backup(here, BackupOptions(to=(where,)))
-    made = run.made[0]
-    assert (run.exit_status, made.banks, made.verified) == (3, 1, None)
-    assert bank in made.missing[0]
-    prune_backups(here, (where,), rules=Rules(last=1))
-    assert first.id in [one.id for one in catalogued(where)]
-
-
-def test_a_piece_that_was_damaged_is_written_again_by_the_next_run(
-    here: Settings, where: str, tmp_path: Path
-) -> None:
-    """It is noticed since all of a backup is read again, and told."""
-    backed(here, where)
-    for path in Path(where).glob("packs/*/*/*"):
-        path.write_bytes(path.read_bytes()[:-1] + b"!")
-    (found,) = verify_backups(here, (where,))
-    assert "not what was kept" in (found.error or "")
-    made = backed(here, where)
-    assert made.written == made.packs
-    restored(here, where, str(tmp_path / "n.db"))
-    assert told(str(tmp_path / "n.db")) == told(here.store)
-
-
-def test_nothing_is_dropped_when_the_newest_does_not_hold(here: Settings, where: str) -> None:
-    """Whoever prunes looks first whether what is left is there."""
-    backed(here, where)
-    added(here, own_bank(here))
-    before = set(files_in(where))
-    backed(here, where)
-    for name in set(files_in(where)) - before:
-        if name.startswith("packs/"):
-            (Path(where) / name).unlink()
-    with pytest.raises(VerificationError, match="does not hold any more"):
-        prune_backups(here, (where,), rules=Rules(last=1))
-    assert len(catalogued(where)) == 2
-    prune_backups(here, (where,), rules=Rules(last=1))  # the other one is the newest that holds
-    assert len([one for one in catalogued(where) if one.verified]) == 1
-
-
-def test_two_runs_at_once_do_not_meddle(here: Settings, where: str) -> None:
-    """The second one says who is at it."""
-    backed(here, where)
-    with working_on(here, where, "a test"):
-        run = run_backup(here, BackupOptions(to=(where,)))
-    assert run.made[0].code == "locked"
-
-
-# -- memory files ---------------------------------------------------------------------------------
+# -- memory files ----------------------------------------------------------------------------------
 
 
 def test_memory_files_come_back_with_their_history(here: Settings, where: str) -> None:
@@ -563,7 +249,7 @@ def test_memory_files_come_back_with_their_history(here: Settings, where: str) -
     assert backed(here, where).files == 1  # what was set aside is nobody's key
 
 
-# -- drills ---------------------------------------------------------------------------------------
+# -- drills ----------------------------------------------------------------------------------------
 
 
 def test_a_drill_compares_heads_counts_and_answers(here: Settings, where: str) -> None:
@@ -593,7 +279,7 @@ def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) ->
     assert sum(bool(one.problems) for one in found.banks) == 1
 
 
-# -- another machine ------------------------------------------------------------------------------
+# -- another machine -------------------------------------------------------------------------------
 
 
 def test_another_machine_restores_when_it_is_told_whom_to_believe(
