@@ -28,8 +28,6 @@ from satchel.errors import (
     VerificationError,
 )
 
-KINDS = ("sqlite", "ladybug", "postgresql")
-
 
 def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_path: Path) -> None:
     """At one destination of two; the other one has its backup all the same."""
