@@ -195,7 +195,7 @@ def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> 
     made = backed(settings(), where, encrypt_to=("mine",))
     assert made.agents == 1
     every = b"".join(files_in(where).values())
-    for word in (b"SOUL.md", b"syn", b"Be kind", b"small-1"):
+    for word in (b"SOUL.md", b'"syn"', b"Be kind", b"small-1"):
         assert word not in every
     (home / "SOUL.md").unlink()
     restored(settings(), where, over=True)

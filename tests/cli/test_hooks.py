@@ -78,7 +78,7 @@ def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Pat
 
     events = [json.loads(line) for line in heard.read_bytes().splitlines()]
     assert {one["event"] for one in events} == set(EVENTS)
-    assert b"tea" not in heard.read_bytes() + second.encode()
+    assert b"secret is" not in heard.read_bytes() + second.encode()
     of_banks = [one for one in events if not one["event"].startswith("on_backup")]
     assert all(one["bank"].startswith("blake3:") and one["name"] == "default" for one in of_banks)
     assert next(one for one in events if one["event"] == "on_remember")["ids"] == [first]

@@ -197,7 +197,7 @@ def test_the_signed_report_says_what_was_looked_through_and_nothing_of_it(
     assert report.account.counts["semantic"].read_back == 1
     assert report.account.scanned[0].name == bank.store.name
     assert any("backups" in name for name in report.account.unreached)
-    assert b"Ada" not in copy.read_bytes()
+    assert b"Lovelace" not in copy.read_bytes()
     assert b"Marylebone" not in copy.read_bytes()
     assert done.receipt == report.id
 
