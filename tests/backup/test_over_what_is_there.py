@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,10 @@ from satchel.actions.backing_up.listing import list_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import open_bank_in
 from satchel.actions.operating.copying_stores import copy_store
 from satchel.actions.upkeep.pruning import prune
-from satchel.actions.wiring import opened_store
+from satchel.actions.wiring import open_store, opened_store
 from satchel.backup.manifests import Index, read_index
 from satchel.backup.pieces.packs import Packs
 from satchel.backup.retention import Rules
@@ -167,7 +167,7 @@ def test_a_restored_backup_does_not_bring_back_what_was_erased_since(
     (one,) = [one for one in found.banks if one.bank == bank]
     assert one.erased_again == 1
     assert SECRET.encode() not in b"".join(files_in(target.parent).values())
-    with opened_at(str(target), read_only=True) as store, store.reading() as reader:
+    with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
         (row,) = reader.get(bank, [record.id])
         assert row.body is None
 

@@ -1,5 +1,6 @@
 """Backups of banks in which memories are redacted: their forms come back, and nothing else."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,8 @@ from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
 
 from satchel.actions.config import Settings
 from satchel.actions.erasing.redacting import RedactOptions, redact
-from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import opened_bank
-from satchel.actions.wiring import opened_store
+from satchel.actions.wiring import open_store, opened_store
 from satchel.backup.manifests import Index, read_index
 from satchel.backup.pieces.packs import Packs
 from satchel.backup.shelves import FolderShelf
@@ -27,7 +27,7 @@ def _redacted(here: Settings, bank: str, identity: str) -> None:
 
 
 def _body(store: str, bank: str, identity: str) -> bytes:
-    with opened_at(store, read_only=True) as found, found.reading() as reader:
+    with closing(open_store(store, read_only=True)) as found, found.reading() as reader:
         (row,) = reader.get(bank, [identity])
     return row.body or b""
 

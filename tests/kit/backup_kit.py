@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,8 @@ from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.toml_files import toml_of
 from satchel.actions.encrypting.identities import create_identity
-from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
+from satchel.actions.wiring import open_ledger, open_store, opened_store
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.pieces.locking import Locking
 from satchel.backup.proving import prove
@@ -51,7 +51,7 @@ def restored(settings: Settings, where: str, into: str | None = None, **asked: A
 
 def told(store: str) -> dict[str, Any]:
     """Return all that a store tells of its banks, but for what speaks of its place."""
-    with opened_at(store, read_only=True) as opened, opened.reading() as reader:
+    with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         found = everything(reader)
     for bank in found.values():
         bank["side"].pop("erasing", None)
@@ -95,7 +95,7 @@ def tamper(settings: Settings, bank: str) -> None:
 
 def current(store: str, bank: str) -> list[str]:
     """Return the ids of the memories that are current in a bank."""
-    with opened_at(store, read_only=True) as opened, opened.reading() as reader:
+    with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         wanted = Filter(types=frozenset(Component))
         return [row.id for row in reader.scan(bank, wanted)]
 

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from whole_store_kit import ONE, everything, filled
 from satchel.actions.bank_health import check_banks
 from satchel.actions.banks import create_bank
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.moving.copies import ExchangeOptions, opened_at, pull, push
+from satchel.actions.moving.copies import ExchangeOptions, pull, push
 from satchel.actions.opened import open_bank_in
 from satchel.actions.operating.copying_stores import CopyOptions, StoreCopy, copy_store
 from satchel.actions.receipts.finding import find_receipt
 from satchel.actions.signing import signing_key
 from satchel.actions.upkeep.whole_banks import delete_bank
-from satchel.actions.wiring import open_ledger, opened_store, witness_of
+from satchel.actions.wiring import open_ledger, open_store, opened_store, witness_of
 from satchel.errors import (
     EmptyInputError,
     RolledBackError,
@@ -93,7 +93,7 @@ def places(
 
 def told(store: str) -> dict[str, Any]:
     """Return all that a store tells of its banks, but for what speaks of its place."""
-    with opened_at(store, read_only=True) as opened, opened.reading() as reader:
+    with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         found = everything(reader)
     for bank in found.values():
         bank["side"].pop("erasing", None)
@@ -137,7 +137,7 @@ def test_a_store_of_any_kind_is_copied_to_any_kind(
         bank: (sum(there["counts"].values()), len(there["rows"]), 0)
         for bank, there in expected.items()
     }
-    with opened_at(other, read_only=True) as store:
+    with closing(open_store(other, read_only=True)) as store:
         for bank in expected:
             assert examine(store, bank).is_sound
         with open_bank_in(here, store, "assistant").ledger.reading() as view:
@@ -202,7 +202,7 @@ def _half(here: Settings, target: Path, monkeypatch: pytest.MonkeyPatch, number:
     monkeypatch.setattr(copying, "ROWS_IN_COMMIT", 50)
     with killed_at(monkeypatch, str(target), number), pytest.raises(Killed):
         copied(here, str(target), banks=("assistant",))
-    with opened_at(str(target), read_only=True) as store, store.reading() as reader:
+    with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
         (bank,) = reader.begun()
     return bank
 
@@ -254,7 +254,7 @@ def test_what_came_and_was_changed_since_is_never_given_a_head(
     """Whoever can write the store between two runs cannot have anything else believed."""
     target = tmp_path / "there.db"
     bank = _half(here, target, monkeypatch)
-    with opened_at(str(target), read_only=False) as store, store.writing() as writing:
+    with closing(open_store(str(target), read_only=False)) as store, store.writing() as writing:
         left = writing.head(bank)
         assert left is not None
         if what == "a row":
@@ -269,7 +269,7 @@ def test_what_came_and_was_changed_since_is_never_given_a_head(
             writing.put_side(bank, {copying.JOURNAL: b"{"})
     with pytest.raises(VerificationError):
         copied(here, str(target))
-    with opened_at(str(target), read_only=True) as store, store.reading() as reader:
+    with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
         assert reader.begun() == [bank]
         assert bank not in reader.banks()
 
@@ -440,7 +440,7 @@ def test_a_blob_that_an_erasure_has_still_to_drop_does_not_go_along(
     target = str(tmp_path / "there.db")
     copied(here, target)
     assert gone in told(here.store)[bank.id]["blobs"]
-    with opened_at(target, read_only=True) as store, store.reading() as reader:
+    with closing(open_store(target, read_only=True)) as store, store.reading() as reader:
         assert not reader.blobs.has(bank.id, gone)
         assert reader.side(bank.id, "erasing") == {}
     assert b"secret" not in Path(target).read_bytes()

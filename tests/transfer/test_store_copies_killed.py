@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +19,8 @@ from postgres_kit import in_schema, run_sql, schema_of
 
 from satchel.actions.banks import create_bank
 from satchel.actions.config import load_settings
-from satchel.actions.moving.copies import opened_at
 from satchel.actions.signing import signing_key
-from satchel.actions.wiring import open_ledger, opened_store
+from satchel.actions.wiring import open_ledger, open_store, opened_store
 from satchel.errors import SatchelError
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
@@ -85,7 +84,7 @@ def fill(store: str, entries: int, edges: int) -> str:
 def told(store: str, bank: str) -> tuple[object, ...]:
     """Return the head, the counts, and digests of the log in its order and of what is current."""
     digest, current = blake2b(), blake2b()
-    with opened_at(store, read_only=True) as opened, opened.reading() as reader:
+    with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         for row in reader.scan(bank, _ALL):
             digest.update(repr(row.columns()).encode())
         for row in reader.scan(bank, Filter()):
@@ -134,7 +133,7 @@ def _killed(source: str, target: str, share: float, delay: float) -> None:
 def _begun(store: str, bank: str) -> int | None:
     """Return how many records are there of a copy that is not complete."""
     try:
-        with opened_at(store, read_only=True) as opened, opened.reading() as reader:
+        with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
             head = reader.head(bank)
             return None if head is None else sum(reader.counts(bank).values())
     except SatchelError:  # it was killed while it made the store: nothing is there

@@ -87,6 +87,10 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     graph_path: str = ""
     """Where the flat graph is, an absolute path; empty for ``memory_graph.db`` in the home."""
 
+    encrypted: bool = False
+    """Whether a store in plain is refused; ``satchel store encrypt`` begins or makes one that is
+    encrypted."""
+
     bank: str = ""
     """Which bank is meant when none is named; empty for the only one there is."""
 

@@ -20,6 +20,7 @@ from satchel.errors import ConfigError, PermissionRefusedError, StoreBusyError, 
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Store
+from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.signing.key import SigningKey
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ def opened_store(
 
     Raises:
         PermissionRefusedError: If a token was presented, and it is not judged.
+        ConfigError: If it is in plain, and is not to be.
+        EncryptionError: If it is encrypted, and nothing here opens it.
         StoreError: If it cannot be opened.
     """
     if settings.token is not None and not for_holder:
@@ -54,11 +57,23 @@ def opened_store(
     path = local_path(settings.store)
     if not read_only and path is not None and path.parent == settings.home:
         private_folder(settings.home)
-    store = open_store(settings.store, read_only=read_only)
+    store = open_configured(settings, read_only=read_only)
     try:
         yield store
     finally:
         store.close()
+
+
+def open_configured(settings: Settings, *, read_only: bool) -> Store:
+    """Open the configured store; raises as ``opened_store``."""
+    if settings.options.store.encrypted and not is_encrypted(settings.store):
+        raise ConfigError(
+            "the store is in plain, and store.encrypted refuses that",
+            file=shown_address(settings.store),
+            field="store.encrypted",
+            hint="Encrypt it, or begin it so: satchel store encrypt --to NAME",
+        )
+    return open_store(settings.store, read_only=read_only, unlocking=settings.unlocking)
 
 
 def again_if_disturbed(work: Callable[[], T]) -> T:
@@ -143,24 +158,38 @@ def known_owners(settings: Settings, bank: str, *, retired: bool = True) -> froz
     )
 
 
-Opener = Callable[[str, bool], Store]
+Opener = Callable[[str, bool, Unlocking | None], Store]
 """Opens the store at what ``split_address`` gives, for reading only or not."""
 
 
-def open_store(address: str, *, read_only: bool = False) -> Store:
+def open_store(
+    address: str, *, read_only: bool = False, unlocking: Unlocking | None = None
+) -> Store:
     """Open the store at an address.
 
     Args:
         address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``ladybug:///folder``, the
             path of a file, or ``postgresql://USER@HOST/DATABASE``.
         read_only: Whether nothing is going to be written.
+        unlocking: What opens the key of one that is encrypted; the environment when None.
 
     Raises:
         UsageError: If the address names no kind of store that is known here.
+        EncryptionError: If it is encrypted, and nothing here opens it.
         StoreError: If it cannot be opened.
     """
     scheme, there = split_address(address)
-    return _SCHEMES[scheme](there, read_only)
+    return _SCHEMES[scheme](there, read_only, unlocking)
+
+
+def is_encrypted(address: str) -> bool:
+    """Tell whether a store is encrypted at rest, by this program; a file of SQLite's can be."""
+    if split_address(address)[0] != "sqlite":
+        return False
+    from satchel.stores.sqlite.at_rest.key_files import is_keyed
+
+    path = local_path(address)
+    return path is not None and is_keyed(path)
 
 
 def empty_store() -> Store:
@@ -254,19 +283,21 @@ def local_path(address: str) -> Path | None:
     return None if scheme in _SERVERS else Path(there).expanduser()
 
 
-def _sqlite(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+def _sqlite(path: str, read_only: bool, unlocking: Unlocking | None) -> Store:  # noqa: FBT001 - called by table only
     from satchel.stores.sqlite import SqliteStore
+    from satchel.stores.sqlite.at_rest.key_files import key_for
 
-    return SqliteStore(Path(path).expanduser(), read_only=read_only)
+    file = Path(path).expanduser()
+    return SqliteStore(file, read_only=read_only, key=key_for(file, unlocking))
 
 
-def _ladybug(path: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+def _ladybug(path: str, read_only: bool, _: Unlocking | None) -> Store:  # noqa: FBT001 - idem
     from satchel.stores.ladybug import LadybugStore
 
     return LadybugStore(Path(path).expanduser(), read_only=read_only)
 
 
-def _postgresql(address: str, read_only: bool) -> Store:  # noqa: FBT001 - called by table only
+def _postgresql(address: str, read_only: bool, _: Unlocking | None) -> Store:  # noqa: FBT001 - idem
     from satchel.stores.postgres import PostgresStore
 
     return PostgresStore(address, read_only=read_only)

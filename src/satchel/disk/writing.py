@@ -123,20 +123,24 @@ def draft_at(
 
 
 @contextmanager
-def writing_by_name(path: Path) -> Iterator[Path]:
+def writing_by_name(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Give the name of an empty private file that becomes ``path`` when the block ends well.
 
     For what opens files itself, such as SQLite; it has closed the file when the block ends.
 
+    Args:
+        path: The target.
+        overwrite: False refuses a target that exists, also one that appears meanwhile.
+
     Raises:
-        TargetExistsError: If there is something at ``path``, also if it appears meanwhile.
+        TargetExistsError: If there is something at ``path``, and it is not to be replaced.
         TargetError: If the system refuses; the message says what to do.
     """
     _refuse_no_name(path)
     above = Path(os.path.realpath(path.parent))
     with (
         _folder(above, path) as folder,
-        _temporary(folder, path, overwrite=False, mode=PRIVATE_FILE) as (temporary, handle),
+        _temporary(folder, path, overwrite=overwrite, mode=PRIVATE_FILE) as (temporary, handle),
     ):
         os.close(handle)
         yield above / temporary
@@ -145,7 +149,7 @@ def writing_by_name(path: Path) -> Iterator[Path]:
             os.fsync(written)
         finally:
             os.close(written)
-        _publish(folder, temporary, path, overwrite=False)
+        _publish(folder, temporary, path, overwrite=overwrite)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.selecting.backends import BackendChoice, backend_from
 from satchel.actions.selecting.layout import agents_in
 from satchel.actions.signing import signing_key
-from satchel.actions.wiring import empty_store, has_store, open_store
+from satchel.actions.wiring import empty_store, has_store, open_configured
 from satchel.disk.private import private_folder
 from satchel.errors import UsageError
 from satchel.memory.agent_names import agent_name
@@ -121,7 +121,7 @@ def open_agents(
         return AgentMemory(settings, empty_store(), agent=agent, owner=_owner(settings, owner))
     if not read_only:
         private_folder(settings.home)
-    opened = open_store(settings.store, read_only=read_only)
+    opened = open_configured(settings, read_only=read_only)
     return AgentMemory(
         settings, opened, agent=agent, owner=_owner(settings, owner), close=opened.close
     )

@@ -110,7 +110,7 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
     judged = _judged(settings, source, asked)
     there = _There(Relation.NEW, None)
     if is_there(asked.address):
-        with opened_at(asked.address, read_only=True) as store:
+        with opened_at(settings, asked.address, read_only=True) as store:
             there = _look(store, source)
     gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
     if gives_way and not asked.over:
@@ -133,7 +133,7 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         private_folder(settings.state)
         private_folder(witness_beside(settings).parent)
         private_folder(witness_beside(settings))
-    with opened_at(asked.address, read_only=False) as store:
+    with opened_at(settings, asked.address, read_only=False) as store:
         put.carried = _written(source, store, there, tell)
         beside = Beside()
         bring_beside(source.reader, source.bank, store, beside)

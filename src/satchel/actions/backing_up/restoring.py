@@ -309,7 +309,7 @@ class Restoring:
         if not is_there(self._target):
             yield None
             return
-        with opened_at(self._target, read_only=True) as store:
+        with opened_at(self._settings, self._target, read_only=True) as store:
             yield store
 
     def _kept_safe(self) -> str:
@@ -335,7 +335,7 @@ class Restoring:
 
     def _copied(self, problem: str) -> str:
         path = local_path(self._target)
-        with opened_at(self._target, read_only=True) as store:
+        with opened_at(self._settings, self._target, read_only=True) as store:
             if path is None or not isinstance(store, RawCopied) or not store.traits.raw_copy:
                 raise VerificationError(
                     f"no safety copy of the present store can be made: {problem}",

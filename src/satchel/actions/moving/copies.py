@@ -119,7 +119,7 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
     require_other(settings, source)
     if not is_there(source):
         raise UnknownBankError("there is no store", file=shown_address(source))
-    with opened_at(source, read_only=True) as there:
+    with opened_at(settings, source, read_only=True) as there:
         bank = chosen_bank(settings, there, asked.bank)
         if asked.dry_run and not has_store(settings):
             with there.reading() as reader:
@@ -157,7 +157,7 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
             with here.reading() as reader:
                 found = _found(_copy(here, reader, bank), None, here.name, target)
                 return msgspec.structs.replace(found, dry_run=True)
-        with opened_at(target, read_only=asked.dry_run) as there:
+        with opened_at(settings, target, read_only=asked.dry_run) as there:
             _require_same_bank(there, here, bank, asked.bank)
             return _Push(settings, here, there, bank, asked).run()
 
@@ -350,9 +350,9 @@ def _notes(done: Carried | Merged) -> list[str]:
 
 
 @contextmanager
-def opened_at(address: str, *, read_only: bool) -> Iterator[Store]:
+def opened_at(settings: Settings, address: str, *, read_only: bool) -> Iterator[Store]:
     """Open the store at an address, and close it again."""
-    store = open_store(address, read_only=read_only)
+    store = open_store(address, read_only=read_only, unlocking=settings.unlocking)
     try:
         yield store
     finally:

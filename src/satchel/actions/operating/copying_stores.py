@@ -131,10 +131,10 @@ def copy_store(
     if not is_there(source):
         raise UnknownBankError("there is no store to copy", file=shown_address(source))
     with ExitStack() as stack:
-        here = stack.enter_context(opened_at(source, read_only=True))
+        here = stack.enter_context(opened_at(settings, source, read_only=True))
         banks, there = _wanted(here, asked.banks), None
         if is_there(target):
-            there = stack.enter_context(opened_at(target, read_only=asked.dry_run))
+            there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
         work = _Work(settings, source, target, here, there, asked)
         found = [work.planned(bank) for bank in banks]
         if not asked.dry_run:
@@ -153,7 +153,7 @@ def _made(settings: Settings, address: str) -> AbstractContextManager[Store]:
     path = local_path(address)
     if path is not None and path.parent == settings.home:
         private_folder(settings.home)
-    return opened_at(address, read_only=False)
+    return opened_at(settings, address, read_only=False)
 
 
 def _wanted(store: Store, names: Sequence[str]) -> list[str]:

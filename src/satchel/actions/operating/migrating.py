@@ -184,7 +184,7 @@ class _Work:
         bank = found.bank
         with (
             opened_store(self._source, read_only=True) as here,
-            opened_at(self._target.store, read_only=False) as there,
+            opened_at(self._target, self._target.store, read_only=False) as there,
             here.reading() as reader,
         ):
             source = _copy(reader, bank)

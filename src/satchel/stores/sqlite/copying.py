@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 
+from satchel.disk.databases.ciphers import unlock, with_ciphers
 from satchel.disk.private import COMPANIONS
 from satchel.disk.writing import target_error, writing_by_name
 from satchel.errors import TargetExistsError
@@ -19,7 +20,12 @@ _CACHE_KIB = 2 * 1024
 
 
 def copy_database(
-    source: apsw.Connection, path: Path, *, progress: Progress | None, vfs: str | None
+    source: apsw.Connection,
+    path: Path,
+    *,
+    progress: Progress | None,
+    vfs: str | None,
+    secret: bytes | None = None,
 ) -> None:
     """Copy what a connection sees to a new private file, forced to disk with its name.
 
@@ -29,6 +35,7 @@ def copy_database(
         path: The new file.
         progress: Told after each ``PAGES``.
         vfs: Name of the SQLite file system that is written to.
+        secret: The key of the source, which the copy gets as well.
 
     Raises:
         TargetExistsError: If it is there, or a file that SQLite would take for a part of it.
@@ -46,14 +53,23 @@ def copy_database(
     source.pragma("schema_version")
     with writing_by_name(path) as temporary:
         try:
-            _copy(source, temporary, progress, vfs)
+            _copy(source, temporary, progress, vfs, secret)
         except apsw.FullError as error:
             raise target_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
-def _copy(source: apsw.Connection, path: Path, progress: Progress | None, vfs: str | None) -> None:
+def _copy(
+    source: apsw.Connection,
+    path: Path,
+    progress: Progress | None,
+    vfs: str | None,
+    secret: bytes | None,
+) -> None:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    with closing(apsw.Connection(str(path), flags=flags, vfs=vfs)) as target:
+    system = vfs if secret is None else with_ciphers(vfs)
+    with closing(apsw.Connection(str(path), flags=flags, vfs=system)) as target:
+        if secret is not None:
+            unlock(target, secret, str(path))
         # It is forced to disk at the end, and thrown away when anything goes wrong.
         target.pragma("journal_mode", "off")
         target.pragma("synchronous", "off")

@@ -35,7 +35,12 @@ FROM bank LEFT JOIN record ON record.bank = bank.number GROUP BY bank.number ORD
 
 
 def migrate(
-    connection: apsw.Connection, path: Path, steps: Mapping[int, Step], *, busy_ms: int
+    connection: apsw.Connection,
+    path: Path,
+    steps: Mapping[int, Step],
+    *,
+    busy_ms: int,
+    secret: bytes | None = None,
 ) -> Path | None:
     """Bring a file to ``VERSION`` and return the copy of how it was; None if another just did.
 
@@ -46,6 +51,7 @@ def migrate(
         path: The file.
         steps: As ``STEPS``.
         busy_ms: How long to wait for another writer.
+        secret: Its key, where it is encrypted; the copy has the same.
 
     Raises:
         StoreVersionError: If no step leads from its version.
@@ -61,7 +67,7 @@ def migrate(
         versions = range(version, VERSION)
         if any(each not in steps for each in versions):
             raise StoreVersionError(f"no way leads on from version {version}", file=name)
-        kept = _keep(path, version, busy_ms)
+        kept = _keep(path, version, busy_ms, secret)
         try:
             _advance(connection, name, [steps[each] for each in versions])
         except BaseException:
@@ -70,21 +76,21 @@ def migrate(
     return kept
 
 
-def _keep(path: Path, version: int, busy_ms: int) -> Path:
+def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
     """Copy a file that is locked against writing, and return where."""
     stem = path.with_name(f"{path.name}.v{version}")
     for stale in left_behind(stem):
         stale.unlink()  # of one that was killed; whoever holds the lock is the only one
     kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
     # SQLite does not copy what the same connection might be writing.
-    source = open_for_reading(path, busy_ms=busy_ms, vfs=None).connection
+    source = open_for_reading(path, busy_ms=busy_ms, vfs=None, secret=secret).connection
     with closing(source), deferred(source):
-        copy_database(source, kept, progress=None, vfs=None)
+        copy_database(source, kept, progress=None, vfs=None, secret=secret)
     return kept
 
 
 def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
-    before = _banks(connection)
+    before = holds(connection)
     for step in steps:
         if isinstance(step, str):
             connection.execute(step)
@@ -94,12 +100,12 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
     found = connection.execute("PRAGMA quick_check").fetchall()
     if found != [("ok",)]:
         raise damaged(name, str(found[0][0]))
-    if _banks(connection) != before:
+    if holds(connection) != before:
         raise damaged(name, "bringing it up to date would lose records")
     # A full disk says so here, and not when it is being committed.
     connection.cache_flush()
 
 
-def _banks(connection: apsw.Connection) -> list[Any]:
+def holds(connection: apsw.Connection) -> list[Any]:
     """Return each bank's head, and what cannot be built again, counted."""
     return connection.execute(_BANKS).fetchall()

@@ -17,6 +17,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
+from satchel.disk.databases.ciphers import unlock, with_ciphers
 from satchel.disk.private import database_files, secure_database
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.sqlite.errors import translated
@@ -72,19 +73,34 @@ class _Unlocked(apsw.VFSFile):
 _ALONE = _Alone()
 
 
-def open_for_writing(path: Path, *, busy_ms: int, vfs: str | None) -> apsw.Connection:
+def open_for_writing(
+    path: Path, *, busy_ms: int, vfs: str | None, secret: bytes | None = None
+) -> apsw.Connection:
     """Open a file, or make an empty one that only its owner may read; nothing is written to it.
+
+    Args:
+        path: The file.
+        busy_ms: How long to wait for others.
+        vfs: Name of the SQLite file system to use.
+        secret: Its key, where it is encrypted, or is going to be.
 
     Raises:
         PathRefusedError: As ``secure_database``.
+        EncryptionError: If it does not open with its key.
         StoreError: If it cannot be opened.
     """
     secure_database(path, own_folder=False)
-    return _connected(path, _address(path), apsw.SQLITE_OPEN_READWRITE, busy_ms=busy_ms, vfs=vfs)
+    flags = apsw.SQLITE_OPEN_READWRITE
+    return _connected(path, _address(path), flags, busy_ms=busy_ms, vfs=vfs, secret=secret)
 
 
 def open_for_reading(
-    path: Path, *, busy_ms: int, vfs: str | None, with_locks: bool = False
+    path: Path,
+    *,
+    busy_ms: int,
+    vfs: str | None,
+    with_locks: bool = False,
+    secret: bytes | None = None,
 ) -> Opened:
     """Open a file that is there. Nothing is made; nothing but ``-shm``, the locks, is written.
 
@@ -94,8 +110,10 @@ def open_for_reading(
         vfs: Name of the SQLite file system to use.
         with_locks: Take SQLite's own locks although nobody has the store open, where the files
             that it needs for them can be made: who comes to write then disturbs nobody.
+        secret: Its key, where it is encrypted.
 
     Raises:
+        EncryptionError: If it does not open with its key.
         PathRefusedError: If it or a companion is a link or not a regular file.
         StoreError: If it cannot be opened, or its last writer was killed in the middle of what
             only a writer can undo.
@@ -114,9 +132,9 @@ def open_for_reading(
         seen, alone = None, False
     if seen is not None and not alone:
         address += "?immutable=1"
-    connection = _connected(
-        path, address, apsw.SQLITE_OPEN_READONLY, busy_ms=busy_ms, vfs=_ALONE.name if alone else vfs
-    )
+    vfs = _ALONE.name if alone else vfs
+    flags = apsw.SQLITE_OPEN_READONLY
+    connection = _connected(path, address, flags, busy_ms=busy_ms, vfs=vfs, secret=secret)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return Opened(connection, seen)
 
@@ -203,18 +221,22 @@ def _address(path: Path) -> str:
 
 
 def _connected(
-    path: Path, address: str, flags: int, *, busy_ms: int, vfs: str | None
+    path: Path, address: str, flags: int, *, busy_ms: int, vfs: str | None, secret: bytes | None
 ) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    system = vfs if secret is None else with_ciphers(vfs)
     with translated(str(path)):
-        connection = apsw.Connection(address, flags=flags, vfs=vfs)
+        connection = apsw.Connection(address, flags=flags, vfs=system)
     with closing_on_error(path, connection):
         connection.set_busy_timeout(busy_ms)
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
+        if secret is not None:
+            unlock(connection, secret, str(path))
         connection.pragma("cache_size", -_CACHE_KIB)
         connection.pragma("wal_autocheckpoint", _LOG_PAGES)
         connection.pragma("trusted_schema", 0)
+        connection.pragma("temp_store", "file")  # encrypted as well, where the file is
     return connection
 
 

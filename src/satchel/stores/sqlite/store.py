@@ -18,7 +18,10 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ports.store import Extent, Progress, StoreTraits
+from satchel.seal.encryption.store_keys import StoreKey
 from satchel.stores.raw_files import beside
+from satchel.stores.sqlite.at_rest.key_files import copied_key, require_key
+from satchel.stores.sqlite.at_rest.pages import laid_open
 from satchel.stores.sqlite.copying import copy_database
 from satchel.stores.sqlite.errors import decoding, translated
 from satchel.stores.sqlite.forking import transaction, watch
@@ -59,10 +62,12 @@ class SqliteStore:
         busy_ms: How long to wait for another writer.
         vfs: Name of the SQLite file system to use.
         steps: How older files are brought up to date, as ``migrations.STEPS``.
+        key: What it is encrypted under; ``at_rest.key_files`` finds it. None for one in plain.
 
     Raises:
         StoreVersionError: If the file is not ours, or newer; or older and only to be read.
         PathRefusedError: If it or a file beside it is a link, or somebody else's to be written.
+        EncryptionError: If it is encrypted, and that is not its key.
         StoreError: If it cannot be opened.
     """
 
@@ -78,6 +83,7 @@ class SqliteStore:
         busy_ms: int = BUSY_MS,
         vfs: str | None = None,
         steps: Mapping[int, Step] = STEPS,
+        key: StoreKey | None = None,
     ) -> None:
         self.path = path
         self.name = str(path)
@@ -88,6 +94,8 @@ class SqliteStore:
         self._busy_ms = busy_ms
         self._vfs = vfs
         self._steps = steps
+        self._key = key
+        self._secret = None if key is None else key.secret
         self._local = threading.local()
         self._spreads: Spreads = {}
         self._open: list[apsw.Connection] = []
@@ -142,7 +150,8 @@ class SqliteStore:
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
         """Copy the store as it is now to a new file, while others use it.
 
-        The copy is private, whole or not there, and forced to disk. Memory is bounded. Inside a
+        The copy is private, whole or not there, and forced to disk; that of an encrypted store
+        has the same key, which is put beside it. Memory is bounded. Inside a
         block that reads, its view is what is copied.
 
         Raises:
@@ -155,8 +164,8 @@ class SqliteStore:
         connection = self._connection()
         if connection.txn_state("main") == apsw.SQLITE_TXN_WRITE:
             raise UsageError("what is being written cannot be copied", file=self.name)
-        with self.reading():
-            copy_database(connection, path, progress=progress, vfs=self._vfs)
+        with self.reading(), copied_key(path, self._key):
+            copy_database(connection, path, progress=progress, vfs=self._vfs, secret=self._secret)
 
     def scrub(self) -> None:
         """Write the words and then the whole file anew without what was removed; empty the log.
@@ -188,9 +197,15 @@ class SqliteStore:
 
         Another store beside it whose name goes on from this one's is looked through as well.
         """
-        yield from beside(self.path)
+        if self._secret is None:
+            yield from beside(self.path)
+        else:
+            yield from laid_open(self._connection(), self.path, self._secret)
 
     def out_of_reach(self) -> list[str]:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if self._secret is not None and log.exists() and log.stat().st_size:
+            return ["the log beside the encrypted store, which somebody has open"]
         return []
 
     def check(self) -> list[str]:
@@ -242,10 +257,14 @@ class SqliteStore:
 
     def _for_reading(self) -> Opened:
         opened = open_for_reading(
-            self.path, busy_ms=self._busy_ms, vfs=self._vfs, with_locks=self._disturbed
+            self.path,
+            busy_ms=self._busy_ms,
+            vfs=self._vfs,
+            with_locks=self._disturbed,
+            secret=self._secret,
         )
         with closing_on_error(self.path, opened.connection):
-            version = found_version(opened.connection, self.name)
+            version = self._version(opened.connection)
             if version is None:
                 raise StoreVersionError("the store is empty", file=self.name)
             if version < VERSION:
@@ -256,10 +275,19 @@ class SqliteStore:
                 )
         return opened
 
+    def _version(self, connection: apsw.Connection) -> int | None:
+        try:
+            return found_version(connection, self.name)
+        except apsw.NotADBError:
+            require_key(self.path)
+            raise
+
     def _for_writing(self) -> Opened:
-        connection = open_for_writing(self.path, busy_ms=self._busy_ms, vfs=self._vfs)
+        connection = open_for_writing(
+            self.path, busy_ms=self._busy_ms, vfs=self._vfs, secret=self._secret
+        )
         with closing_on_error(self.path, connection):
-            version = found_version(connection, self.name)  # before anything is changed
+            version = self._version(connection)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             if version is None:
@@ -268,6 +296,8 @@ class SqliteStore:
                     if found_version(connection, self.name) is None:
                         make(connection)
             elif version < VERSION:
-                kept = migrate(connection, self.path, self._steps, busy_ms=self._busy_ms)
+                kept = migrate(
+                    connection, self.path, self._steps, busy_ms=self._busy_ms, secret=self._secret
+                )
                 self.kept = kept or self.kept
         return Opened(connection, None)

@@ -1,0 +1,165 @@
+"""Encrypting a store at rest: every page of its file, of its log, and of what SQLite lays out.
+
+The key is a random one. Beside the store there is a file with it, encrypted to identities or under
+a passphrase (Argon2id): ``satchel.db.key``. Whoever loses that file has lost the store.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from satchel.actions.config import Settings
+from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import local_path, shown_address, split_address
+from satchel.disk.private import private_folder
+from satchel.errors import UnknownBankError, UsageError
+from satchel.ports.store import Progress
+from satchel.seal.encryption.age import Lock
+from satchel.seal.encryption.store_keys import StoreKey, new_store_key
+
+
+class AtRest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a store."""
+
+    store: str
+    encrypted: bool
+    """Whether it is now."""
+
+    begun: bool = False
+    """Whether it is a new one: there was none."""
+
+    key: str | None = None
+    """The file with its key: a copy of it belongs where copies of keys are."""
+
+    recipients: tuple[str, ...] = ()
+    """Whom the key is encrypted to."""
+
+    passphrase: bool = False
+    """Whether a passphrase opens it."""
+
+    plain: tuple[str, ...] = ()
+    """Copies of the store that are beside it, still in plain."""
+
+
+def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None = None) -> AtRest:
+    """Encrypt the configured store, put it under another key, or begin it encrypted.
+
+    It is written anew under a new key, looked through, and takes the place of the old file; at any
+    moment one of the two is there, whole. Nobody else can have it open meanwhile.
+
+    Args:
+        settings: The surroundings.
+        lock: Whom the key is for: identities, a passphrase, or both.
+        progress: Told of the bytes that are written, and how many there are about.
+
+    Raises:
+        UsageError: If it is for nobody, or the store is no file of SQLite's.
+        MissingExtraError: If what encrypts is not installed.
+        EncryptionError: If it is encrypted, and nothing here opens it.
+        StoreBusyError: If another program has it open.
+        TargetError: If there is no room for it; it is as it was.
+        StoreError: If it cannot be read.
+    """
+    from satchel.stores.sqlite.at_rest import key_files, replacing
+
+    path = _file(settings)
+    if not lock.is_set:
+        raise UsageError(
+            "for whom is the store to be encrypted?",
+            field="to",
+            hint="Make an identity, and name it: satchel keys identity mine; satchel store encrypt"
+            " --to mine. Or under a passphrase: --passphrase.",
+        )
+    new = new_store_key(lock)
+    begun = not path.exists()
+    if begun:
+        if path.parent == settings.home:
+            private_folder(settings.home)
+        key_files.put_key(path, new)
+        _brought_up_to_date(path, new)
+    else:
+        old = key_files.key_for(path, settings.unlocking)
+        _brought_up_to_date(path, old)
+        replacing.put_under(
+            path,
+            old,
+            new,
+            first=partial(key_files.put_next, path, old, new),
+            last=partial(key_files.settle, path, encrypted=True),
+            progress=progress,
+        )
+    return AtRest(
+        store=shown_address(settings.store),
+        encrypted=True,
+        begun=begun,
+        key=str(key_files.key_file(path)),
+        recipients=lock.recipients,
+        passphrase=lock.passphrase is not None,
+        plain=_in_plain(path),
+    )
+
+
+def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> AtRest:
+    """Put the configured store in plain again; cut short, the same goes on.
+
+    Args:
+        settings: The surroundings.
+        progress: As for ``encrypt_store``.
+
+    Raises:
+        UnknownBankError: If there is no store.
+        UsageError: If it is in plain, or no file of SQLite's.
+        EncryptionError, StoreBusyError, TargetError, StoreError: As ``encrypt_store``.
+    """
+    from satchel.disk.databases import ciphers
+    from satchel.stores.sqlite.at_rest import key_files, replacing
+
+    path = _file(settings)
+    if not path.exists():
+        raise UnknownBankError("there is no store", file=shown_address(settings.store))
+    if not key_files.is_keyed(path):
+        raise UsageError("the store is in plain", file=str(path))
+    done = partial(key_files.settle, path, encrypted=False)
+    if ciphers.is_plain(path):  # it was cut short when all but this was done
+        _brought_up_to_date(path, None)
+        done()
+    else:
+        key = key_files.key_for(path, settings.unlocking)
+        _brought_up_to_date(path, key)
+        replacing.put_under(
+            path,
+            key,
+            None,
+            first=partial(key_files.put_next, path, key, None),
+            last=done,
+            progress=progress,
+        )
+    return AtRest(store=shown_address(settings.store), encrypted=False)
+
+
+def _file(settings: Settings) -> Path:
+    require_owner(settings, "store")
+    path = local_path(settings.store)
+    if path is None or split_address(settings.store)[0] != "sqlite":
+        raise UsageError(
+            "only a store that is a file of SQLite's is encrypted by satchel",
+            file=shown_address(settings.store),
+            hint="Keep a graph in an encrypted folder; ask whoever runs a server how its disks are"
+            " encrypted. Exports and backups are encrypted with --encrypt-to, whatever the store.",
+        )
+    return path
+
+
+def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
+    """Have the store be one of ours, of this version; it is made where there is none."""
+    from satchel.stores.sqlite import SqliteStore
+
+    SqliteStore(path, key=key).close()
+
+
+def _in_plain(path: Path) -> tuple[str, ...]:
+    from satchel.disk.databases.ciphers import is_plain
+
+    beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
+    return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))

@@ -1,0 +1,1 @@
+"""Encryption at rest: the key beside the file, what it opens, and changing it."""
