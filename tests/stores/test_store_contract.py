@@ -21,7 +21,6 @@ from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
-
 KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 
 
