@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from satchel.disk.databases.ciphers import answers
 from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,
@@ -241,7 +242,9 @@ class SqliteStore:
         held: Opened | None = getattr(self._local, "held", None)
         if held is not None:
             connection, seen = held
-            if connection.in_transaction or is_current(self.path, seen):
+            if connection.in_transaction or (
+                is_current(self.path, seen) and (self._secret is None or answers(connection))
+            ):
                 return held
             self._local.held = None
             self._open.remove(connection)
