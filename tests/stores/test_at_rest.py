@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 import pytest
+from at_rest_kit import KEY
 from ledger_kit import created, listed, memories, opened
 
 from satchel.disk.databases.ciphers import KEY_ENDING, is_plain
@@ -37,7 +38,6 @@ from satchel.stores.sqlite.at_rest import key_files, replacing
 from satchel.stores.sqlite.at_rest.key_files import key_file, key_for, next_file, put_key
 from satchel.stores.sqlite.opening import open_for_writing
 
-KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 OTHER = StoreKey(bytes(range(1, 33)), b"held elsewhere, too")
 WORD = b"meadowsweet"
 _KINDS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_TEMP_DB

@@ -9,19 +9,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from at_rest_kit import KEY
 from hypothesis import is_hypothesis_test, settings
 from postgres_kit import emptying, in_schema
 
 from satchel.conformance.stores import *  # noqa: F403
 from satchel.conformance.stores import StoreSubject
 from satchel.ports.store import Store
-from satchel.seal.encryption.store_keys import StoreKey
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import MemoryStore
 from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
-
-KEY = StoreKey(bytes(range(32)), b"held elsewhere")
 
 
 def _memory(_: Path) -> StoreSubject:
