@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.ports.linking.traversal import Kinds, Linked
-from satchel.ports.rows import Filter, Link, Row
+from satchel.ports.rows import CONFIG, Filter, Link, Row
 from satchel.ports.store import StoredHead
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
@@ -24,6 +24,16 @@ from satchel.stores.postgres.vectors import Vectors
 from satchel.stores.postgres.words import Words
 
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+# Each by a key: the places of a bank's rows of a type, and its first place.
+_NAMED = f"""
+SELECT id FROM bank WHERE head <> '' AND (
+    EXISTS (
+        SELECT FROM record WHERE record.bank = number AND seq = 0 AND position(%s IN body) > 0
+    ) OR EXISTS (
+        SELECT FROM record WHERE record.bank = number AND type = '{CONFIG}'
+        AND position(%s IN body) > 0
+    )
+) ORDER BY id"""  # noqa: S608 - our own names
 _STAMP = """
 SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
 WHERE changed_by <> %s"""
@@ -40,8 +50,16 @@ class View(Words):
         # Each change of a bank has a number of its own, larger than all before it.
         return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
 
-    def banks(self) -> list[str]:
-        return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head <> '' ORDER BY id")]
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        sql, values = "SELECT id FROM bank WHERE head <> ''", list[Any]()
+        if start:
+            sql += " AND id >= %s AND id < %s"
+            values += (start, start[:-1] + chr(ord(start[-1]) + 1))
+        sql += " ORDER BY id LIMIT %s"  # of which NULL is none
+        return [bank for (bank,) in self._all(sql, *values, limit)]
+
+    def named(self, said: bytes) -> list[str]:
+        return [bank for (bank,) in self._all(_NAMED, said, said)]
 
     def begun(self) -> list[str]:
         return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]

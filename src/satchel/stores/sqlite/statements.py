@@ -7,11 +7,23 @@ from typing import Any
 import apsw
 
 from satchel.errors import StoreError, UnknownBankError
+from satchel.ports.rows import CONFIG
+from satchel.ports.store import StoredHead
 from satchel.stores.sqlite.errors import damaged, decoding, translated
 from satchel.stores.sqlite.schema import SEQ_BITS
 
 Kinds = Sequence[type | tuple[type, ...]]
 """What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
+
+# Each by a key: the places of a bank's rows of a type, and its first place.
+_NAMED = f"""
+SELECT id FROM bank WHERE length(head) > 0 AND number IN (
+    SELECT number FROM bank CROSS JOIN record ON record.place = number << {SEQ_BITS}
+    WHERE instr(body, ?1) > 0
+    UNION
+    SELECT number FROM bank CROSS JOIN record INDEXED BY record_type
+    ON record.bank = number AND record.type = '{CONFIG}' WHERE instr(body, ?1) > 0
+) ORDER BY id"""  # noqa: S608 - our own names
 
 ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
@@ -101,3 +113,28 @@ class Statements:
                     self._connection.execute("RELEASE whole")
                 raise
             self._connection.execute("RELEASE whole")
+
+
+class Banks(Statements):
+    """Which banks there are."""
+
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        sql, values = "SELECT id FROM bank WHERE length(head) > 0", list[Any]()
+        if start:
+            sql += " AND id >= ? AND id < ?"
+            values += (start, start[:-1] + chr(ord(start[-1]) + 1))
+        sql += " ORDER BY id LIMIT ?"  # of which less than nothing is no limit
+        values.append(-1 if limit is None else limit)
+        return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
+
+    def named(self, said: bytes) -> list[str]:
+        return [bank for (bank,) in self._all(_NAMED, said, kinds=(str,))]
+
+    def begun(self) -> list[str]:
+        sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
+
+    def head(self, bank: str) -> StoredHead | None:
+        sql = "SELECT head, peaks FROM bank WHERE id = ?"
+        found = self._all(sql, bank, kinds=(bytes, bytes))
+        return StoredHead(*found[0]) if found else None
