@@ -317,8 +317,11 @@ def saying_name(name: str) -> bytes:
     Raises:
         ValueRefusedError: If no record can say it: it has half of a surrogate pair.
     """
-    return b'"name":' + canonical(name)
+    return NAME + canonical(name)
 
+
+NAME = b'"name":'
+"""What ``saying_name`` begins with."""
 
 CONFIG = "config"
 """The type of the records that may give a bank another name."""

@@ -36,11 +36,20 @@ class _Bank:
     head: StoredHead = _NO_HEAD
     vectors: dict[Generation, dict[str, Packed]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
+    naming: list[bytes] | None = None
+    """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
 
     def copy(self) -> "_Bank":
         return _Bank(
             list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
         )
+
+    def says(self, said: bytes) -> bool:
+        """Tell whether the first row or the configuration has some bytes."""
+        if self.naming is None:
+            rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
+            self.naming = [row.body or b"" for row in rows]
+        return any(said in body for body in self.naming)
 
     def drop_vectors(self, ids: set[str]) -> None:
         """Remove the vectors of records; a generation is there while it has any."""
@@ -66,12 +75,7 @@ class _View:
         return [bank for bank in found if bank.startswith(start)][:limit]
 
     def named(self, said: bytes) -> list[str]:
-        return [
-            bank
-            for bank in self.banks()
-            for rows in [self._banks[bank].rows]
-            if any(said in (row.body or b"") for row in rows if not row.seq or row.type == CONFIG)
-        ]
+        return [bank for bank in self.banks() if self._banks[bank].says(said)]
 
     def begun(self) -> list[str]:
         return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)
@@ -220,6 +224,7 @@ class _Transaction(_View):
                 empty.add(row.id)
         mine.drop_vectors(empty)
         refuse_doubles(mine.rows)
+        mine.naming = None
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         mine = self._banks[bank] = self._banks[bank].copy()

@@ -9,6 +9,7 @@ from satchel.ports.store import StoredHead
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of
+from satchel.stores.postgres.schema import INDEXED, NAME_SAID, NAMING
 from satchel.stores.postgres.statements import (
     ID_PREFIX,
     MOST_AT_ONCE,
@@ -24,16 +25,24 @@ from satchel.stores.postgres.vectors import Vectors
 from satchel.stores.postgres.words import Words
 
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
-# Each by a key: the places of a bank's rows of a type, and its first place.
-_NAMED = f"""
-SELECT id FROM bank WHERE head <> '' AND (
-    EXISTS (
-        SELECT FROM record WHERE record.bank = number AND seq = 0 AND position(%s IN body) > 0
-    ) OR EXISTS (
-        SELECT FROM record WHERE record.bank = number AND type = '{CONFIG}'
-        AND position(%s IN body) > 0
+_NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
+_SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"
+_BY_INDEX = _NAMED.format(
+    found="number IN ("
+    + " UNION ".join(
+        _SAYING.format(naming=NAMING, said=said)
+        for said in (f"{NAME_SAID} >= %s AND {NAME_SAID} < %s", f"{NAME_SAID} = ''::bytea")
     )
-) ORDER BY id"""  # noqa: S608 - our own names
+    + ")"
+)
+# Each by a key: the first place of a bank, and the places of its rows of a type.
+_ONE_BY_ONE = _NAMED.format(
+    found=" OR ".join(
+        "EXISTS (SELECT FROM record WHERE record.bank = number"
+        f" AND {one} AND position(%s IN body) > 0)"
+        for one in ("seq = 0", f"type = '{CONFIG}'")
+    )
+)
 _STAMP = """
 SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
 WHERE changed_by <> %s"""
@@ -59,7 +68,11 @@ class View(Words):
         return [bank for (bank,) in self._all(sql, *values, limit)]
 
     def named(self, said: bytes) -> list[str]:
-        return [bank for (bank,) in self._all(_NAMED, said, said)]
+        if self._all("SELECT to_regclass('record_name')") == [(None,)]:  # of older tables
+            return [bank for (bank,) in self._all(_ONE_BY_ONE, said, said)]
+        *first, last = start = said[:INDEXED]
+        end = bytes((*first, last + 1))
+        return [bank for (bank,) in self._all(_BY_INDEX, start, end, said, said)]
 
     def begun(self) -> list[str]:
         return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]

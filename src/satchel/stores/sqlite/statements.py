@@ -10,21 +10,28 @@ from satchel.errors import StoreError, UnknownBankError
 from satchel.ports.rows import CONFIG
 from satchel.ports.store import StoredHead
 from satchel.stores.sqlite.errors import damaged, decoding, translated
-from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.schema import NAME_BYTES, NAME_SAID, NAMING, SEQ_BITS, has_names
 
 Kinds = Sequence[type | tuple[type, ...]]
 """What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
 
-# Each by a key: the places of a bank's rows of a type, and its first place.
-_NAMED = f"""
-SELECT id FROM bank WHERE length(head) > 0 AND number IN (
+_NAMED = "SELECT id FROM bank WHERE length(head) > 0 AND number IN ({found}) ORDER BY id"
+_INDEXED = "SELECT place >> {bits} FROM record INDEXED BY record_name WHERE {naming} AND {said}"
+_BY_INDEX = _NAMED.format(
+    found=" UNION ".join(
+        _INDEXED.format(bits=SEQ_BITS, naming=NAMING, said=said) + " AND instr(body, ?1) > 0"
+        for said in (f"{NAME_SAID} >= ?2 AND {NAME_SAID} < ?3", f"{NAME_SAID} = X''")
+    )
+)
+# Each by a key: the first place of a bank, and the places of its rows of a type.
+_ONE_BY_ONE = _NAMED.format(
+    found=f"""
     SELECT number FROM bank CROSS JOIN record ON record.place = number << {SEQ_BITS}
     WHERE instr(body, ?1) > 0
     UNION
     SELECT number FROM bank CROSS JOIN record INDEXED BY record_type
-    ON record.bank = number AND record.type = '{CONFIG}' WHERE instr(body, ?1) > 0
-) ORDER BY id"""  # noqa: S608 - our own names
-
+    ON record.bank = number AND record.type = '{CONFIG}' WHERE instr(body, ?1) > 0"""  # noqa: S608 - our own names
+)
 ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
 _PADDED_TO = 32
@@ -128,7 +135,13 @@ class Banks(Statements):
         return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
 
     def named(self, said: bytes) -> list[str]:
-        return [bank for (bank,) in self._all(_NAMED, said, kinds=(str,))]
+        with decoding(self._name, self._connection):
+            is_indexed = has_names(self._connection)
+        if not is_indexed:
+            return [bank for (bank,) in self._all(_ONE_BY_ONE, said, kinds=(str,))]
+        *first, last = start = said[:NAME_BYTES]
+        found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
+        return [bank for (bank,) in found]
 
     def begun(self) -> list[str]:
         sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"

@@ -37,7 +37,7 @@ from satchel.stores.sqlite.opening import (
     undisturbed,
 )
 from satchel.stores.sqlite.reading import Spreads, View
-from satchel.stores.sqlite.schema import VERSION, found_version, make
+from satchel.stores.sqlite.schema import VERSION, found_version, index_names, make
 from satchel.stores.sqlite.writing import Transaction
 
 BUSY_MS = 30_000
@@ -145,6 +145,7 @@ class SqliteStore:
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
+            index_names(connection)
             yield Transaction(connection, self.name)
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
