@@ -231,11 +231,11 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS:
         return
-    with store.reading() as reader:
-        begun = reader.begun()
     for bank in witness.banks(_PREFIX + digits):
         last = witness.last(bank)
-        if last is not None and bank not in begun:
+        with store.reading() as reader:
+            is_begun = is_on_its_way(reader, bank)
+        if last is not None and not is_begun:
             raise missing(bank, last.head, store.name)
 
 
@@ -254,27 +254,33 @@ def find_bank(store: Store, wanted: str) -> str:
         if is_here(reader, wanted):
             return wanted
         digits = wanted.removeprefix(_PREFIX)
-        found = set(called(reader, wanted))
+        found = called(reader, wanted)
         if not found and len(digits) >= _LEAST_DIGITS:
-            found.update(starting(reader, digits))
-        begun = reader.begun()
+            found = starting(reader, digits)
+        is_begun = not found and is_on_its_way(reader, wanted)
     if not found:
         hint = "See: satchel banks list."
-        if wanted in begun:
+        if is_begun:
             hint = "A copy of it to this store is not complete: go on with satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} banks are called {wanted!r}",
-            hint=f"Say which: {', '.join(sorted(found))}",
+            hint=f"Say which: {', '.join(found)}",
         )
-    return found.pop()
+    return found[0]
 
 
 def is_here(reader: Reader, bank: str) -> bool:
     """Tell whether a store has a bank of a whole id; one that is on its way here is none yet."""
     stored = reader.head(bank) if is_id(bank) else None
     return stored is not None and bool(stored.signed)
+
+
+def is_on_its_way(reader: Reader, bank: str) -> bool:
+    """Tell whether a copy of a bank of a whole id to this store is not complete."""
+    stored = reader.head(bank) if is_id(bank) else None
+    return stored is not None and not stored.signed
 
 
 def starting(reader: Reader, digits: str) -> list[str]:

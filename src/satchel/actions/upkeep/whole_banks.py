@@ -6,7 +6,7 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.opened import banks_called, find_bank, is_here, name_of
+from satchel.actions.opened import banks_called, find_bank, is_here, is_on_its_way, name_of
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import UnknownBankError, UsageError
@@ -138,7 +138,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     with opened_store(settings, read_only=dry_run) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
-            begun = wanted in reader.begun()
+            begun = is_on_its_way(reader, wanted)
             gone = missed and not begun and not is_here(reader, wanted)
         if gone:
             found = Deleted(id=wanted, dry_run=dry_run)
