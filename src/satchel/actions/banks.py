@@ -139,17 +139,17 @@ def _decider(settings: Settings, store: Store, bank: str, owners: Owners) -> Dec
 
 
 def _line(settings: Settings, store: Store, bank: str) -> BankLine:
-    with store.reading() as reader:
-        name = name_of(reader, bank)
     try:
         with open_ledger(settings, store, bank).reading() as view:
             return BankLine(
                 id=bank,
-                name=name,
+                name=view.authority.name,
                 records=view.head.size,
                 epoch=view.head.epoch,
                 standing=str(view.standing),
                 notes=list(view.notes),
             )
     except SatchelError as error:
+        with store.reading() as reader:
+            name = name_of(reader, bank)
         return BankLine(id=bank, name=name, problem=error.message)
