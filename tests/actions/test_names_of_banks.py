@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ledger_kit import OWNER, WRITER, memories
@@ -22,6 +23,7 @@ from satchel.actions.opened import (
     starting,
 )
 from satchel.errors import StoreError, UnknownBankError, UsageError
+from satchel.ledger import heads
 from satchel.ledger.authority import naming, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -36,7 +38,6 @@ from satchel.stores.postgres import PostgresStore
 from satchel.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 AT = "2026-03-01T09:30:00.000001Z"
@@ -310,26 +311,21 @@ class _Failing:
         self._inner = inner
         self.name = inner.name
 
-    def reading(self) -> AbstractContextManager[Any]:
-        return _View(self._inner.reading())
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        with self._inner.reading() as reader:
+            yield _View(reader)
 
 
 class _View:
-    def __init__(self, block: AbstractContextManager[Reader]) -> None:
-        self._block = block
-
-    def __enter__(self) -> Self:
-        self._reader = self._block.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._block.__exit__(*error)
+    def __init__(self, inner: Reader) -> None:
+        self._inner = inner
 
     def named(self, said: bytes) -> list[str]:
         raise StoreError("a page is damaged")
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
+        return getattr(self._inner, name)
 
 
 def test_where_names_cannot_be_looked_for_every_bank_is_proved() -> None:
@@ -349,7 +345,7 @@ def test_where_names_cannot_be_looked_for_every_bank_is_proved() -> None:
 def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The banks whose names were proved, in order."""
     made = list[str]()
-    real = opened.name_in
+    real = heads.name_in
 
     def counted(reader: Reader, bank: str) -> str | None:
         made.append(bank)

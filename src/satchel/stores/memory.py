@@ -36,7 +36,7 @@ class _Bank:
     head: StoredHead = _NO_HEAD
     vectors: dict[Generation, dict[str, Packed]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
-    naming: list[bytes] | None = None
+    naming: bytes | None = None
     """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
 
     def copy(self) -> "_Bank":
@@ -45,11 +45,11 @@ class _Bank:
         )
 
     def says(self, said: bytes) -> bool:
-        """Tell whether the first row or the configuration has some bytes."""
+        """Tell whether the first row or the configuration has some bytes, no line end in them."""
         if self.naming is None:
             rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
-            self.naming = [row.body or b"" for row in rows]
-        return any(said in body for body in self.naming)
+            self.naming = b"\n".join(row.body or b"" for row in rows)
+        return said in self.naming
 
     def drop_vectors(self, ids: set[str]) -> None:
         """Remove the vectors of records; a generation is there while it has any."""
@@ -75,7 +75,8 @@ class _View:
         return [bank for bank in found if bank.startswith(start)][:limit]
 
     def named(self, said: bytes) -> list[str]:
-        return [bank for bank in self.banks() if self._banks[bank].says(said)]
+        found = (bank for bank, kept in self._banks.items() if kept.says(said))
+        return sorted(bank for bank in found if self._banks[bank].head.signed)
 
     def begun(self) -> list[str]:
         return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)

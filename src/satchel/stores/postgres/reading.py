@@ -68,11 +68,13 @@ class View(Words):
         return [bank for (bank,) in self._all(sql, *values, limit)]
 
     def named(self, said: bytes) -> list[str]:
-        if self._all("SELECT to_regclass('record_name')") == [(None,)]:  # of older tables
-            return [bank for (bank,) in self._all(_ONE_BY_ONE, said, said)]
-        *first, last = start = said[:INDEXED]
-        end = bytes((*first, last + 1))
-        return [bank for (bank,) in self._all(_BY_INDEX, start, end, said, said)]
+        found = list[Any]()
+        if self._all("SELECT to_regclass('record_name')") != [(None,)]:  # older tables have none
+            *first, last = start = said[:INDEXED]
+            found = self._all(_BY_INDEX, start, bytes((*first, last + 1)), said, said)
+        if not found:  # that nobody has a name is not for an index to say
+            found = self._all(_ONE_BY_ONE, said, said)
+        return [bank for (bank,) in found]
 
     def begun(self) -> list[str]:
         return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]

@@ -6,7 +6,6 @@ order, and the full-text index needs no key of its own. Everything but ``body``,
 their model is needed.
 """
 
-from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -170,9 +169,13 @@ def has_names(connection: apsw.Connection) -> bool:
 def index_names(connection: apsw.Connection) -> None:
     """Give names their index in a file that was made before there was one, inside a transaction.
 
-    It is no new version: SQLite keeps it up by itself, whatever program writes. Of a file that is
-    too damaged to be looked through, names are looked for without.
+    It is no new version: SQLite keeps it up by itself, whatever program writes.
     """
-    if not connection.execute("SELECT 1 FROM pragma_index_info('record_name')").fetchall():
-        with suppress(apsw.CorruptError):
-            connection.execute(NAME_INDEX)
+    (version,) = connection.execute("PRAGMA user_version").fetchall()
+    if version == (VERSION,) and lacks_names(connection):
+        connection.execute(NAME_INDEX)
+
+
+def lacks_names(connection: apsw.Connection) -> bool:
+    """Tell whether names have no index, not even one that is not meant here."""
+    return not connection.execute("SELECT 1 FROM pragma_index_info('record_name')").fetchall()

@@ -135,12 +135,14 @@ class Banks(Statements):
         return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
 
     def named(self, said: bytes) -> list[str]:
+        found = list[Any]()
         with decoding(self._name, self._connection):
             is_indexed = has_names(self._connection)
-        if not is_indexed:
-            return [bank for (bank,) in self._all(_ONE_BY_ONE, said, kinds=(str,))]
-        *first, last = start = said[:NAME_BYTES]
-        found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
+        if is_indexed:
+            *first, last = start = said[:NAME_BYTES]
+            found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
+        if not found:  # that nobody has a name is not for an index to say
+            found = self._all(_ONE_BY_ONE, said, kinds=(str,))
         return [bank for (bank,) in found]
 
     def begun(self) -> list[str]:

@@ -31,13 +31,14 @@ from satchel.stores.sqlite.opening import (
     closing_on_error,
     deferred,
     immediate,
+    indexed,
     is_current,
     open_for_reading,
     open_for_writing,
     undisturbed,
 )
 from satchel.stores.sqlite.reading import Spreads, View
-from satchel.stores.sqlite.schema import VERSION, found_version, index_names, make
+from satchel.stores.sqlite.schema import VERSION, found_version, make
 from satchel.stores.sqlite.writing import Transaction
 
 BUSY_MS = 30_000
@@ -137,6 +138,7 @@ class SqliteStore:
         with (
             transaction() as here,
             translated(self.name, connection),
+            indexed(connection, here),
             immediate(connection, here),
         ):
             if connection.execute("PRAGMA user_version").fetchall() != [(VERSION,)]:
@@ -145,7 +147,6 @@ class SqliteStore:
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
-            index_names(connection)
             yield Transaction(connection, self.name)
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
