@@ -27,6 +27,7 @@ from satchel.ledger import heads
 from satchel.ledger.authority import naming, signed_config
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
+from satchel.ledger.witness_files.lines import Witnessed
 from satchel.memory.records import Bank, Config
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Commit, Reader, Store
@@ -423,7 +424,12 @@ def test_the_witness_opens_only_the_files_that_are_asked_for(
     ]
     looked = list[str]()
     real = Witness.last
-    monkeypatch.setattr(Witness, "last", lambda self, bank: looked.append(bank) or real(self, bank))
+
+    def last(self: Witness, bank: str) -> Witnessed | None:
+        looked.append(bank)
+        return real(self, bank)
+
+    monkeypatch.setattr(Witness, "last", last)
     assert witness.banks(banks[5]) == [banks[5]]
     assert witness.knows(banks[6])
     assert not witness.knows("blake3:" + "0" * 64)

@@ -118,14 +118,16 @@ class AnyStart(View):
     """Lists banks whatever their ids begin with."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        return self.inner.banks(limit=limit)
+        found: list[str] = self.inner.banks(limit=limit)
+        return found
 
 
 class BanksWithoutEnd(View):
     """Lists all banks, however few are asked for."""
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        return self.inner.banks(start)
+        found: list[str] = self.inner.banks(start)
+        return found
 
 
 class Naming(View):
@@ -137,7 +139,7 @@ class Naming(View):
         return [bank for bank in self.banks() if any(map(self.says(said), self.rows(bank)))]
 
     def rows(self, bank: str) -> Iterator[Row]:
-        return self.inner.scan(bank, Filter(types=self.types, retired=True, held=True))
+        yield from self.inner.scan(bank, Filter(types=self.types, retired=True, held=True))
 
     def says(self, said: bytes) -> Callable[[Row], bool]:
         return lambda row: said in (row.body or b"")
@@ -186,7 +188,8 @@ class StaleNames(View):
     """Remembers what a name was the first time it was asked for."""
 
     def named(self, said: bytes) -> list[str]:
-        return self.store.kept.setdefault(said, self.inner.named(said))
+        found: list[str] = self.store.kept.setdefault(said, self.inner.named(said))
+        return found
 
 
 class HeadOfNothing(View):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -142,10 +143,9 @@ def test_a_damaged_file_is_written_to_without_an_index(path: Path) -> None:
     """What cannot be looked through for names is no reason to refuse what else there is to do."""
     _sql(path, DROP)
     connection = apsw.Connection(str(path))
-    ((page,),) = connection.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'record'"
-    ).fetchall()
-    ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    sql = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'record'"
+    found: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+    ((page, size),) = found
     connection.close()
     with path.open("r+b") as file:
         file.seek((page - 1) * size)

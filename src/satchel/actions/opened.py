@@ -229,7 +229,7 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
         RolledBackError: If this machine saw it.
     """
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
-    if len(digits) < _LEAST_DIGITS:
+    if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
     for bank in witness.banks(_PREFIX + digits):
         last = witness.last(bank)
