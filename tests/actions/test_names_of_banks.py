@@ -382,38 +382,6 @@ def test_many_names_are_looked_up_together(proofs: list[str]) -> None:
     assert Names(None).called("bank 7") == []
 
 
-def _steps(store: SqliteStore, work: Callable[[], object]) -> int:
-    """Return how many steps SQLite's machine takes for some work, in tens."""
-    connection, taken = store._connection(), list[int]()
-
-    def count() -> bool:
-        taken.append(1)
-        return False
-
-    connection.set_progress_handler(count, 10)
-    work()
-    connection.set_progress_handler(None)
-    return len(taken)
-
-
-def test_sqlite_does_no_more_for_a_name_among_500_banks_than_among_5(tmp_path: Path) -> None:
-    """Counted in steps of its machine; a store that was made before there was an index does."""
-    taken = list[int]()
-    for count in (5, 500):
-        store = SqliteStore(tmp_path / f"{count}.db")
-        for number in range(count):
-            founded(store, f"bank {number}")
-        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
-        with store.writing() as writing:
-            writing.put_side("", {"x": b"x"})
-        store._connection().execute("DROP INDEX record_name")
-        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
-        store.close()
-    few, few_without, many, many_without = taken
-    assert many <= few + 20
-    assert many_without > 10 * many > few_without
-
-
 def test_the_witness_opens_only_the_files_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import apsw
 import pytest
-from ledger_kit import OWNER, WRITER
+from ledger_kit import OWNER, WRITER, memories
 
-from satchel.actions.opened import banks_called, named_banks
+from satchel.actions.opened import banks_called, find_bank, name_of, named_banks
 from satchel.ledger.authority import naming
 from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import saying_name
@@ -169,3 +169,46 @@ def test_the_name_of_a_bank_that_was_removed_is_in_no_byte(path: Path) -> None:
     store.close()
     assert b"Rumpelstiltskin" not in b"".join(one.read_bytes() for one in path.parent.iterdir())
     assert found.keys() == {"one", "two", "four"}
+
+
+def test_a_name_is_proved_without_going_through_the_bank(path: Path) -> None:
+    """Counted in steps of SQLite's machine: those of a bank of 1,000 memories are as many."""
+    store, taken = SqliteStore(path), list[int]()
+    for count in (2, 1000):
+        bank = _founded(store, "long")
+        bank.append(memories(count))
+        with store.reading() as reader:
+            taken.append(_steps(store, partial(name_of, reader, bank.bank)))
+    few, many = taken
+    assert many <= 2 * few
+    store.close()
+
+
+def _steps(store: SqliteStore, work: Callable[[], object]) -> int:
+    """Return how many steps SQLite's machine takes for some work, in tens."""
+    connection, taken = store._connection(), list[int]()
+
+    def count() -> bool:
+        taken.append(1)
+        return False
+
+    connection.set_progress_handler(count, 10)
+    work()
+    connection.set_progress_handler(None)
+    return len(taken)
+
+
+def test_a_name_among_500_banks_takes_no_more_than_among_5(tmp_path: Path) -> None:
+    """Counted likewise; without the index, as before there was one, it takes more."""
+    taken = list[int]()
+    for number in (5, 500):
+        store = SqliteStore(tmp_path / f"{number}.db")
+        for each in range(number):
+            _founded(store, f"bank {each}")
+        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
+        store._connection().execute(DROP)
+        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
+        store.close()
+    few, few_without, many, many_without = taken
+    assert many <= few + 20
+    assert many_without > 10 * many > few_without
