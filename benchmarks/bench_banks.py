@@ -30,7 +30,7 @@ GROUP = 500
 FIND_BOUND = 2.0
 """How many times a name among many may take what one among few does, where names are indexed."""
 
-PROGRAM_BOUND, LIST_BOUND = 1.2, 1.5
+PROGRAM_BOUND, LIST_BOUND = 1.2, 2.0
 ROUNDS = 7
 WANTED = "bank 7"
 _ALL = Filter(retired=True, held=True)
