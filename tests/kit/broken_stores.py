@@ -4,7 +4,7 @@ import os
 import pickle
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -96,15 +96,15 @@ class Nameless(Broken):
 class Furnished(View):
     """Is new, and has a bank."""
 
-    def banks(self) -> list[str]:
-        return self.inner.banks() or ["blake3:" + "3" * 64]
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        return self.inner.banks(start, limit=limit) or ["blake3:" + "3" * 64]
 
 
 class ListsTheBegun(View):
     """Takes a bank for one that has no head yet."""
 
-    def banks(self) -> list[str]:
-        return sorted(self.inner.banks() + self.inner.begun())
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        return sorted(self.inner.banks(start, limit=limit) + self.inner.begun())
 
 
 class ForgetsTheBegun(View):
@@ -112,6 +112,84 @@ class ForgetsTheBegun(View):
 
     def begun(self) -> list[str]:
         return []
+
+
+class AnyStart(View):
+    """Lists banks whatever their ids begin with."""
+
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        found: list[str] = self.inner.banks(limit=limit)
+        return found
+
+
+class BanksWithoutEnd(View):
+    """Lists all banks, however few are asked for."""
+
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        found: list[str] = self.inner.banks(start)
+        return found
+
+
+class Naming(View):
+    """Nominates banks for a name by looking through their rows."""
+
+    types: frozenset[str] | None = frozenset({"bank", "config"})
+
+    def named(self, said: bytes) -> list[str]:
+        return [bank for bank in self.banks() if any(map(self.says(said), self.rows(bank)))]
+
+    def rows(self, bank: str) -> Iterator[Row]:
+        yield from self.inner.scan(bank, Filter(types=self.types, retired=True, held=True))
+
+    def says(self, said: bytes) -> Callable[[Row], bool]:
+        return lambda row: said in (row.body or b"")
+
+
+class MissesRenamed(Naming):
+    """Goes by what a bank was founded as."""
+
+    types = frozenset({"bank"})
+
+
+class MissesFounded(Naming):
+    """Goes by what banks were called later."""
+
+    types = frozenset({"config"})
+
+
+class NamedByMemories(Naming):
+    """Takes what a memory says for the name of its bank."""
+
+    types = None
+
+
+class NamesTheBegun(Naming):
+    """Nominates a bank that is still on its way."""
+
+    def banks(self) -> list[str]:
+        return sorted(self.inner.banks() + self.inner.begun())
+
+
+class FirstNameOnly(Naming):
+    """Goes by the first name that a record says."""
+
+    def says(self, said: bytes) -> Callable[[Row], bool]:
+        return lambda row: (row.body or b"").partition(b'"name":')[2].startswith(said[7:])
+
+
+class StartsOfNames(Naming):
+    """Takes a name for that of which it is the start."""
+
+    def says(self, said: bytes) -> Callable[[Row], bool]:
+        return lambda row: said.rstrip(b'"') in (row.body or b"")
+
+
+class StaleNames(View):
+    """Remembers what a name was the first time it was asked for."""
+
+    def named(self, said: bytes) -> list[str]:
+        found: list[str] = self.store.kept.setdefault(said, self.inner.named(said))
+        return found
 
 
 class HeadOfNothing(View):

@@ -131,6 +131,27 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.ListsTheBegun),
         _sqlite(broken.ForgetsTheBegun),
     ],
+    "test_banks_are_listed_by_the_start_of_their_ids_and_as_many_as_are_asked_for": [
+        _memory(broken.AnyStart),
+        _memory(broken.BanksWithoutEnd),
+        _memory(broken.ListsTheBegun),
+    ],
+    "test_banks_that_say_a_name_are_nominated": [
+        _memory(broken.MissesRenamed),
+        _memory(broken.MissesFounded),
+        _memory(broken.StartsOfNames),
+        _memory(broken.StaleNames),
+    ],
+    "test_a_name_among_others_is_nominated_wherever_it_is_said": [
+        _memory(broken.FirstNameOnly),
+        _memory(broken.MissesRenamed),
+    ],
+    "test_what_memories_say_names_no_bank": [
+        _memory(broken.NamedByMemories),
+        _memory(broken.NamesTheBegun),
+        _memory(broken.StaleNames),
+    ],
+    "test_a_name_that_was_put_right_is_nominated_as_it_is_now": [_memory(broken.StaleNames)],
     "test_banks_know_nothing_of_each_other": [
         _memory(broken.OneListing),
         _memory(broken.OneSide),

@@ -4,7 +4,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.keys.told import Owners, decider
-from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.opened import banks_called, find_bank, name_of
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
     has_store,
@@ -130,7 +130,7 @@ def _require_free(store: Store, name: str, but: str | None = None) -> None:
     """Require that a name can be given to a new bank, or to the one that is named."""
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
-    if set(named_banks(store).get(name, ())) - {but}:
+    if set(banks_called(store, name)) - {but}:
         raise UsageError(f"there is a bank {name!r} already", field="name")
 
 
@@ -139,17 +139,17 @@ def _decider(settings: Settings, store: Store, bank: str, owners: Owners) -> Dec
 
 
 def _line(settings: Settings, store: Store, bank: str) -> BankLine:
-    with store.reading() as reader:
-        name = name_of(reader, bank)
     try:
         with open_ledger(settings, store, bank).reading() as view:
             return BankLine(
                 id=bank,
-                name=name,
+                name=view.authority.name,
                 records=view.head.size,
                 epoch=view.head.epoch,
                 standing=str(view.standing),
                 notes=list(view.notes),
             )
     except SatchelError as error:
+        with store.reading() as reader:
+            name = name_of(reader, bank)
         return BankLine(id=bank, name=name, problem=error.message)

@@ -16,13 +16,15 @@ from satchel.errors import (
     TokenError,
     UnknownBankError,
     UsageError,
+    ValueRefusedError,
     VerificationError,
 )
 from satchel.ledger.heads import missing, name_in
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
+from satchel.memory.parts import is_id
 from satchel.memory.records import Bank
-from satchel.ports.rows import Filter
+from satchel.ports.rows import Filter, saying_name
 from satchel.ports.store import Reader, Store
 from satchel.seal.records import open_record
 
@@ -36,6 +38,9 @@ _PREFIX = "blake3:"
 _CONFIGS = Filter(types=frozenset({"config"}))
 _ADMISSION = 1
 _LEAST_DIGITS = 6
+_DIGITS = frozenset("0123456789abcdef")
+_ONE_BY_ONE = 16
+"""Names that are looked up alone before all of them are: each looks at all banks, unproved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +185,7 @@ def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: 
     bearer = presented(settings)
     bank, name = bearer.chain.bank, None
     with store.reading() as reader:
-        is_there = bank in reader.banks()
+        is_there = is_here(reader, bank)
         if is_there:
             name = name_of(reader, bank)
     digits = (wanted or bank).removeprefix(_PREFIX)
@@ -201,14 +206,15 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             _require_unseen(settings, store, wanted)
             raise
     with store.reading() as reader:
-        banks = reader.banks()
+        banks = reader.banks(limit=2)
+        count = len(banks if len(banks) < 2 else reader.banks())  # noqa: PLR2004 - one and another
     if not banks:
         raise UnknownBankError(
             "there is no bank yet", file=store.name, hint="Make one: satchel init"
         )
-    if len(banks) > 1:
+    if count > 1:
         raise UsageError(
-            f"there are {len(banks)} banks; which one is meant?",
+            f"there are {count} banks; which one is meant?",
             hint="Say --bank NAME, or set SATCHEL_BANK. See: satchel banks list.",
         )
     return banks[0]
@@ -223,13 +229,13 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
         RolledBackError: If this machine saw it.
     """
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
-    if len(digits) < _LEAST_DIGITS:
+    if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
-    with store.reading() as reader:
-        begun = reader.begun()
-    for bank in witness.banks():
-        last = witness.last(bank) if bank.startswith(_PREFIX + digits) else None
-        if last is not None and bank not in begun:
+    for bank in witness.banks(_PREFIX + digits):
+        last = witness.last(bank)
+        with store.reading() as reader:
+            is_begun = is_on_its_way(reader, bank)
+        if last is not None and not is_begun:
             raise missing(bank, last.head, store.name)
 
 
@@ -245,25 +251,87 @@ def find_bank(store: Store, wanted: str) -> str:
         UsageError: If there are several.
     """
     with store.reading() as reader:
-        banks = reader.banks()
-        if wanted in banks:
+        if is_here(reader, wanted):
             return wanted
         digits = wanted.removeprefix(_PREFIX)
-        found = {bank for bank in banks if name_of(reader, bank) == wanted}
+        found = called(reader, wanted)
         if not found and len(digits) >= _LEAST_DIGITS:
-            found = {bank for bank in banks if bank.startswith(_PREFIX + digits)}
-        begun = reader.begun()
+            found = starting(reader, digits)
+        is_begun = not found and is_on_its_way(reader, wanted)
     if not found:
         hint = "See: satchel banks list."
-        if wanted in begun:
+        if is_begun:
             hint = "A copy of it to this store is not complete: go on with satchel store copy."
         raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} banks are called {wanted!r}",
-            hint=f"Say which: {', '.join(sorted(found))}",
+            hint=f"Say which: {', '.join(found)}",
         )
-    return found.pop()
+    return found[0]
+
+
+def is_here(reader: Reader, bank: str) -> bool:
+    """Tell whether a store has a bank of a whole id; one that is on its way here is none yet."""
+    stored = reader.head(bank) if is_id(bank) else None
+    return stored is not None and bool(stored.signed)
+
+
+def is_on_its_way(reader: Reader, bank: str) -> bool:
+    """Tell whether a copy of a bank of a whole id to this store is not complete."""
+    stored = reader.head(bank) if is_id(bank) else None
+    return stored is not None and not stored.signed
+
+
+def starting(reader: Reader, digits: str) -> list[str]:
+    """Return the ids of the banks whose hash starts with digits, sorted."""
+    return reader.banks(_PREFIX + digits) if _DIGITS.issuperset(digits) else []
+
+
+def banks_called(store: Store, name: str) -> list[str]:
+    """Return the ids of the banks of a store that have a name; see ``called``."""
+    with store.reading() as reader:
+        return called(reader, name)
+
+
+def called(reader: Reader, name: str) -> list[str]:
+    """Return the ids of the banks that have a name, sorted; each is proved to have it.
+
+    The store nominates those that say it anywhere, and nobody else can have it: a name is what a
+    record says that stands in the log, and the bytes of that are searched. So nothing is kept that
+    could be out of date, and what somebody forges is proved as all else, or refused.
+    """
+    try:
+        said = saying_name(name)
+    except ValueRefusedError:
+        return []
+    try:
+        likely = reader.named(said)
+    except StoreError:  # where it is damaged, a bank that is not is still found
+        likely = reader.banks()
+    return [bank for bank in likely if name_of(reader, bank) == name]
+
+
+class Names:
+    """The banks of a store by name, for whoever may ask for many names.
+
+    Args:
+        store: The store; None for none.
+    """
+
+    def __init__(self, store: Store | None) -> None:
+        self._store = store
+        self._known = dict[str, list[str]]()
+        self._is_all = store is None
+
+    def called(self, name: str) -> list[str]:
+        """Return the ids of the banks that have a name, as when it was first asked for."""
+        if name not in self._known and self._store is not None and not self._is_all:
+            if len(self._known) < _ONE_BY_ONE:
+                self._known[name] = banks_called(self._store, name)
+            else:
+                self._known, self._is_all = named_banks(self._store) | self._known, True
+        return self._known.get(name, [])
 
 
 def named_banks(store: Store) -> dict[str, list[str]]:

@@ -105,7 +105,7 @@ def bank_to_fill(
         UsageError: If there are several, and none is named.
     """
     with store.reading() as reader:
-        is_empty = not reader.banks()
+        is_empty = not reader.banks(limit=1)
     if is_empty:
         started = initialise(settings, wanted, owner)
         if told is not None:

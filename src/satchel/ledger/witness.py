@@ -180,16 +180,31 @@ class Witness:
 
         return self._twice(bank, read)
 
-    def banks(self) -> list[str]:
+    def banks(self, start: str = "") -> list[str]:
         """Return the ids of the banks that were witnessed here, also where the file is damaged.
+
+        Args:
+            start: What the ids begin with; the files of others are not opened.
 
         Raises:
             WitnessError: If the folder cannot be read.
         """
-        with looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
-            found = map(_FILE.fullmatch, sorted(path.name for path in self.folder.iterdir()))
-            return [bank for name in found if name and self._knows(bank := f"blake3:{name[1]}")]
-        return []
+        found = map(_FILE.fullmatch, self._files())
+        banks = sorted(f"blake3:{name[1]}" for name in found if name)
+        return [bank for bank in banks if bank.startswith(start) and self.knows(bank)]
+
+    def knows(self, bank: str) -> bool:
+        """Tell whether a bank was witnessed here, also where the file is damaged.
+
+        Raises:
+            WitnessError: If the folder cannot be read.
+        """
+        if _BANK.fullmatch(bank) is None:
+            return False
+        try:
+            return self.last(bank) is not None
+        except WitnessError:
+            return self._path(bank, _HEADS).name in self._files()
 
     def forget(self, bank: str) -> bool:
         """Forget the heads of a bank, because a person decided so; tell whether there were any.
@@ -321,11 +336,10 @@ class Witness:
                 return read()
             raise
 
-    def _knows(self, bank: str) -> bool:
-        try:
-            return self.last(bank) is not None
-        except WitnessError:
-            return True
+    def _files(self) -> list[str]:
+        with looking(self.folder), suppress(FileNotFoundError, NotADirectoryError):
+            return [path.name for path in self.folder.iterdir()]
+        return []
 
     def _change_removed(self, bank: str, change: Callable[[set[int]], set[int]]) -> bool:
         path = self._path(bank, _REMOVED)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, Origin, Scope
 from satchel.memory.records import Edge, FileVersion, Model, SessionEvent
-from satchel.seal.encoding.jcs import encode_sorted
+from satchel.seal.encoding.jcs import canonical, encode_sorted
 
 DERIVES_FROM = "derives_from"
 """The kind of the link from an entry to each of its parents."""
@@ -307,6 +307,24 @@ def _row(  # noqa: PLR0913 - the columns, in their order
 
 
 _scope_members = attrgetter("user", "agent", "run", "app")
+
+
+def saying_name(name: str) -> bytes:
+    """Return bytes that are in every record that gives a bank this name, and in few others.
+
+    A record that counts is canonical, so there is one way only to write it.
+
+    Raises:
+        ValueRefusedError: If no record can say it: it has half of a surrogate pair.
+    """
+    return NAME + canonical(name)
+
+
+NAME = b'"name":'
+"""What ``saying_name`` begins with."""
+
+CONFIG = "config"
+"""The type of the records that may give a bank another name."""
 
 
 def slot_of(model: Model) -> str | None:

@@ -126,8 +126,24 @@ class Reader(Protocol):
         """Return a number that changes when something else wrote to the store."""
         ...
 
-    def banks(self) -> list[str]:
-        """Return the ids of all banks that have a head, sorted."""
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        """Return the ids of the banks that have a head, sorted.
+
+        Args:
+            start: What the ids begin with: ASCII, and no NUL.
+            limit: How many at most; None for all.
+        """
+        ...
+
+    def named(self, said: bytes) -> list[str]:
+        """Return the ids of the banks that have a head and may have a name, sorted.
+
+        These are the ones in whose first row, or in a row of type ``config``, the body has some
+        bytes. It is as unproved as any column; which of them are called so is decided above.
+
+        Args:
+            said: What ``ports.rows.saying_name`` gives for the name.
+        """
         ...
 
     def begun(self) -> list[str]:

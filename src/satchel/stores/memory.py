@@ -10,21 +10,20 @@ from dataclasses import dataclass, field
 
 from satchel.disk.forks import in_child
 from satchel.errors import (
-    SlotTakenError,
-    StoreError,
     UnknownBankError,
     UnknownBlobError,
     ValueRefusedError,
 )
 from satchel.ports.blobs import Pieces
 from satchel.ports.linking.traversal import Kinds, Linked, in_order
-from satchel.ports.rows import PENDING, Filter, Row, Standing
-from satchel.ports.store import Commit, StoredHead, StoreTraits, Sweep, Was
+from satchel.ports.rows import CONFIG, Filter, Row, Standing
+from satchel.ports.store import Commit, StoredHead, StoreTraits
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
 from satchel.stores._driving import Spread, few_of, searches
 from satchel.stores._nearest import nearest
+from satchel.stores._sweeping import refuse_doubles, sweep
 from satchel.stores._threads import is_searched, thread_of
 
 _NO_HEAD = StoredHead(b"", b"")
@@ -37,11 +36,20 @@ class _Bank:
     head: StoredHead = _NO_HEAD
     vectors: dict[Generation, dict[str, Packed]] = field(default_factory=dict)
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
+    naming: bytes | None = None
+    """What rows say that may give the bank a name, once it was asked for; a copy is to change."""
 
     def copy(self) -> "_Bank":
         return _Bank(
             list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
         )
+
+    def says(self, said: bytes) -> bool:
+        """Tell whether the first row or the configuration has some bytes, no line end in them."""
+        if self.naming is None:
+            rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
+            self.naming = b"\n".join(row.body or b"" for row in rows)
+        return said in self.naming
 
     def drop_vectors(self, ids: set[str]) -> None:
         """Remove the vectors of records; a generation is there while it has any."""
@@ -62,8 +70,13 @@ class _View:
     def stamp(self) -> int:
         return 0  # nobody else can
 
-    def banks(self) -> list[str]:
-        return sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        found = sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
+        return [bank for bank in found if bank.startswith(start)][:limit]
+
+    def named(self, said: bytes) -> list[str]:
+        found = (bank for bank, kept in self._banks.items() if kept.says(said))
+        return sorted(bank for bank in found if self._banks[bank].head.signed)
 
     def begun(self) -> list[str]:
         return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)
@@ -184,16 +197,16 @@ class _Transaction(_View):
 
     def append(self, bank: str, commit: Commit) -> None:
         mine = self._banks[bank].copy() if bank in self._banks else _Bank()
-        _sweep(mine.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
+        sweep(mine.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
         for change in commit.changes:
             row = mine.rows[change.seq]
             mine.rows[change.seq] = row.changed(Standing(change.retired, change.hold))
-        _sweep(mine.rows, commit.sweeps)
+        sweep(mine.rows, commit.sweeps)
         mine.drop_vectors({mine.rows[place].id for place in commit.erased})
         for row in (*(mine.rows[place].erased() for place in commit.erased), *commit.replaced):
             mine.rows[row.seq] = row
         mine.rows += commit.rows
-        _refuse_doubles(mine.rows)
+        refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
         mine.head = commit.head
         self._banks[bank] = mine
@@ -211,7 +224,8 @@ class _Transaction(_View):
             if row.body is None:
                 empty.add(row.id)
         mine.drop_vectors(empty)
-        _refuse_doubles(mine.rows)
+        refuse_doubles(mine.rows)
+        mine.naming = None
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         mine = self._banks[bank] = self._banks[bank].copy()
@@ -228,24 +242,6 @@ class _Transaction(_View):
     @property
     def blobs(self) -> "_BlobsWriting":
         return _BlobsWriting(self._banks)
-
-
-def _sweep(rows: list[Row], sweeps: Iterable[Sweep]) -> None:
-    for sweep in sweeps:
-        places = slice(sweep.first, sweep.last + 1)
-        rows[places] = [_swept(row, sweep) for row in rows[places]]
-
-
-def _swept(row: Row, sweep: Sweep) -> Row:
-    hold = row.hold if sweep.hold is None else sweep.hold
-    retired = sweep.retired if _was(row) is sweep.was else row.retired
-    return row.changed(Standing(retired, hold))
-
-
-def _was(row: Row) -> Was:
-    if row.retired is None:
-        return Was.CURRENT
-    return Was.PENDING if row.retired == PENDING else Was.RETIRED
 
 
 class _Beside:
@@ -349,19 +345,6 @@ def _spread(term: matching.Term, texts: dict[int, list[str]], most: int) -> Spre
 
 def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-
-def _refuse_doubles(rows: list[Row]) -> None:
-    seen: set[str] = set()
-    ids: set[str] = set()
-    for row in rows:
-        if row.id in ids:
-            raise StoreError(f"a record is logged twice: {row.id}")
-        ids.add(row.id)
-        if row.slot is not None and row.retired is None:
-            if row.slot in seen:
-                raise SlotTakenError(f"there is a current record for {row.slot} already")
-            seen.add(row.slot)
 
 
 class MemoryStore:

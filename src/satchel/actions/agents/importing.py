@@ -26,7 +26,7 @@ from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.importing import import_file
 from satchel.actions.inferring.duplicates import NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
-from satchel.actions.opened import named_banks, open_bank_in, opened_bank
+from satchel.actions.opened import banks_called, open_bank_in, opened_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
@@ -221,19 +221,19 @@ class _Importing:
                 hint="Give it one: --name. 1 to 64 letters, digits, _ and -.",
             )
         known = self._settings.options.agents.get(wanted)
-        banks = self._banks()
         there = agent_of(wanted, known) if known is not None else None
         bank = there.bank if there is not None else wanted
-        if there is None and bank not in banks:
+        has = self._has(bank)
+        if there is None and not has:
             return self._new(wanted, nous, wanted), "new"
-        if bank in banks and self._is_in(bank):
+        if has and self._is_in(bank):
             return (there, "known") if there else (self._new(wanted, nous, wanted), "resume")
         how = self._resolved(wanted)
         if how is OnAgent.RENAME:
-            free = self._free(wanted, banks)
+            free = self._free(wanted)
             return self._new(free, nous, free), "rename"
         if how is OnAgent.OVERWRITE:
-            made = self._new(wanted, nous, self._free(bank, banks))
+            made = self._new(wanted, nous, self._free(bank))
             folder = there.workspace if there is not None else None
             return msgspec.structs.replace(made, workspace=made.workspace or folder), "overwrite"
         return self._merged(there or self._new(wanted, nous, wanted), nous), "merge"
@@ -250,11 +250,11 @@ class _Importing:
             )
         return how
 
-    def _free(self, name: str, banks: set[str]) -> str:
+    def _free(self, name: str) -> str:
         agents = self._settings.options.agents
         for number in range(2, _MOST_FREE):
             free = f"{name[:58]}-{number}"
-            if free not in agents and free not in banks:
+            if free not in agents and not self._has(free):
                 return free
         raise UsageError("there is no free name", field="name", hint="Give it one: --name.")
 
@@ -279,11 +279,12 @@ class _Importing:
             config={**new.config, **there.config},
         )
 
-    def _banks(self) -> set[str]:
+    def _has(self, bank: str) -> bool:
+        """Tell whether there is a bank of a name."""
         if not has_store(self._settings):
-            return set()
+            return False
         with opened_store(self._settings, read_only=True) as store:
-            return set(named_banks(store))
+            return bool(banks_called(store, bank))
 
     def _is_in(self, bank: str) -> bool:
         """Tell whether the very file was imported into a bank, and that holds."""

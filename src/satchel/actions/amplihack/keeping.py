@@ -13,7 +13,7 @@ from msgspec import structs
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.opened import OpenBank, named_banks, open_bank_in
+from satchel.actions.opened import OpenBank, banks_called, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.selecting import layout
 from satchel.actions.selecting.backends import BackendChoice
@@ -111,7 +111,7 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
 
 
 def _named(store: Store, agent: str) -> str | None:
-    found = named_banks(store).get(agent, [])
+    found = banks_called(store, agent)
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} banks are called {agent!r}",

@@ -31,7 +31,7 @@ from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
 from satchel.actions.keys.told import Owners
-from satchel.actions.opened import OpenBank, open_bank_in
+from satchel.actions.opened import OpenBank, is_here, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
 from satchel.actions.wiring import (
@@ -281,7 +281,7 @@ class _Drilling:
             return Relation.NEW, 0, [], ["there is no store in use to compare with"]
         with store.reading() as reader:
             try:
-                target = copy_in(reader, source.bank) if source.bank in reader.banks() else None
+                target = copy_in(reader, source.bank) if is_here(reader, source.bank) else None
                 found = compared(source, target)
             except SatchelError as error:
                 return Relation.DIVERGED, 0, [], [f"the store in use: {error.message}"]

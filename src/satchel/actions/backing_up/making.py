@@ -8,6 +8,7 @@ from pathlib import Path
 from satchel.actions.backing_up.destinations import is_believed
 from satchel.actions.config import Settings
 from satchel.actions.keys.told import Owners
+from satchel.actions.opened import is_here
 from satchel.actions.wiring import writer_key
 from satchel.backup.assembling import Cut, assemble, size_at
 from satchel.backup.catalogue import Catalogue, Found
@@ -96,7 +97,7 @@ def erased_since(
     if store is None:
         return list(ids)
     with store.reading() as reader, suppress(VerificationError):
-        copy = copy_in(reader, bank) if bank in reader.banks() else None
+        copy = copy_in(reader, bank) if is_here(reader, bank) else None
         if copy is not None:
             ids |= dict.fromkeys(erased_in(copy))
     return list(ids)

@@ -15,7 +15,7 @@ from satchel.actions.backing_up.kept.accounts import account_of, numbers
 from satchel.actions.backing_up.restored import RestoredSession, RestoreOptions
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.opened import name_of, named_banks
+from satchel.actions.opened import banks_called, is_here, name_of
 from satchel.actions.wiring import has_store, known_owners, open_ledger, opened_store, shown_address
 from satchel.backup.manifests import BankPart
 from satchel.continuity import finding
@@ -120,9 +120,9 @@ class SessionBack:
     def _bank_in(self, store: Store) -> str | None:
         """Return the bank that it goes into: itself, else the one of that name."""
         with store.reading() as reader:
-            if self.part.bank in reader.banks():
+            if is_here(reader, self.part.bank):
                 return self.part.bank
-        named = named_banks(store).get(self.part.name or "", ())
+        named = banks_called(store, self.part.name or "")
         return named[0] if len(named) == 1 else None
 
     def _made(self, talk: Talk, store: Store | None) -> RestoredSession:

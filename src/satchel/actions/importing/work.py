@@ -18,7 +18,7 @@ from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplica
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.inferring.keeping_up import STEP, keep_up
 from satchel.actions.inferring.models import embedder_of
-from satchel.actions.opened import OpenBank, find_bank, named_banks, open_bank_in
+from satchel.actions.opened import Names, OpenBank, find_bank, open_bank_in
 from satchel.actions.receipts.keeping import require_whole, signer
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, UnknownBankError, UsageError
@@ -71,7 +71,7 @@ class Work:
         self.asked = asked
         self._settings = settings
         self._store = store
-        self._names = named_banks(store) if store is not None else {}
+        self._names = Names(store)
         self._wanted = wanted
         self._rules = Rules(
             on_conflict=asked.on_conflict or OnConflict.SKIP,
@@ -341,7 +341,7 @@ class Work:
         return self._open[name]
 
     def _named(self, name: str) -> str | None:
-        ids = self._names.get(name, [])
+        ids = self._names.called(name)
         if len(ids) > 1:
             raise UsageError(
                 f"{len(ids)} banks are called {name!r}",

@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.moving.copies import opened_at
-from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.opened import Names, find_bank, name_of
 from satchel.actions.operating.receipts import end_of_bank, kept
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.receipts.keeping import tool
@@ -185,7 +185,7 @@ class _Work:
     asked: CopyOptions
     total: int = 0
     done: int = 0
-    named: dict[str, list[str]] | None = field(default=None)
+    named: Names | None = field(default=None)
 
     def planned(self, bank: str) -> CopiedBank:
         """Return how a bank stands, and refuse one that cannot go there."""
@@ -303,8 +303,8 @@ class _Work:
         if self.there is None or name is None:
             return []
         if self.named is None:
-            self.named = named_banks(self.there)
-        if not any(other != bank for other in self.named.get(name, [])):
+            self.named = Names(self.there)
+        if not any(other != bank for other in self.named.called(name)):
             return []
         return [f"another bank is called {name!r} there as well: say its id"]
 

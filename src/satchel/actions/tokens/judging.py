@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from satchel.actions.config import Settings
 from satchel.actions.memories.naming import find_memory
-from satchel.actions.opened import open_bank_in
+from satchel.actions.opened import is_here, open_bank_in
 from satchel.actions.permitted.bearer import read_chain, revoked_keys
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.tokens.told import ChainTold, chain_told
@@ -170,8 +170,8 @@ def _bank_here(settings: Settings, bank: str) -> Iterator[View | None]:
         return
     with opened_store(settings, read_only=True) as store:
         with store.reading() as reader:
-            is_here = bank in reader.banks()
-        if not is_here:
+            is_there = is_here(reader, bank)
+        if not is_there:
             yield None
             return
         with open_bank_in(settings, store, bank).ledger.reading() as view:

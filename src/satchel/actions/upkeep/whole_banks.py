@@ -6,7 +6,7 @@ import msgspec
 
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
-from satchel.actions.opened import find_bank, name_of, named_banks
+from satchel.actions.opened import banks_called, find_bank, is_here, is_on_its_way, name_of
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
 from satchel.errors import UnknownBankError, UsageError
@@ -136,10 +136,10 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
     with opened_store(settings, read_only=dry_run) as store:
-        missed = wanted in witness.banks()
+        missed = witness.knows(wanted)
         with store.reading() as reader:
-            begun = wanted in reader.begun()
-            gone = missed and not begun and wanted not in reader.banks()
+            begun = is_on_its_way(reader, wanted)
+            gone = missed and not begun and not is_here(reader, wanted)
         if gone:
             found = Deleted(id=wanted, dry_run=dry_run)
         else:
@@ -171,7 +171,7 @@ def _unfinished(settings: Settings, store: Store, origin: str, name: str) -> str
     Raises:
         UsageError: If the name is that of a bank that is in use.
     """
-    named = named_banks(store).get(name, [])
+    named = banks_called(store, name)
     for bank in named:
         with open_ledger(settings, store, bank).reading() as view:
             begun = is_begun(view, origin)

@@ -12,6 +12,7 @@ from satchel.conformance.stores.committing import *  # noqa: F403
 from satchel.conformance.stores.finding import *  # noqa: F403
 from satchel.conformance.stores.keeping import *  # noqa: F403
 from satchel.conformance.stores.lasting import *  # noqa: F403
+from satchel.conformance.stores.naming import *  # noqa: F403
 from satchel.conformance.stores.removing import *  # noqa: F403
 from satchel.conformance.stores.walking import *  # noqa: F403
 

@@ -9,11 +9,12 @@ from satchel.conformance.stores import (
     finding,
     keeping,
     lasting,
+    naming,
     removing,
     walking,
 )
 
-_PARTS = (keeping, committing, lasting, removing, finding, walking, beside)
+_PARTS = (keeping, naming, committing, lasting, removing, finding, walking, beside)
 _ASKED = re.compile(r'\.(?:need|opener)\("([a-z_]+)"\)')
 
 

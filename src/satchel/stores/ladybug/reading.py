@@ -7,7 +7,7 @@ from typing import Any
 from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.ports.linking.traversal import Kinds, Linked
-from satchel.ports.rows import Filter, Link, Row, derive_row
+from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
 from satchel.ports.store import StoredHead
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
@@ -39,6 +39,9 @@ _KINDS: tuple[type | tuple[type, ...], ...] = (
 )
 _ROW = "RETURN " + ", ".join(f"r.`{name}`" for name in _COLUMNS)
 _AT = f"MATCH (r:Record) WHERE r.place = x {_ROW}"
+_HEADED = "octet_length(b.head) > 0"
+_SORTED = "RETURN b.id ORDER BY b.id"
+_NAMING = "MATCH (r:Record) WHERE r.place % $places = 0 OR r.type = $type RETURN r.place, r.body"
 _LISTED = 2000
 """Places that are asked for together."""
 
@@ -54,14 +57,25 @@ class View(Statements):
     def stamp(self) -> int:
         return 0  # one process has the store, and tells itself
 
-    def banks(self) -> list[str]:
-        return sorted(bank for bank, head in self._heads() if head)
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        cypher = f"MATCH (b:Bank) WHERE {_HEADED} AND b.id STARTS WITH $start {_SORTED}"
+        asked: Values = {"start": start}
+        if limit is not None:
+            cypher, asked = f"{cypher} LIMIT $limit", {**asked, "limit": limit}
+        return [bank for (bank,) in self._all(cypher, **asked)]
+
+    def named(self, said: bytes) -> list[str]:
+        # The engine does not look into bytes; its one pass over a column of types is a short one.
+        found = self._each(_NAMING, places=SEQ_MASK + 1, type=CONFIG)
+        numbers = {
+            place >> SEQ_BITS for place, body in found if isinstance(body, bytes) and said in body
+        }
+        cypher = f"MATCH (b:Bank) WHERE {_HEADED} AND b.number IN $numbers {_SORTED}"
+        return [bank for (bank,) in self._all(cypher, numbers=sorted(numbers))] if numbers else []
 
     def begun(self) -> list[str]:
-        return sorted(bank for bank, head in self._heads() if not head)
-
-    def _heads(self) -> list[list[Any]]:
-        return self._all("MATCH (b:Bank) RETURN b.id, b.head")
+        cypher = f"MATCH (b:Bank) WHERE b.head IS NULL OR NOT {_HEADED} {_SORTED}"
+        return [bank for (bank,) in self._all(cypher)]
 
     def head(self, bank: str) -> StoredHead | None:
         found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.head, b.peaks", bank=bank)

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.ports.linking.traversal import Kinds, Linked
-from satchel.ports.rows import Filter, Link, Row
+from satchel.ports.rows import CONFIG, Filter, Link, Row
 from satchel.ports.store import StoredHead
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of
+from satchel.stores.postgres.schema import INDEXED, NAME_SAID, NAMING
 from satchel.stores.postgres.statements import (
     ID_PREFIX,
     MOST_AT_ONCE,
@@ -24,6 +25,24 @@ from satchel.stores.postgres.vectors import Vectors
 from satchel.stores.postgres.words import Words
 
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
+_NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
+_SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"
+_BY_INDEX = _NAMED.format(
+    found="number IN ("
+    + " UNION ".join(
+        _SAYING.format(naming=NAMING, said=said)
+        for said in (f"{NAME_SAID} >= %s AND {NAME_SAID} < %s", f"{NAME_SAID} = ''::bytea")
+    )
+    + ")"
+)
+# Each by a key: the first place of a bank, and the places of its rows of a type.
+_ONE_BY_ONE = _NAMED.format(
+    found=" OR ".join(
+        "EXISTS (SELECT FROM record WHERE record.bank = number"
+        f" AND {one} AND position(%s IN body) > 0)"
+        for one in ("seq = 0", f"type = '{CONFIG}'")
+    )
+)
 _STAMP = """
 SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
 WHERE changed_by <> %s"""
@@ -40,8 +59,22 @@ class View(Words):
         # Each change of a bank has a number of its own, larger than all before it.
         return hash(tuple(map(int, self._all(_STAMP, self._own)[0])))
 
-    def banks(self) -> list[str]:
-        return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head <> '' ORDER BY id")]
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        sql, values = "SELECT id FROM bank WHERE head <> ''", list[Any]()
+        if start:
+            sql += " AND id >= %s AND id < %s"
+            values += (start, start[:-1] + chr(ord(start[-1]) + 1))
+        sql += " ORDER BY id LIMIT %s"  # of which NULL is none
+        return [bank for (bank,) in self._all(sql, *values, limit)]
+
+    def named(self, said: bytes) -> list[str]:
+        found = list[Any]()
+        if self._all("SELECT to_regclass('record_name')") != [(None,)]:  # older tables have none
+            *first, last = start = said[:INDEXED]
+            found = self._all(_BY_INDEX, start, bytes((*first, last + 1)), said, said)
+        if not found:  # that nobody has a name is not for an index to say
+            found = self._all(_ONE_BY_ONE, said, said)
+        return [bank for (bank,) in found]
 
     def begun(self) -> list[str]:
         return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]

@@ -11,6 +11,7 @@ Everything but ``body``, ``node``, ``bank``, ``blob`` and ``piece`` can be built
 from typing import Any
 
 from satchel.errors import StoreVersionError
+from satchel.ports.rows import CONFIG, NAME
 
 APPLICATION = "satchel"
 VERSION = 1
@@ -23,6 +24,18 @@ BANK_SETTING = "satchel.bank"
 """The session's setting that names the one bank that a tenant sees."""
 
 SLOT_INDEX = "record_slot"
+
+NAMING = f"(seq = 0 OR type = '{CONFIG}')"
+"""Says which rows may give a bank a name."""
+
+_SAYS = f"position('\\x{NAME.hex()}'::bytea IN body)"
+_SAYS_MORE = f"position('\\x{NAME.hex()}'::bytea IN substr(body, {_SAYS} + 1))"
+NAME_SAID = (
+    f"CASE WHEN {_SAYS} = 0 THEN NULL WHEN {_SAYS_MORE} > 0 THEN ''::bytea"
+    f" ELSE substr(body, {_SAYS}, {INDEXED}) END"
+)
+"""Gives what such a row says from there on where it says a name; of one that does in several
+places, and is looked through, no bytes."""
 
 _OF_BANK = ("record", "link", "node", "word", "generation", "vector", "blob", "piece")
 TABLES = ("store", "tenant", "bank", "side", *_OF_BANK)
@@ -69,6 +82,7 @@ CREATE TABLE record (
 );
 CREATE UNIQUE INDEX record_id ON record (bank, id);
 CREATE INDEX record_type ON record (bank, type, seq);
+CREATE INDEX record_name ON record (({NAME_SAID})) WHERE {NAMING};
 CREATE UNIQUE INDEX {SLOT_INDEX} ON record (bank, slot)
     WHERE slot IS NOT NULL AND retired IS NULL;
 CREATE INDEX record_current ON record (bank, seq) WHERE retired IS NULL;

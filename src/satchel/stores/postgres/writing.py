@@ -39,6 +39,7 @@ ON CONFLICT (bank, sha256(name)) DO UPDATE SET value = excluded.value"""
 _NODE = """
 INSERT INTO node VALUES (%s, %s, %s) ON CONFLICT (bank, place) DO UPDATE SET hash = excluded.hash"""
 _NEW_BANK = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || %s, 0))"
+_LOCK = "LOCK TABLE bank IN EXCLUSIVE MODE"
 _LINK_TYPES = ("bigint", "bigint", "bytea", "bytea", "bytea")
 
 
@@ -49,10 +50,14 @@ class Transaction(View):
         super().__init__(session, own)
         session.locked = self._locked
 
-    def banks(self) -> list[str]:
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
         # Nobody may add one while whoever asked goes by the answer.
-        self._all("LOCK TABLE bank IN EXCLUSIVE MODE")
-        return super().banks()
+        self._all(_LOCK)
+        return super().banks(start, limit=limit)
+
+    def named(self, said: bytes) -> list[str]:
+        self._all(_LOCK)
+        return super().named(said)
 
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():

@@ -21,6 +21,7 @@ from satchel.disk.databases.ciphers import unlock, with_ciphers
 from satchel.disk.private import database_files, secure_database
 from satchel.errors import SatchelError, StoreBusyError, StoreError
 from satchel.stores.sqlite.errors import translated
+from satchel.stores.sqlite.schema import index_names, lacks_names
 
 _CACHE_KIB = 16 * 1024
 _LOG_PAGES = 4096
@@ -213,6 +214,19 @@ def immediate(connection: apsw.Connection, here: Callable[[], bool] = _always) -
         # A commit that failed, on a full disk for one, leaves the transaction open.
         if here() and connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+@contextmanager
+def indexed(connection: apsw.Connection, here: Callable[[], bool]) -> Iterator[None]:
+    """Give an older file its index of names before a block that writes, where that can be.
+
+    In a transaction of its own: one that meets a damaged page can do nothing more. Without the
+    index, names are looked for all the same.
+    """
+    if lacks_names(connection):
+        with suppress(apsw.CorruptError, apsw.FullError), immediate(connection, here):
+            index_names(connection)
+    yield
 
 
 def _address(path: Path) -> str:

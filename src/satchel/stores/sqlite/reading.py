@@ -10,8 +10,7 @@ import apsw
 from satchel.errors import InputError
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
-from satchel.ports.rows import Filter, Link, Row, derive_row
-from satchel.ports.store import StoredHead
+from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
 from satchel.seal.records import shape_of
 from satchel.stores import _driving, _terms
 from satchel.stores._threads import is_searched, thread_of
@@ -20,8 +19,8 @@ from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
     NODE_BITS,
+    Banks,
     Kinds,
-    Statements,
     raw_id,
     raw_slot,
 )
@@ -51,6 +50,7 @@ SELECT count(*), coalesce(min(rowid), 0) FROM (
 _LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
 _MOST_MERGED = 16
+_CONFIGS = frozenset({CONFIG})
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
 _CURRENT = "record.retired IS NULL"
 
@@ -61,7 +61,7 @@ Spreads = dict[tuple[Any, ...], _driving.Spread]
 _MOST_SPREADS = 5000
 
 
-class View(Statements):
+class View(Banks):
     """One consistent view, on a connection inside a transaction.
 
     Args:
@@ -78,19 +78,6 @@ class View(Statements):
 
     def stamp(self) -> int:
         return int(self._all("PRAGMA data_version")[0][0])
-
-    def banks(self) -> list[str]:
-        sql = "SELECT id FROM bank WHERE length(head) > 0 ORDER BY id"
-        return [bank for (bank,) in self._all(sql, kinds=(str,))]
-
-    def begun(self) -> list[str]:
-        sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
-        return [bank for (bank,) in self._all(sql, kinds=(str,))]
-
-    def head(self, bank: str) -> StoredHead | None:
-        sql = "SELECT head, peaks FROM bank WHERE id = ?"
-        found = self._all(sql, bank, kinds=(bytes, bytes))
-        return StoredHead(*found[0]) if found else None
 
     def counts(self, bank: str) -> dict[str, int]:
         number = self._number(bank)
@@ -145,9 +132,11 @@ class View(Statements):
         """Yield what is selected from, and by which filter, together.
 
         Whoever wants the newest of some types stops soon. SQLite follows the index of each type
-        then, and merges; it would go through a whole bank for a type that few records have.
+        then, and merges; it would go through a whole bank for a type that few records have. The
+        configuration is such a type: a bank is known by its name before anything else is read.
         """
-        if newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED:
+        is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
+        if wanted.types is not None and (is_few or wanted.types == _CONFIGS):
             typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
                 yield typed, replace(wanted, types=frozenset([one]))

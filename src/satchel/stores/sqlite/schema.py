@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 
 from satchel.errors import StoreVersionError
+from satchel.ports.rows import CONFIG, NAME
 
 APPLICATION_ID = 0x53415443
 """Marks the file as ours (``SATC``)."""
@@ -27,6 +28,23 @@ SLOT_INDEX = (
     "CREATE UNIQUE INDEX record_slot ON record (bank, slot)"
     " WHERE slot IS NOT NULL AND retired IS NULL"
 )
+
+NAMING = f"(place & {SEQ_MASK} = 0 OR type = '{CONFIG}')"
+"""Says which rows may give a bank a name."""
+
+NAME_BYTES = 100
+"""Bytes of what such a row says from there on where it says a name."""
+
+_SAYS = f"instr(body, X'{NAME.hex()}')"
+NAME_SAID = (
+    f"CASE WHEN {_SAYS} = 0 THEN NULL"
+    f" WHEN instr(substr(body, {_SAYS} + 1), X'{NAME.hex()}') > 0 THEN X''"
+    f" ELSE substr(body, {_SAYS}, {NAME_BYTES}) END"
+)
+"""Gives these bytes; none of a row that says names in several places, which is looked through."""
+
+NAME_INDEX = f"CREATE INDEX record_name ON record ({NAME_SAID}) WHERE {NAMING}"
+"""Of names as rows say them. Not every file has it: see ``index_names``."""
 
 _TABLES = f"""
 CREATE TABLE bank (
@@ -58,6 +76,7 @@ CREATE TABLE record (
 CREATE UNIQUE INDEX record_id ON record (id, bank);
 CREATE INDEX record_type ON record (bank, type);
 {SLOT_INDEX};
+{NAME_INDEX};
 CREATE INDEX record_user ON record (bank, user) WHERE user IS NOT NULL AND retired IS NULL;
 CREATE INDEX record_run ON record (bank, run) WHERE run IS NOT NULL;
 CREATE INDEX record_session ON record (bank, session) WHERE session IS NOT NULL;
@@ -139,3 +158,24 @@ def make(connection: apsw.Connection) -> None:
     connection.execute(_TABLES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def has_names(connection: apsw.Connection) -> bool:
+    """Tell whether names have an index, and the very one that is meant here."""
+    sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = 'record_name'"
+    return connection.execute(sql).fetchall() == [(NAME_INDEX,)]
+
+
+def index_names(connection: apsw.Connection) -> None:
+    """Give names their index in a file that was made before there was one, inside a transaction.
+
+    It is no new version: SQLite keeps it up by itself, whatever program writes.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchall()
+    if version == (VERSION,) and lacks_names(connection):
+        connection.execute(NAME_INDEX)
+
+
+def lacks_names(connection: apsw.Connection) -> bool:
+    """Tell whether names have no index, not even one that is not meant here."""
+    return not connection.execute("SELECT 1 FROM pragma_index_info('record_name')").fetchall()

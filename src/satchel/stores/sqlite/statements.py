@@ -7,12 +7,31 @@ from typing import Any
 import apsw
 
 from satchel.errors import StoreError, UnknownBankError
+from satchel.ports.rows import CONFIG
+from satchel.ports.store import StoredHead
 from satchel.stores.sqlite.errors import damaged, decoding, translated
-from satchel.stores.sqlite.schema import SEQ_BITS
+from satchel.stores.sqlite.schema import NAME_BYTES, NAME_SAID, NAMING, SEQ_BITS, has_names
 
 Kinds = Sequence[type | tuple[type, ...]]
 """What each column holds. SQLite looks when it writes; a damaged file may hold anything."""
 
+_NAMED = "SELECT id FROM bank WHERE length(head) > 0 AND number IN ({found}) ORDER BY id"
+_INDEXED = "SELECT place >> {bits} FROM record INDEXED BY record_name WHERE {naming} AND {said}"
+_BY_INDEX = _NAMED.format(
+    found=" UNION ".join(
+        _INDEXED.format(bits=SEQ_BITS, naming=NAMING, said=said) + " AND instr(body, ?1) > 0"
+        for said in (f"{NAME_SAID} >= ?2 AND {NAME_SAID} < ?3", f"{NAME_SAID} = X''")
+    )
+)
+# Each by a key: the first place of a bank, and the places of its rows of a type.
+_ONE_BY_ONE = _NAMED.format(
+    found=f"""
+    SELECT number FROM bank CROSS JOIN record ON record.place = number << {SEQ_BITS}
+    WHERE instr(body, ?1) > 0
+    UNION
+    SELECT number FROM bank CROSS JOIN record INDEXED BY record_type
+    ON record.bank = number AND record.type = '{CONFIG}' WHERE instr(body, ?1) > 0"""  # noqa: S608 - our own names
+)
 ID_PREFIX = "blake3:"
 _MOST_AT_ONCE = 500
 _PADDED_TO = 32
@@ -107,3 +126,36 @@ class Statements:
                     self._connection.execute("RELEASE whole")
                 raise
             self._connection.execute("RELEASE whole")
+
+
+class Banks(Statements):
+    """Which banks there are."""
+
+    def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
+        sql, values = "SELECT id FROM bank WHERE length(head) > 0", list[Any]()
+        if start:
+            sql += " AND id >= ? AND id < ?"
+            values += (start, start[:-1] + chr(ord(start[-1]) + 1))
+        sql += " ORDER BY id LIMIT ?"  # of which less than nothing is no limit
+        values.append(-1 if limit is None else limit)
+        return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
+
+    def named(self, said: bytes) -> list[str]:
+        found = list[Any]()
+        with decoding(self._name, self._connection):
+            is_indexed = has_names(self._connection)
+        if is_indexed:
+            *first, last = start = said[:NAME_BYTES]
+            found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
+        if not found:  # that nobody has a name is not for an index to say
+            found = self._all(_ONE_BY_ONE, said, kinds=(str,))
+        return [bank for (bank,) in found]
+
+    def begun(self) -> list[str]:
+        sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
+        return [bank for (bank,) in self._all(sql, kinds=(str,))]
+
+    def head(self, bank: str) -> StoredHead | None:
+        sql = "SELECT head, peaks FROM bank WHERE id = ?"
+        found = self._all(sql, bank, kinds=(bytes, bytes))
+        return StoredHead(*found[0]) if found else None

@@ -32,6 +32,7 @@ from satchel.stores.sqlite.opening import (
     closing_on_error,
     deferred,
     immediate,
+    indexed,
     is_current,
     open_for_reading,
     open_for_writing,
@@ -138,6 +139,7 @@ class SqliteStore:
         with (
             transaction() as here,
             translated(self.name, connection),
+            indexed(connection, here),
             immediate(connection, here),
         ):
             if connection.execute("PRAGMA user_version").fetchall() != [(VERSION,)]:

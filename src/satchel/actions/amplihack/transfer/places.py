@@ -13,7 +13,7 @@ from msgspec import structs
 
 from satchel.actions.amplihack.keeping import hierarchical
 from satchel.actions.config import Settings, StoreSettings
-from satchel.actions.opened import named_banks
+from satchel.actions.opened import called, starting
 from satchel.actions.selecting import layout
 from satchel.actions.selecting.backends import BackendChoice
 from satchel.actions.wiring import has_store, opened_store
@@ -147,10 +147,8 @@ def bank_of(settings: Settings, agent: str) -> str | None:
     """
     if not has_store(settings):
         return None
-    with opened_store(settings, read_only=True) as store:
-        found = named_banks(store).get(agent, [])
-        with store.reading() as reader:
-            meant = [bank for bank in reader.banks() if bank.startswith(f"blake3:{agent}")]
+    with opened_store(settings, read_only=True) as store, store.reading() as reader:
+        found, meant = called(reader, agent), starting(reader, agent)
     if meant and not found:
         raise UsageError(f"{agent!r} is the start of a bank's id", field="agent")
     if len(found) > 1:

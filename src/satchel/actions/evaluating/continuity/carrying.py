@@ -84,7 +84,7 @@ class Owner:
         settings = self.settings(machine)
         with opened_store(settings) as store:
             with store.reading() as reader:
-                is_new = not reader.banks()
+                is_new = not reader.banks(limit=1)
             if is_new:
                 made_bank(settings, store, BANK, self._key(settings))
         with opened_bank(settings, BANK, writes=True) as bank:

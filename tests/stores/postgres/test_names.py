@@ -1,0 +1,95 @@
+"""Banks by name on a server: with an index, without one, and for who sees one bank only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ledger_kit import OWNER, WRITER
+from postgres_kit import as_role, run_sql, schema_of
+
+from satchel.actions.opened import banks_called, named_banks
+from satchel.ledger.authority import naming
+from satchel.ledger.ledger import Ledger
+from satchel.ports.rows import saying_name
+from satchel.stores.postgres import PostgresStore
+from satchel.stores.postgres.reading import _BY_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AT = "2026-03-01T09:30:00.000001Z"
+NAMES = ("one", "two", "three", "four", "nobody")
+
+
+@pytest.fixture
+def store(place: str) -> Iterator[PostgresStore]:
+    """Banks, one of which was called otherwise before, and two that have one name."""
+    made = PostgresStore(place)
+    banks = [_founded(made, name) for name in ("one", "two", "three", "two")]
+    banks[2].append([naming(banks[2].bank, "four", OWNER, AT)])
+    yield made
+    made.close()
+
+
+def _founded(store: PostgresStore, name: str) -> Ledger:
+    return Ledger.create(store, owner=OWNER, writer=WRITER, name=name)
+
+
+def _told(store: PostgresStore) -> dict[str, list[str]]:
+    return {name: found for name in NAMES if (found := banks_called(store, name))}
+
+
+def test_names_are_looked_for_in_their_index(store: PostgresStore, postgres: str) -> None:
+    """The server takes it for the question that is asked, where going through rows costs more."""
+    said = f"'\\x{saying_name('four').hex()}'::bytea"
+    found = run_sql(
+        postgres,
+        f"SET search_path = {schema_of(store.address)}",
+        "SET enable_seqscan = off",
+        f"EXPLAIN {_BY_INDEX.replace('%s', said)}",
+    )
+    assert sum("Index Cond" in line and "CASE" in line for (line,) in found) == 2
+
+
+def test_tables_from_before_are_asked_without_an_index(store: PostgresStore, postgres: str) -> None:
+    """What is found is the same, two of one name included."""
+    expected = _told(store)
+    assert expected == named_banks(store)
+    assert len(expected["two"]) == 2
+    run_sql(postgres, f"DROP INDEX {schema_of(store.address)}.record_name")
+    assert _told(store) == expected
+
+
+def test_an_index_that_holds_nothing_of_names_hides_none(
+    store: PostgresStore, postgres: str
+) -> None:
+    """Attack: somebody who owns the tables puts another in its place."""
+    expected, schema = _told(store), schema_of(store.address)
+    run_sql(
+        postgres,
+        f"DROP INDEX {schema}.record_name",
+        f"CREATE INDEX record_name ON {schema}.record (body) WHERE false",
+    )
+    assert _told(store) == expected
+
+
+def test_a_tenant_is_told_of_no_other_bank_by_its_name(store: PostgresStore, postgres: str) -> None:
+    """Attack: whoever sees one bank asks for the names of others."""
+    schema, role = schema_of(store.address), f"asks_{schema_of(store.address)[:20]}"
+    run_sql(
+        postgres,
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    )
+    (mine,) = banks_called(store, "four")
+    tenant = PostgresStore(f"{as_role(store.address, role)}&bank={mine}", read_only=True)
+    try:
+        assert _told(tenant) == {"four": [mine]}
+        with tenant.reading() as reader:
+            assert reader.named(saying_name("one")) == []
+            assert reader.named(saying_name("three")) == [mine]  # as which it was founded
+    finally:
+        tenant.close()
+        run_sql(postgres, f"DROP OWNED BY {role}", f"DROP ROLE {role}")

@@ -1,0 +1,214 @@
+"""The index of names in a file of SQLite's: what it may leave out, and what it leaves behind."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from ledger_kit import OWNER, WRITER, memories
+
+from satchel.actions.opened import banks_called, find_bank, name_of, named_banks
+from satchel.ledger.authority import naming
+from satchel.ledger.ledger import Ledger
+from satchel.ports.rows import saying_name
+from satchel.stores.sqlite import SqliteStore
+from satchel.stores.sqlite.schema import NAME_INDEX, has_names
+
+AT = "2026-03-01T09:30:00.000001Z"
+DROP = "DROP INDEX record_name"
+NAMES = ("one", "two", "three", "four", "nobody")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with banks, one of which was called otherwise before."""
+    path = tmp_path / "satchel.db"
+    store = SqliteStore(path)
+    made = [_founded(store, name) for name in ("one", "two", "three")]
+    made[2].append([naming(made[2].bank, "four", OWNER, AT)])
+    store.close()
+    return path
+
+
+def _founded(store: SqliteStore, name: str) -> Ledger:
+    return Ledger.create(store, owner=OWNER, writer=WRITER, name=name)
+
+
+def _sql(path: Path, *statements: str) -> None:
+    connection = apsw.Connection(str(path))
+    for sql in statements:
+        connection.execute(sql)
+    connection.close()
+
+
+def _told(store: SqliteStore) -> dict[str, list[str]]:
+    return {name: found for name in NAMES if (found := banks_called(store, name))}
+
+
+def _is_indexed(store: SqliteStore) -> bool:
+    return has_names(store._connection())
+
+
+def test_a_file_from_before_is_asked_without_and_gets_its_index_with_the_first_write(
+    path: Path,
+) -> None:
+    """Who only reads changes nothing, and finds the same."""
+    _sql(path, DROP)
+    before = path.read_bytes()
+    store = SqliteStore(path, read_only=True)
+    assert _told(store) == named_banks(store)
+    assert not _is_indexed(store)
+    store.close()
+    assert path.read_bytes() == before
+    store = SqliteStore(path)
+    assert not _is_indexed(store)
+    with store.writing():
+        pass
+    assert _is_indexed(store)
+    assert _told(store) == named_banks(store)
+    assert store.check() == []
+    store.close()
+
+
+def test_a_program_that_knows_of_no_index_keeps_it_up(path: Path) -> None:
+    """Rows that are put past this program are found; so is what they became."""
+    _sql(
+        path,
+        "UPDATE record SET body = CAST(replace(body, 'one', 'uno') AS BLOB) WHERE type = 'bank'",
+    )
+    store = SqliteStore(path)
+    with store.reading() as reader:
+        assert reader.named(saying_name("one")) == []
+        assert len(reader.named(saying_name("uno"))) == 1
+    assert store.check() == []
+    store.close()
+
+
+_OTHER = "CREATE INDEX record_name ON record (substr(body, 1, 9)) WHERE type = 'edge'"
+
+
+@pytest.mark.parametrize("index", [_OTHER, "CREATE INDEX record_name ON record (id)"])
+def test_an_index_of_another_kind_under_that_name_is_not_used(path: Path, index: str) -> None:
+    """Attack: it is there, and holds nothing of names."""
+    _sql(path, DROP, index)
+    store = SqliteStore(path)
+    with store.writing():
+        pass
+    assert not _is_indexed(store)
+    assert _told(store) == named_banks(store)
+    store.close()
+
+
+def _emptied(path: Path, index: str = _OTHER) -> None:
+    """Give an index the right words, and other contents."""
+    connection = apsw.Connection(str(path))
+    connection.execute(f"{DROP}; {index}; PRAGMA writable_schema = 1")
+    sql = "UPDATE sqlite_schema SET sql = ? WHERE name = 'record_name'"
+    connection.execute(sql, (NAME_INDEX,))
+    connection.close()
+
+
+_WITHOUT_THE_SECOND = NAME_INDEX.replace("WHERE (", "WHERE place >> 40 <> 2 AND (")
+
+
+@pytest.mark.parametrize("forge", [_emptied, partial(_emptied, index=_WITHOUT_THE_SECOND)])
+def test_a_forged_index_hides_no_bank(path: Path, forge: Callable[[Path], None]) -> None:
+    """Attack: whoever writes the file takes names out of it; they are found, and it is noticed."""
+    forge(path)
+    store = SqliteStore(path)
+    assert _is_indexed(store)
+    assert _told(store) == named_banks(store)
+    assert any("record_name" in problem for problem in store.check())
+    store.close()
+
+
+def test_a_forged_index_leads_to_no_bank_that_is_not_called_so(path: Path) -> None:
+    """Attack: each name is put where another bank is; rows are looked at, and then proved."""
+    _emptied(path, _swapped())
+    store = SqliteStore(path)
+    assert _is_indexed(store)
+    assert _told(store) == named_banks(store)
+    store.close()
+
+
+def _swapped() -> str:
+    """Return an index in which every row says what the first bank is called."""
+    said = saying_name("one").hex()
+    return f"CREATE INDEX record_name ON record (X'{said}') WHERE {NAME_INDEX.split(' WHERE ')[1]}"
+
+
+def test_a_damaged_file_is_written_to_without_an_index(path: Path) -> None:
+    """What cannot be looked through for names is no reason to refuse what else there is to do."""
+    _sql(path, DROP)
+    connection = apsw.Connection(str(path))
+    sql = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'record'"
+    found: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+    ((page, size),) = found
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * 8)
+    store = SqliteStore(path)
+    with store.writing() as writing:
+        writing.put_side("", {"x": b"y"})
+    with store.reading() as reader:
+        assert reader.side("") == {"x": b"y"}
+    store.close()
+
+
+def test_the_name_of_a_bank_that_was_removed_is_in_no_byte(path: Path) -> None:
+    """Nor in the index, once the store was scrubbed; and others keep theirs."""
+    store = SqliteStore(path)
+    bank = _founded(store, "Rumpelstiltskin").bank
+    with store.writing() as writing:
+        writing.remove(bank)
+    store.scrub()
+    found = named_banks(store)
+    store.close()
+    assert b"Rumpelstiltskin" not in b"".join(one.read_bytes() for one in path.parent.iterdir())
+    assert found.keys() == {"one", "two", "four"}
+
+
+def test_a_name_is_proved_without_going_through_the_bank(path: Path) -> None:
+    """Counted in steps of SQLite's machine: those of a bank of 1,000 memories are as many."""
+    store, taken = SqliteStore(path), list[int]()
+    for count in (2, 1000):
+        bank = _founded(store, "long")
+        bank.append(memories(count))
+        with store.reading() as reader:
+            taken.append(_steps(store, partial(name_of, reader, bank.bank)))
+    few, many = taken
+    assert many <= 2 * few
+    store.close()
+
+
+def _steps(store: SqliteStore, work: Callable[[], object]) -> int:
+    """Return how many steps SQLite's machine takes for some work, in tens."""
+    connection, taken = store._connection(), list[int]()
+
+    def count() -> bool:
+        taken.append(1)
+        return False
+
+    connection.set_progress_handler(count, 10)
+    work()
+    connection.set_progress_handler(None)
+    return len(taken)
+
+
+def test_a_name_among_500_banks_takes_no_more_than_among_5(tmp_path: Path) -> None:
+    """Counted likewise; without the index, as before there was one, it takes more."""
+    taken = list[int]()
+    for number in (5, 500):
+        store = SqliteStore(tmp_path / f"{number}.db")
+        for each in range(number):
+            _founded(store, f"bank {each}")
+        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
+        store._connection().execute(DROP)
+        taken.append(_steps(store, partial(find_bank, store, "bank 3")))
+        store.close()
+    few, few_without, many, many_without = taken
+    assert many <= few + 20
+    assert many_without > 10 * many > few_without
