@@ -179,7 +179,11 @@ class Format(Protocol):
     info: ClassVar[Info]
 
     def recognises(self, place: Place) -> bool:
-        """Tell whether a place holds this format, from its name and ``head``; no other I/O."""
+        """Tell whether a place holds this format, from its name and ``head``; no other I/O.
+
+        Raises:
+            InputError: If it is so damaged that this cannot be told; nothing has to be.
+        """
         ...
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:

@@ -1,5 +1,6 @@
 """What the members of an export's rows have to be, and times as products write them."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, Protocol
@@ -17,6 +18,9 @@ Row = dict[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SECONDS = 253_402_300_799
+_NANOSECONDS = 1_000_000_000
+_NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,20})?", re.ASCII)
+_FINER = re.compile(r"([.,]\d{6})\d{1,12}(?!\d)", re.ASCII)
 _LIST = "conversations"
 
 
@@ -63,11 +67,19 @@ def text_or_none(value: Any) -> str | None:
 
 
 def moment_of(value: Any) -> str | None:
-    """Return a time, ISO 8601 or seconds since 1970, as canonical text; None for no moment."""
+    """Return a time as canonical text; None for no moment.
+
+    That is ISO 8601, to microseconds, or what has passed since 1970: seconds, or as much more as
+    milliseconds, microseconds and nanoseconds are.
+    """
+    if type(value) is str and not _NUMBER.fullmatch(value):
+        return read_time(_FINER.sub(r"\1", value))
     if type(value) is str:
-        return read_time(value)
-    if type(value) not in (int, float) or not 0 < value < _MOST_SECONDS:
+        value = float(value)
+    if type(value) not in (int, float) or not 0 < value < _MOST_SECONDS * _NANOSECONDS:
         return None
+    while value > _MOST_SECONDS:
+        value /= 1_000
     return format_time(_EPOCH + timedelta(microseconds=round(value * 1_000_000)))
 
 
@@ -95,7 +107,8 @@ class OfRows(Protocol):
 def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) -> Iterator[Model]:
     """Yield what is made of the rows of a list; bad ones are refused.
 
-    The list may be a member ``conversations`` of an object; an object without it is a row itself.
+    The list may be a member ``conversations`` of an object; an object without it is a row itself,
+    and others may follow it, each on a line.
 
     Args:
         document: Where it starts.
@@ -118,13 +131,20 @@ def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) 
                 reading.report.lost(name, "a member beside the conversations")
         else:
             yield from _made(iter((around,)), document, file, reading, make)
+            yield from _made(document.following(), document, file, reading, make, first=1)
     document.end()
 
 
 def _made(
-    rows: Iterator[Any], document: ForeignReader, file: str, reading: Reading, make: OfRows
+    rows: Iterator[Any],
+    document: ForeignReader,
+    file: str,
+    reading: Reading,
+    make: OfRows,
+    *,
+    first: int = 0,
 ) -> Iterator[Model]:
-    for number, value in enumerate(rows):
+    for number, value in enumerate(rows, first):
         try:
             found = list(make(row_in(value, "this")))
         except InputError as error:

@@ -7,13 +7,15 @@ edited questions and other answers become forks of it. Memories are found in the
 place of its own is kept in ``origin.as_written``.
 """
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.chatgpt import Rows
+from satchel.formats._chats.chatgpt_lists import count_missing
 from satchel.formats._chats.fields import OfRows, from_files, read_only, require_some
-from satchel.formats._sniffing import members
+from satchel.formats._sniffing import BOM, members
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
@@ -21,6 +23,7 @@ from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.records import RecordSet
 from satchel.seal.records import Sealed
 
+_SHARD = re.compile(r"conversations(?:[-_]?\d{1,6})?\.json", re.IGNORECASE)
 _HEAD = ((b"title",), (b"create_time",), (b"update_time",))
 
 
@@ -42,6 +45,7 @@ class ChatGPT:
         reading.linked = reading.chained = True
         rows, some = Rows(reading.report), False
         with opened(place, reading.limits) as archive:
+            count_missing(archive, reading)
             by_file: dict[str, OfRows | None] = {
                 file.path: rows.conversation if _is_read(archive, file) else None
                 for file in archive.files
@@ -60,10 +64,16 @@ class ChatGPT:
 def _is_read(archive: Archive, file: File) -> bool:
     if file.info is None:  # what it is said to be
         return True
-    if not file.name.endswith(".json"):
+    if not file.ends(".json"):
         return False
     with archive.stream(file) as stream:
-        return _has_conversations(stream.read(HEAD_BYTES))
+        head = stream.read(HEAD_BYTES)
+    # Under this name there is nothing else: where the first bytes say nothing, the rest does.
+    return _has_conversations(head) or (_SHARD.fullmatch(file.name) is not None and _some(head))
+
+
+def _some(head: bytes) -> bool:
+    return head.removeprefix(BOM).strip() not in (b"", b"[]", b"{}")
 
 
 def _has_conversations(head: bytes) -> bool:
