@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.formats._chats.pages import moment_in, words_of
+from satchel.formats._chats.google.pages import words_of
+from satchel.formats._chats.google.times import moment_in
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -97,7 +98,19 @@ def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
         ("3 May 2026, 09:00:00 GMT+05:30", "2026-05-03T09:00:00+05:30"),
         ("Jul 25, 2026, 11:07:57 PM CST", None),
         ("Feb 30, 2026, 11:07:57 PM UTC", None),
-        ("10 de mai. de 2026, 03:46:09 BRT", None),
+        ("10 de mai. de 2026, 03:46:09 BRT", "2026-05-10T03:46:09-03:00"),
+        ("04.07.2026, 09:15:00 MESZ", "2026-07-04T09:15:00+02:00"),
+        ("4 juil. 2026, 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4 juin 2026, 09:15:00 CEST", "2026-06-04T09:15:00+02:00"),
+        ("4 juli 2026 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4. jul. 2026 09.15.00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4.7.2026 klo 9.15.00 EEST", "2026-07-04T09:15:00+03:00"),
+        ("4 lug 2026, 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("2026/07/04 9:15:00 JST", "2026-07-04T09:15:00+09:00"),
+        ("2026年7月4日 下午3:15:00 GMT+08:00", "2026-07-04T15:15:00+08:00"),
+        ("2026. 7. 4. 오전 12:15:00 KST", "2026-07-04T00:15:00+09:00"),
+        ("4 lip 2026, 09:15:00 CEST", None),
+        ("07/04/2026, 09:15:00 CEST", None),
     ],
 )
 def test_a_time_of_a_page_is_understood_or_left(said: str, moment: str | None) -> None:

@@ -105,10 +105,8 @@ def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
         path = folder / "junk"
         path.write_bytes(junk)
 
-        try:
+        with suppress(InputError):  # what it calls damaged it does not claim either
             assert not subject.adapter.recognises(Place(path))
-        except InputError:
-            pass  # nor is what it calls damaged
 
 
 def test_samples_read_as_expected(subject: Subject) -> None:

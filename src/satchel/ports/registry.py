@@ -1,6 +1,8 @@
 """Finds formats: module ``x.py`` in a formats folder is the format ``x``; others by entry point."""
 
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -16,6 +18,7 @@ CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
 ENTRY_POINT_GROUP = "satchel.formats"
 """Where other packages announce theirs; a built-in name cannot be taken."""
 
+_TAR, _TAR_AT = b"ustar", 257
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -115,6 +118,16 @@ def _require_readable(place: Place) -> None:
             byte=0,
             hint="Save it as UTF-8 again.",
         )
+    if _is_tar(place.head):
+        raise MalformedError(
+            "this is a tar archive", file=place.name, byte=0, hint="Unpack it, and name the folder."
+        )
+
+
+def _is_tar(head: bytes) -> bool:
+    with suppress(zlib.error):
+        head = zlib.decompressobj(wbits=31).decompress(head, _TAR_AT + len(_TAR))
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
 
 
 formats = Registry(

@@ -23,7 +23,7 @@ from satchel.formats._chats.archive import Archive, File, opened
 from satchel.ports.place import Place
 from satchel.seal.limits import DEFAULT_LIMITS
 
-READ = (".json", ".jsonl", ".md", ".html")
+READ = (".json", ".jsonl", ".md", ".html", ".txt")
 """Endings of the files whose contents are looked at; of others, the names alone."""
 
 _SAID_AGAIN = "chat.html"
