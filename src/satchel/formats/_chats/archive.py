@@ -112,15 +112,9 @@ class Archive:
 
 
 def foreign_reader(stream: BinaryIO, name: str, reading: Reading) -> ForeignReader:
-    """Return what reads JSON of a chat; half of a character in it is counted as lost.
-
-    JavaScript cuts texts between the two halves of an emoji, and writes what is left.
-    """
-
-    def mending() -> None:
-        reading.report.lost("character", "half of one, which is no text, becomes U+FFFD")
-
-    return ForeignReader(stream, name, item_bytes=reading.limits.line_bytes, mending=mending)
+    """Return what reads JSON of a chat; half of a character in it is counted as lost."""
+    most = reading.limits.line_bytes
+    return ForeignReader(stream, name, item_bytes=most, mending=reading.mended)
 
 
 @contextmanager

@@ -27,7 +27,8 @@ NAME = "gemini"
 
 _OWN = re.compile(r"\b(?:Gemini|Bard)\b")
 _VERB = re.compile(
-    r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)[ \u00a0]+"
+    r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
+    r"[ \u00a0]+"
 )
 _SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
 """What is before the words of a person on a page in any language: a hard space is behind it."""

@@ -68,6 +68,7 @@ def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
     text = turn.get("prompt") if is_asked else _answer_in(turn.get("text"))
     if text is not None and type(text) is not str:
         raise MalformedError("this is not text", field=f"conversation_turns/{kind}/prompt")
+    kept = rest_of(turn, known=("prompt",) if is_asked else ())
     return SessionEvent(
         event="message",
         role=_ROLES[kind],
