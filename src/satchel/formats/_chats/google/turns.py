@@ -74,9 +74,7 @@ def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
         role=_ROLES[kind],
         text=text or "",
         created_at=moment_of(turn.get("turn_last_modified")),
-        origin=origin_at(
-            _NAME, identity, name, rest_of(turn, known=("prompt",) if is_asked else ())
-        ),
+        origin=origin_at(_NAME, identity, name, kept),
     )
 
 
