@@ -45,9 +45,7 @@ def unpacked(kind: Any, data: Any) -> Any:
             "a pickle, which is a program and is not run",
             hint="Write it anew with a checkpointer that has no pickle_fallback.",
         )
-    if (
-        kind is None and type(data) is bytes and data.startswith(b"{")
-    ):  # before there were other ways
+    if kind is None and data is not None:  # from before there was more than one way
         kind = "json"
     reader = _READERS.get(kind) if type(kind) is str else None
     if reader is None or not isinstance(data, bytes | str | None):
