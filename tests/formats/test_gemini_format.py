@@ -1,6 +1,7 @@
 """Activities of Gemini: what the shared suite cannot know."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.errors import InputError
+from satchel.errors import InputError, UnknownFormatError
 from satchel.formats._chats.google.pages import words_of
 from satchel.formats._chats.google.times import moment_in
 from satchel.ports.format import Reading
@@ -134,3 +135,92 @@ def test_words_of_html_have_the_lines_that_a_person_sees() -> None:
 def test_marks_without_an_end_cost_no_more_than_their_length(attack: str) -> None:
     """A quadratic reader would not come back from this."""
     assert len(words_of(attack * 100_000)) <= len(attack) * 100_000
+
+
+def _zip(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> None:
+    """The time stands behind it, beyond what is looked at to know a file."""
+    rows = json.dumps([_activity("x" * 6000, "2026-03-01T09:00:00Z")])
+    path = tmp_path / "MyActivity.json"
+    path.write_text(rows)
+    assert formats.recognise(Place(path)) == "gemini"
+
+    other = {f"Takeout/Chrome/{number}.json": "{}" for number in range(80)}
+    files = {**other, "Takeout/My Activity/Gemini Apps/MyActivity.json": rows}
+    path = _zip(tmp_path / "t.zip", files)
+    assert formats.recognise(Place(path)) == "gemini"
+    assert _texts(_read(path)[0]) == ["x" * 6000]
+
+
+@pytest.mark.parametrize(
+    ("title", "prompt"),
+    [
+        ("Gav instruktionen\u00a0vilken v\u00e4xelriktare?", "vilken v\u00e4xelriktare?"),
+        (
+            "\u9001\u4fe1\u3057\u305f\u30e1\u30c3\u30bb\u30fc\u30b8:\u00a0\u304a\u8336",
+            "\u304a\u8336",
+        ),
+        ("Bonjour\u00a0! \u00c7a va\u00a0?", "Bonjour\u00a0! \u00c7a va\u00a0?"),
+        ("Prompted\u00a0Hello", "Hello"),
+    ],
+)
+def test_a_page_in_any_language_gives_the_words_of_a_person(
+    title: str, prompt: str, tmp_path: Path
+) -> None:
+    """What Google says before them ends in a hard space; a space before a mark is French."""
+    card = (
+        '<div class="outer-cell"><div class="header-cell"><p>Gemini-appar</p></div>'
+        f'<div class="content-cell">{title}<br>4 juli 2026 09:15:00 CEST<br><p>Ja.</p></div></div>'
+    )
+    path = tmp_path / "MinAktivitet.html"
+    path.write_text(f"<html><body>{card}</body></html>", "utf-8")
+    assert formats.recognise(Place(path)) == "gemini"
+    found, _ = _read(path)
+
+    assert _texts(found) == [prompt, "Ja."]
+    assert {one["created_at"] for one in found} == {"2026-07-04T07:15:00.000000Z"}
+
+
+def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: Path) -> None:
+    """Two turns of one number are two answers; what nobody said is counted."""
+    turns = [
+        {"user_turn": {"prompt": "q", "turn_index": 0}},
+        {"system_turn": {"text": [{"data": "first"}], "turn_index": 1}},
+        {"system_turn": {"text": [{"data": "second"}], "turn_index": 1}},
+        {"user_turn": {"prompt": "go on", "turn_index": 2}},
+        {"someone": {}},
+        7,
+    ]
+    name = "Takeout/Gemini in Workspace/Conversation History/conversation_5.txt"
+    text = json.dumps({"title": "T", "conversation_turns": turns})
+    path = _zip(tmp_path / "t.zip", {name: text})
+    assert formats.recognise(Place(path)) == "gemini"
+    found, reading = _read(path)
+
+    assert _texts(found) == ["q", "second", "go on", "first"]
+    assert sum(one["event"] == "fork" for one in found) == 1
+    assert found[0]["origin"]["id"] == "conversation_5"
+    assert reading.report.total == 2
+
+
+def test_gems_are_who_an_assistant_is_to_be(tmp_path: Path) -> None:
+    """Whatever language their labels are in; an empty page has none."""
+    page = (
+        "<div><b>Nom :</b>Chef<br><b>Consignes :</b>Tu cuisines.<br><b>Ton :</b> doux<br>"
+        '<b>Fichiers :</b><br><a href="https://example.org/a">a.pdf</a><br></div>'
+    )
+    path = _zip(tmp_path / "t.zip", {"Takeout/Gemini/gemini_gems_data.html": page})
+    assert formats.recognise(Place(path)) == "gemini"
+    (gem,), _ = _read(path)
+
+    assert gem["custom_instructions"] == "Tu cuisines.\nTon : doux"
+    assert gem["scope"] == {"namespace": ["gems", "Chef"]}
+    assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
+    with pytest.raises(UnknownFormatError):
+        formats.recognise(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
