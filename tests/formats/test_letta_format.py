@@ -227,3 +227,21 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     assert added[0] > 0
     assert added[1] == 0
     assert json.loads((tmp_path / "tea.af").read_bytes()) == _plain(source)
+
+
+def test_lists_that_are_null_are_empty_and_others_are_named(tmp_path: Path) -> None:
+    """Letta's own schema says so of many; what is in a list nobody knows is at least told."""
+    lists = dict.fromkeys(("groups", "files", "sources", "tools", "mcp_servers"))
+    agent = {"id": "agent-0", "name": "Ann", "agent_type": "x", "messages": None, "block_ids": None}
+    block = {"id": "block-0", "label": "human", "value": "Likes tea."}
+    path = tmp_path / "a.af"
+    passages = [{"text": "archived"}]
+    document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
+    path.write_text(json.dumps(document))
+    assert formats.recognise(Place(path)) == "letta"
+    found, reading = _read(path)
+
+    assert [one.type for one in found] == ["semantic", "graph_node"]
+    assert "1 of 'passages'" in reading.report.notes[0]
+    again = _again(path, tmp_path)
+    assert (again["passages"], again["groups"]) == (passages, [])

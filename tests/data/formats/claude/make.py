@@ -107,12 +107,12 @@ def memory_files() -> dict[str, Any]:
     of_a_project = "/projects/0f0f0f0f-0000-4000-8000-000000000001/notes.md"
     return {
         "account_uuid": ACCOUNT,
-        "conversations_memory": "",
+        "conversations_memory": None,
         "project_memories": {"p-1": None},
         "memory_files": [
             {
                 "path": "/areas/shop.md",
-                "content": "# The shop\n\nMira sells tea in Lisbon.\n\n## Hours\n\n- From nine.",
+                "content": "Mira sells tea in Lisbon.",
                 "updated_at": THEN,
             },
             {"path": of_a_project, "content": "Posters are green.", "updated_at": THEN},

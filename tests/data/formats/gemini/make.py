@@ -98,7 +98,7 @@ def talk() -> dict[str, Any]:
 def gems() -> str:
     """Two Gems, one with files."""
     return (
-        "<div><b>Name:</b>Tea &amp; co<br><b>Instructions:</b>You know tea.<br><b>Tone:</b> warm"
+        "<div><b>Name:</b>Tea &amp; co<br><b>Instructions:</b>You know tea."
         '<br><b>Files:</b><br><a href="https://example.org/a">list.pdf</a><br>'
         "<b>Name:</b>Plain<br><b>Instructions:</b>Be short.<br><b>Files:</b><br></div>"
     )

@@ -15,6 +15,7 @@ NAME = "gemini"
 
 _LABEL = re.compile(r"<b>([^<>]{1,60}):\s*</b>")
 _CHUNK = 1 << 18
+_AROUND = re.compile(r"(?:<!doctype html[^<>]*>\s*)?<(div|html)\b", re.IGNORECASE)
 _LINKED = re.compile(r"<a [^<>]*>[^<>]*</a>")
 _NEEDED = 2
 """Labels that a Gem has without files: its name, its instructions."""
@@ -27,7 +28,7 @@ def whole(stream: BinaryIO, most: int) -> str:
 
     Raises:
         LimitError: If it has more bytes.
-        MalformedError: If it is not UTF-8.
+        MalformedError: If it is not UTF-8, or cut.
     """
     data = b""
     while chunk := stream.read(_CHUNK):
@@ -35,9 +36,13 @@ def whole(stream: BinaryIO, most: int) -> str:
         if len(data) > most:
             raise LimitError(f"a page of Gems is longer than {most} bytes", field="gem")
     try:
-        return data.decode("utf-8-sig")
+        page = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise MalformedError("this is not UTF-8", byte=error.start) from None
+    around = _AROUND.match(page)
+    if around is not None and not page.endswith(f"</{around[1]}>"):
+        raise MalformedError("the page is cut", field="gem")
+    return page
 
 
 def has_gems(head: str) -> bool:
