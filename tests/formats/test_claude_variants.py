@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from satchel.errors import MalformedError
+from satchel.errors import MalformedError, PathRefusedError
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -148,6 +148,33 @@ def test_a_document_without_text_is_named(tmp_path: Path) -> None:
     found, reading = _read(_file(tmp_path, {"uuid": "p", "name": "P", "docs": docs}))
     assert [one.type for one in found] == ["graph_node"]
     assert [loss.examples for loss in reading.report.losses.values()] == [["a.pdf"]]
+
+
+def test_a_long_attachment_is_a_file_and_stops_nothing(tmp_path: Path) -> None:
+    """A book that somebody put into a message is larger than a record may be."""
+    book, note = "tea " * 500_000, {"file_name": "b.txt", "extracted_content": "short"}
+    attached = [{"file_name": "a.pdf", "extracted_content": book}, note]
+    path = _file(tmp_path, [_talk(_message("m", "see", attachments=attached))])
+    found, reading = _read(path)
+
+    kept = found[1].value["origin"]["as_written"]["attachments"]
+    assert kept[0] == {"file_name": "a.pdf", "file": "attachments/m/0"}
+    files = [one.value for one in found if one.type == "file_version"]
+    assert "".join(one["text"] for one in files if one["path"] == "attachments/m/0") == book
+    assert files[-1]["text"] == "short"
+    assert reading.report.total == 0
+
+    found, _ = _read(_file(tmp_path, [_talk(_message("m", "see", attachments=[note]))]))
+    assert found[1].value["origin"]["as_written"]["attachments"] == [note]
+
+
+@pytest.mark.parametrize("attack", ["../../etc", "/etc", "a\\b", "a\0b"])
+def test_an_id_that_leads_out_is_no_path(attack: str, tmp_path: Path) -> None:
+    """Files of a project lie under its id."""
+    docs = [{"uuid": "d", "filename": "a", "content": "x"}]
+    with pytest.raises(PathRefusedError) as refusal:
+        _read(_file(tmp_path, {"uuid": attack, "name": "P", "docs": docs}))
+    assert refusal.value.field == "0/docs/0"
 
 
 def test_a_wrapped_list_is_known(tmp_path: Path) -> None:

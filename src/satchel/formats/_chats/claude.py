@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.errors import MalformedError
-from satchel.formats._aletheia.rows import text_files
+from satchel.errors import InputError, MalformedError
+from satchel.formats._chats.claude_attached import files_at, long_attachments
 from satchel.formats._chats.claude_design import designed
 from satchel.formats._chats.fields import (
     Row,
@@ -22,7 +22,7 @@ from satchel.formats._chats.paragraphs import paragraphs, words_of
 from satchel.formats._chats.threads import Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Evidence, Scope
-from satchel.memory.records import GraphNode, Model, SessionEvent
+from satchel.memory.records import FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.report import Report
 
 NAME = "claude"
@@ -69,8 +69,9 @@ class Rows:
                 NAME, identity, source, rest_of(row, known=known, times=("created_at",))
             ),
         )
-        turns = _turns(list_in(row, "chat_messages"), source, self._report)
+        turns, files = _turns(list_in(row, "chat_messages"), source, self._report)
         yield from events(Talk(start, turns, text_or_none(row.get(_LEAF))), self._report)
+        yield from files
 
     def design(self, row: Row) -> Iterator[Model]:
         """Yield a conversation of Claude Design.
@@ -130,7 +131,7 @@ class Rows:
         for number, value in enumerate(list_in(row, "docs")):
             try:
                 yield from self._document(row_in(value, "a document"), identity)
-            except MalformedError as error:
+            except InputError as error:
                 error.field = f"docs/{number}" + (f"/{error.field}" if error.field else "")
                 raise
 
@@ -147,8 +148,7 @@ class Rows:
         origin = origin_at(NAME, identity, project, kept)
         created = moment_of(row.get("created_at"))
         # Under its id: two documents may have one name, and a name may be no path.
-        for each in text_files(f"projects/{project}/{identity}", text, ""):
-            yield msgspec.structs.replace(each, origin=origin, created_at=created)
+        yield from files_at(f"projects/{project}/{identity}", text, origin, created)
 
     def memories(self, row: Row) -> Iterator[Model]:
         """Yield what Claude remembers: of all conversations, and of those of each project.
@@ -196,17 +196,21 @@ class Rows:
             )
 
 
-def _turns(messages: list[Any], source: str | None, report: Report) -> list[Turn]:
+def _turns(
+    messages: list[Any], source: str | None, report: Report
+) -> tuple[list[Turn], list[FileVersion]]:
+    """Return the messages, and the files that are too long to be in them."""
     rows = [row_in(one, "a message") for one in messages if one is not None]
     if len(rows) < len(messages):
         report.lost("message", "there is nothing in it", count=len(messages) - len(rows))
     # Where no message names one before it, they are a list.
     is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
     found, seen, before = list[Turn](), dict[str, Row](), None
+    files = list[FileVersion]()
     for number, row in enumerate(rows):
         try:
-            event = _message(row, source)
-        except MalformedError as error:
+            event, attached = _message(row, source)
+        except InputError as error:
             error.field = f"chat_messages/{number}" + (f"/{error.field}" if error.field else "")
             raise
         identity = row["uuid"]
@@ -218,10 +222,11 @@ def _turns(messages: list[Any], source: str | None, report: Report) -> list[Turn
         parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
         before = identity
         found.append(Turn(before, parent, event))
-    return found
+        files += attached
+    return found, files
 
 
-def _message(row: Row, source: str | None) -> SessionEvent:
+def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersion]]:
     sender, text, content = text_in(row, "sender"), row.get("text"), row.get("content")
     if text is not None and type(text) is not str:
         raise MalformedError("this is not text", field="text")
@@ -237,14 +242,21 @@ def _message(row: Row, source: str | None) -> SessionEvent:
         parts = content or None
         if parts is not None and text:
             words, kept = None, {**kept, "text": text}
-    return SessionEvent(
+    identity, created = text_in(row, "uuid"), moment_of(row.get("created_at"))
+    files = [
+        one
+        for path, long in long_attachments(kept, identity)
+        for one in files_at(path, long, origin_at(NAME, path, source, {}), created)
+    ]
+    event = SessionEvent(
         event="message",
         role=ROLES.get(sender, sender),
         text=words if words is not None or parts is not None else "",
         content=parts,
-        created_at=moment_of(row.get("created_at")),
-        origin=origin_at(NAME, text_in(row, "uuid"), source, kept),
+        created_at=created,
+        origin=origin_at(NAME, identity, source, kept),
     )
+    return event, files
 
 
 def _plain(content: Any) -> tuple[str, Row] | None:
