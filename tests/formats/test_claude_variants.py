@@ -191,3 +191,14 @@ def test_files_are_told_by_name_where_their_first_bytes_say_nothing(tmp_path: Pa
     found, reading = _read(_zip(tmp_path / "e.zip", files))
     assert [one.type for one in found].count("identity") == 1
     assert reading.report.total == 0
+
+
+def test_exports_of_two_products_in_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Both call their file the same; each reader takes its own, and names the other."""
+    other = {"title": "t", "create_time": 1, "update_time": 1, "mapping": {}, "id": "g"}
+    files = {"claude/conversations.json": [_talk(_message("a", "hi"))]}
+    path = _zip(tmp_path / "e.zip", {**files, "chatgpt/conversations.json": [other]})
+    for name, count in (("claude", 2), ("chatgpt", 1)):
+        reading = Reading()
+        found = list(taken(formats[name], Place(path), reading))
+        assert (len(found), list(reading.report.losses)[0][0]) == (count, "conversations.json")

@@ -15,7 +15,7 @@ from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.chatgpt import Rows
 from satchel.formats._chats.chatgpt_lists import count_missing
 from satchel.formats._chats.fields import OfRows, from_files, read_only, require_some
-from satchel.formats._sniffing import BOM, members
+from satchel.formats._sniffing import members, says_nothing
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
@@ -24,6 +24,7 @@ from satchel.ports.records import RecordSet
 from satchel.seal.records import Sealed
 
 _SHARD = re.compile(r"conversations(?:[-_]?\d{1,6})?\.json", re.IGNORECASE)
+_OF_CLAUDE = frozenset({b"chat_messages", b"uuid"})
 _HEAD = ((b"title",), (b"create_time",), (b"update_time",))
 
 
@@ -69,11 +70,8 @@ def _is_read(archive: Archive, file: File) -> bool:
     with archive.stream(file) as stream:
         head = stream.read(HEAD_BYTES)
     # Under this name there is nothing else: where the first bytes say nothing, the rest does.
-    return _has_conversations(head) or (_SHARD.fullmatch(file.name) is not None and _some(head))
-
-
-def _some(head: bytes) -> bool:
-    return head.removeprefix(BOM).strip() not in (b"", b"[]", b"{}")
+    is_named = _SHARD.fullmatch(file.name) is not None
+    return _has_conversations(head) or (is_named and says_nothing(head, _OF_CLAUDE))
 
 
 def _has_conversations(head: bytes) -> bool:

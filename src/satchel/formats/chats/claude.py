@@ -15,7 +15,7 @@ from typing import ClassVar
 from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.claude import Rows
 from satchel.formats._chats.fields import OfRows, from_files, read_only, require_some
-from satchel.formats._sniffing import BOM, Step, members
+from satchel.formats._sniffing import Step, members, says_nothing
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
@@ -27,6 +27,7 @@ _CONVERSATION = (b"uuid", b"name", b"summary")
 _MEMORIES = (b"conversations_memory", b"project_memories", b"memory_files")
 _OF_A_PROJECT = (b"prompt_template", b"is_starter_project", b"docs")
 _DESIGN = (b"uuid", b"title", b"project", b"messages")
+_OF_CHATGPT = frozenset({b"mapping", b"create_time"})
 _PLACES = re.compile(
     r"(?:^|/)(?:(?P<conversation>conversations(?:[-_]?\d{1,6})?\.json)"
     r"|(?P<memories>memories(?:\.json|/[^/]+\.json))"
@@ -79,17 +80,14 @@ def _kind_of(archive: Archive, file: File) -> str:
         return ""
     with archive.stream(file) as stream:
         head = stream.read(HEAD_BYTES)
-    return _kind(head) or (_named(file.path) if file.info is not None and _some(head) else "")
+    is_named = file.info is not None and says_nothing(head, _OF_CHATGPT)
+    return _kind(head) or (_named(file.path) if is_named else "")
 
 
 def _named(path: str) -> str:
     """Return what a file is by its name, where its first bytes say nothing."""
     found = _PLACES.search(path)
     return next((kind for kind, said in found.groupdict().items() if said), "") if found else ""
-
-
-def _some(head: bytes) -> bool:
-    return head.removeprefix(BOM).strip() not in (b"", b"[]", b"{}")
 
 
 def _kind(head: bytes) -> str:
