@@ -201,4 +201,4 @@ def test_exports_of_two_products_in_one_folder_do_not_disturb_each_other(tmp_pat
     for name, count in (("claude", 2), ("chatgpt", 1)):
         reading = Reading()
         found = list(taken(formats[name], Place(path), reading))
-        assert (len(found), list(reading.report.losses)[0][0]) == (count, "conversations.json")
+        assert (len(found), next(iter(reading.report.losses))[0]) == (count, "conversations.json")
