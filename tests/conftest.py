@@ -104,12 +104,23 @@ def mount_small() -> Iterator[Callable[[str], Path]]:
         yield mount
 
 
-@pytest.fixture(params=["sqlite", "ladybug", "postgresql"])
+@pytest.fixture(params=["sqlite", "sqlite encrypted", "ladybug", "postgresql"])
 def any_store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The configured store, of each kind."""
     places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
+    if request.param == "sqlite encrypted":
+        from satchel.actions.config import load_settings
+        from satchel.actions.encrypting.identities import create_identity, lock_for
+        from satchel.actions.operating.at_rest import encrypt_store
+
+        monkeypatch.setenv("SATCHEL_STORE", places["sqlite"])
+        settings = load_settings()
+        create_identity(settings, "of-the-store")
+        encrypt_store(settings, lock_for(settings, ["of-the-store"]))
+        yield places["sqlite"]
+        return
     if place := places.get(request.param):
         monkeypatch.setenv("SATCHEL_STORE", place)
         yield place

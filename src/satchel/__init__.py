@@ -2,9 +2,10 @@
 
 ``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
 await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store`` what ``store copy`` does, ``Backups`` what ``backup`` does, ``pipeline``
-what ``rehydrate`` does, ``export_agent`` and ``import_agent`` what ``agent export`` and ``agent
-import`` do. Everything is loaded when first used, so importing the package costs next to nothing.
+names do, ``copy_store``, ``encrypt_store`` and ``decrypt_store`` what those of ``store`` do,
+``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate`` does, ``export_agent`` and
+``import_agent`` what ``agent export`` and ``agent import`` do. Everything is loaded when first
+used, so importing the package costs next to nothing.
 """
 
 from importlib import import_module
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from satchel.api import Conversion, Overview, Verification, convert, inspect, verify
     from satchel.api.agents.moving import agents, export_agent, import_agent
     from satchel.api.bank import Bank
-    from satchel.api.operating import copy_store, migrate
+    from satchel.api.operating import copy_store, decrypt_store, encrypt_store, migrate
     from satchel.api.satchel import Satchel
     from satchel.api.sharing.tokens import attenuate
     from satchel.api.upkeep.backups import Backups
@@ -36,7 +37,9 @@ _WHERE = {
     "attenuate": "satchel.api.sharing.tokens",
     "convert": "satchel.api",
     "copy_store": "satchel.api.operating",
+    "decrypt_store": "satchel.api.operating",
     "derive": "satchel.seal.sealing",
+    "encrypt_store": "satchel.api.operating",
     "export_agent": "satchel.api.agents.moving",
     "import_agent": "satchel.api.agents.moving",
     "inspect": "satchel.api",
@@ -58,7 +61,9 @@ __all__ = [
     "attenuate",
     "convert",
     "copy_store",
+    "decrypt_store",
     "derive",
+    "encrypt_store",
     "export_agent",
     "import_agent",
     "inspect",

@@ -3,7 +3,15 @@
 from satchel.api.awaited.agents import agents, export_agent, import_agent
 from satchel.api.awaited.amplihack import HierarchicalMemory, HierarchicalTransfer
 from satchel.api.awaited.backups import Backups
-from satchel.api.awaited.stores import Bank, Satchel, copy_store, migrate, pipeline
+from satchel.api.awaited.stores import (
+    Bank,
+    Satchel,
+    copy_store,
+    decrypt_store,
+    encrypt_store,
+    migrate,
+    pipeline,
+)
 
 open = Satchel.open  # noqa: A001 - satchel.aio.open() is how it is read
 """Open a store; see ``Satchel.open``. What it returns moves whole banks, awaited or not."""
@@ -16,6 +24,8 @@ __all__ = [
     "Satchel",
     "agents",
     "copy_store",
+    "decrypt_store",
+    "encrypt_store",
     "export_agent",
     "import_agent",
     "migrate",

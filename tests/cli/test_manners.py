@@ -64,6 +64,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "serve",
         "sink run",
         "store copy",
+        "store encrypt",
         "backup run",
         "backup restore",
         "links",
@@ -196,6 +197,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "evaluate paper": ["--probes", sealed.with_name("small.json"), "--trials", "2"],
         "migrate": ["--from", sealed.with_name("other.db"), "--to", sealed.with_name("copy.db")],
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
+        "store encrypt": ["--to", RECIPIENT],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
         "backup run": ["--to", sealed.with_name("backups")],
         "backup list": ["--to", sealed.with_name("backups")],
@@ -317,6 +319,8 @@ def test_json_is_one_value_on_stdout_and_nothing_else(
     if words[0] == "recover":
         sealing = ("--text", "milk", "--recover-for", "default", "--bank", "here")
         assert satchel("redact", there[THERE], *sealing).status == 0
+    if words == ("store", "decrypt"):
+        assert satchel("store", "encrypt", "--to", RECIPIENT).status == 0
     if words[0] == "jobs":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
@@ -424,6 +428,8 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["sink", "run", "nonesuch:///x"], 2, "usage"),
         (["store", "copy", "missing.db", "b.db"], 2, "bank.unknown"),
         (["store", "copy", "a.db", "a.db"], 2, "usage"),
+        (["store", "encrypt"], 2, "usage"),
+        (["store", "decrypt"], 2, "bank.unknown"),
         (["backup", "run"], 2, "config.invalid"),
         (["backup", "list", "--to", "missing"], 4, "input.unreadable"),
         (["backup", "restore", "--from", "missing"], 4, "input.unreadable"),

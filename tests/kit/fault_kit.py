@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple
 
 import apsw
@@ -22,6 +23,8 @@ _CODES = {
     "delete": apsw.SQLITE_IOERR_DELETE,
 }
 ACTS = tuple(_CODES)
+
+_numbers = count()  # no name twice: what encrypts keeps one of its own for each
 
 
 class Fault(NamedTuple):
@@ -48,7 +51,7 @@ class FaultyDisk(apsw.VFS):
     """A file system with at most one fault."""
 
     def __init__(self) -> None:
-        self.name = f"faulty-{id(self)}"
+        self.name = f"faulty-{next(_numbers)}"
         super().__init__(self.name, "")
         self.fault: Fault | None = None
         self.done = dict.fromkeys(ACTS, 0)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import apsw
 import pytest
 
 SECTOR = 512
+
+_numbers = count()  # no name twice: what encrypts keeps a file system of its own for each
 _JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
@@ -47,7 +50,7 @@ class Disk(apsw.VFS):
     """
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
-        self.name = f"power-{id(self)}"
+        self.name = f"power-{next(_numbers)}"
         super().__init__(self.name, "")
         self.folder = folder
         self.steps = 0

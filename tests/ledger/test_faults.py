@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from at_rest_kit import at_rest  # noqa: F401 - a fixture
 from fault_kit import ACTS, Fault, FaultyDisk, faulty_disk
 from ledger_kit import created, listed, memories, noting, opened, require_not_ahead
 
@@ -18,6 +19,8 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.errors import translated
+
+pytestmark = pytest.mark.usefixtures("at_rest")
 
 
 class Rig:

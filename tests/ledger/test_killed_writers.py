@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from at_rest_kit import at_rest  # noqa: F401 - a fixture
 from ledger_kit import created, listed, noting, opened, require_not_ahead
 
 from satchel.ledger.witness import Witness
@@ -25,6 +26,7 @@ import os, sys
 from itertools import count
 from pathlib import Path
 
+from at_rest_kit import key_of
 from ledger_kit import opened
 
 from satchel.memory.entries import Semantic
@@ -36,7 +38,7 @@ def tell(*words):
 
 def write(path, witness, bank, size):
     tell("pid", os.getpid())
-    store = SqliteStore(Path(path))
+    store = SqliteStore(Path(path), key=key_of(Path(path)))
     ledger = opened(store, bank, Path(witness))
     for turn in count():
         records = [seal(Semantic(text=f"{os.getpid()} {turn} {n}")) for n in range(int(size))]
@@ -55,6 +57,9 @@ for line in sys.stdin:
     os.waitpid(child, 0)
     tell("ended")
 """
+
+
+pytestmark = pytest.mark.usefixtures("at_rest")
 
 
 class Bank(NamedTuple):

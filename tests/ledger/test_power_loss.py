@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import apsw
 import pytest
+from at_rest_kit import at_rest  # noqa: F401 - a fixture
 from heads_kit import BANK, signed
 from ledger_kit import created, listed, memories, noting, opened, require_not_ahead
 from power_kit import Disk, disk_in, let_go, until_the_power_goes
@@ -18,6 +19,9 @@ from satchel.seal.sealing import seal
 from satchel.stores.sqlite import SqliteStore
 
 APPENDS = 12
+
+
+pytestmark = pytest.mark.usefixtures("at_rest")
 
 
 class Told(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from at_rest_kit import KEY
 from hypothesis import is_hypothesis_test, settings
 from postgres_kit import emptying, in_schema
 
@@ -35,6 +36,18 @@ def _sqlite(folder: Path) -> StoreSubject:
         return partial(SqliteStore, Path(store.name))
 
     return StoreSubject("sqlite", make, elsewhere, SqliteStore)
+
+
+def _encrypted(folder: Path) -> StoreSubject:
+    names = itertools.count()
+
+    def make() -> Store:
+        return SqliteStore(folder / f"{next(names)}.db", key=KEY)
+
+    def elsewhere(store: Store) -> Callable[[], Store]:
+        return partial(SqliteStore, Path(store.name), key=KEY)
+
+    return StoreSubject("sqlite encrypted", make, elsewhere, partial(SqliteStore, key=KEY))
 
 
 def _ladybug(folder: Path) -> StoreSubject:
@@ -69,9 +82,10 @@ _SUBJECTS: dict[str, Callable[[Path], StoreSubject]] = {
     "ladybug": _ladybug,
     "memory": _memory,
     "sqlite": _sqlite,
+    "sqlite encrypted": _encrypted,
 }
 
-_SHARE = {"ladybug": 0.06, "postgresql": 0.1}
+_SHARE = {"ladybug": 0.06, "postgresql": 0.1, "sqlite encrypted": 0.2}
 """Of the examples of a property, the share that a store is tried with: making some takes time."""
 
 _FEWEST = 6

@@ -5,6 +5,7 @@ import platform
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -13,12 +14,22 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.selecting.layout import FLAT, FLAT_GRAPH, ONE
-from satchel.actions.wiring import local_path, shown_address
+from satchel.actions.wiring import is_encrypted, local_path, shown_address
+from satchel.disk.databases.ciphers import KEY_ENDING, has_ciphers
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import FORMAT
 
-_PACKAGES = ("msgspec", "blake3", "pynacl", "cbor2", "typer", "rich", "platformdirs")
+_PACKAGES = (
+    "msgspec",
+    "apsw-sqlite3mc",
+    "blake3",
+    "pynacl",
+    "cbor2",
+    "typer",
+    "rich",
+    "platformdirs",
+)
 _EXTRAS = {
     "numpy": ("recall", "vectors and near-duplicates"),
     "onnxruntime": ("embed-minilm", "vectors by MiniLM, or by a model of your own"),
@@ -50,6 +61,7 @@ def diagnose(settings: Settings) -> list[Check]:
         _folder("witness", settings.state),
         _apart(settings),
         _selected(settings),
+        *_at_rest(settings),
         *_keys(settings),
         _registry(settings),
         _formats(),
@@ -142,6 +154,22 @@ def _selected(settings: Settings) -> Check:
         hint = f"There is memory in {', '.join(others)} as well. Name one: --backend, --store."
         return Check(name="backend", state="note", detail=detail, hint=hint)
     return Check(name="backend", state="ok", detail=detail)
+
+
+def _at_rest(settings: Settings) -> list[Check]:
+    """Say whether the store is encrypted, where it is a file of SQLite's that is there."""
+    with suppress(SatchelError):
+        path = local_path(settings.store)
+        if path is None or not path.is_file():
+            return []
+        keyed = is_encrypted(settings.store)
+        if keyed and not has_ciphers():
+            hint = "pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc"
+            detail = "encrypted, and another package is in the place of the one that encrypts"
+            return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
+        detail = f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is in plain"
+        return [Check(name="at rest", state="ok", detail=detail)]
+    return []  # what is wrong with the address is said where it is chosen
 
 
 def _keys(settings: Settings) -> list[Check]:

@@ -8,10 +8,12 @@ password, so what is shown of it goes through ``shown_address``.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from blake3 import blake3
+from nacl.bindings import randombytes
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
@@ -20,6 +22,7 @@ from satchel.errors import ConfigError, PermissionRefusedError, StoreBusyError, 
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.store import Store
+from satchel.seal.encryption.store_keys import KEY_BYTES, StoreKey
 from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.signing.key import SigningKey
 
@@ -197,6 +200,24 @@ def empty_store() -> Store:
     from satchel.stores.memory import MemoryStore
 
     return MemoryStore()
+
+
+@contextmanager
+def store_of_the_moment() -> Iterator[Store]:
+    """Give an empty store on the disk that goes with the block.
+
+    Only this process can read it: it is encrypted under a key that nobody else ever has.
+    """
+    from satchel.disk.databases.ciphers import has_ciphers
+    from satchel.stores.sqlite import SqliteStore
+
+    key = StoreKey(randombytes(KEY_BYTES), b"") if has_ciphers() else None
+    with TemporaryDirectory(prefix="satchel-") as folder:
+        store = SqliteStore(Path(folder) / "moment.db", key=key)
+        try:
+            yield store
+        finally:
+            store.close()
 
 
 def split_address(address: str) -> tuple[str, str]:

@@ -1,11 +1,16 @@
 """What an operator does with whole stores, from Python."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from satchel.actions.config import load_settings
-from satchel.actions.operating import copying_stores, migrating
+from msgspec import structs
+
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.encrypting.identities import lock_for
+from satchel.actions.operating import at_rest, copying_stores, migrating
+from satchel.actions.operating.at_rest import AtRest
 from satchel.actions.operating.copying_stores import CopyOptions, Progress, StoreCopy
 from satchel.actions.operating.ends import Ends, ends
 from satchel.actions.operating.migrated import Migrated, MigrateOptions, Told
@@ -83,6 +88,75 @@ def migrate(**said: Unpack[MigrateArguments]) -> Migrated:
     finally:
         source.hooks.finish()
         target.hooks.finish()
+
+
+class AtRestArguments(TypedDict, total=False):
+    """Optional arguments of ``satchel.encrypt_store`` and ``satchel.decrypt_store``."""
+
+    home: str | Path | None
+    """Where keys and trust are; ``SATCHEL_HOME`` or the platform's folder when not given."""
+
+    config: str | Path | None
+    identities: Sequence[str | Path]
+    """Files with identities that open the key that it has, besides those of this machine."""
+
+    progress: Progress
+    """Called with the bytes that are written, and how many there are about."""
+
+
+def encrypt_store(
+    store: str | Path | None = None,
+    *,
+    to: Sequence[str] = (),
+    passphrase: str | None = None,
+    **said: Unpack[AtRestArguments],
+) -> AtRest:
+    """Encrypt a store at rest, put it under another key, or begin it encrypted; see the command.
+
+    Args:
+        store: The store: a file of SQLite's; the configured one when None.
+        to: Whom its key is for: ``age1...``, files with recipients, identities here.
+        passphrase: A passphrase that opens it as well.
+        **said: See ``AtRestArguments``. A passphrase that it has already is that of
+            ``SATCHEL_FILE_PASSPHRASE``.
+
+    Raises:
+        UsageError: If it is for nobody, or the store is no file of SQLite's.
+        MissingExtraError: If what encrypts is not installed.
+        EncryptionError: If it is encrypted, and nothing here opens it.
+        StoreBusyError: If another program has it open.
+        StoreError: If it cannot be read or written; it is as it was.
+    """
+    settings = _at_rest(store, said)
+    lock = lock_for(settings, to, passphrase)
+    return at_rest.encrypt_store(settings, lock, progress=said.get("progress"))
+
+
+def decrypt_store(store: str | Path | None = None, **said: Unpack[AtRestArguments]) -> AtRest:
+    """Put an encrypted store in plain again; see the command.
+
+    Args:
+        store: The store; the configured one when None.
+        **said: See ``AtRestArguments``.
+
+    Raises:
+        UnknownBankError: If there is no store.
+        UsageError: If it is in plain, or no file of SQLite's.
+        EncryptionError, StoreBusyError, StoreError: As ``encrypt_store``.
+    """
+    return at_rest.decrypt_store(_at_rest(store, said), progress=said.get("progress"))
+
+
+def _at_rest(store: str | Path | None, said: AtRestArguments) -> Settings:
+    home, config = said.get("home"), said.get("config")
+    settings = load_settings(
+        home=None if home is None else Path(home),
+        config=None if config is None else Path(config),
+        store=None if store is None else str(store),
+    )
+    files = tuple(Path(one) for one in said.get("identities", ()))
+    unlocking = replace(settings.unlocking, files=files)
+    return structs.replace(settings, unlocking=unlocking)
 
 
 class CopyArguments(TypedDict, total=False):

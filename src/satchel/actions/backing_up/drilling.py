@@ -26,7 +26,6 @@ from satchel.actions.backing_up.making import (
     erased_since,
     make_bank,
     require_lists,
-    scratch,
 )
 from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
@@ -35,7 +34,13 @@ from satchel.actions.keys.told import Owners
 from satchel.actions.opened import OpenBank, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
-from satchel.actions.wiring import has_store, known_owners, opened_store, shown_address
+from satchel.actions.wiring import (
+    has_store,
+    known_owners,
+    opened_store,
+    shown_address,
+    store_of_the_moment,
+)
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.folders import files_of, told_of
 from satchel.backup.manifests import AgentPart, BankPart
@@ -231,7 +236,7 @@ class _Drilling:
 
     def _bank(self, found: Found, part: BankPart) -> DrilledBank:
         settings, catalogue = self.settings, self.catalogue
-        with scratch() as made, self._in_use() as store:
+        with store_of_the_moment() as made, self._in_use() as store:
             make_bank(settings, catalogue, found, part, None, made, self._tell)
             result = self._read(made, part, store)
             erased = erased_since(settings, catalogue, part.bank, store, self.asked.signers)

@@ -1,8 +1,8 @@
 """Making a bank of a backup in a store of the moment, without what was erased since."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from satchel.actions.backing_up.destinations import is_believed
@@ -27,19 +27,6 @@ from satchel.transfer.copies import copy_in
 
 _TOGETHER = 500
 _REASON = "erased after the backup that it was restored from"
-
-
-@contextmanager
-def scratch() -> Iterator[Store]:
-    """Give a store of the moment."""
-    from satchel.stores.sqlite import SqliteStore
-
-    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
-        store = SqliteStore(Path(folder) / "made.db")
-        try:
-            yield store
-        finally:
-            store.close()
 
 
 def make_bank(  # noqa: PLR0913 - what is made, of what, and where

@@ -24,7 +24,6 @@ from satchel.actions.backing_up.making import (
     erased_since,
     make_bank,
     require_lists,
-    scratch,
 )
 from satchel.actions.backing_up.putting import Asked, put_back
 from satchel.actions.backing_up.restored import (
@@ -41,7 +40,7 @@ from satchel.actions.filing.opened import namespace_of
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import is_same, is_there, local_path, shown_address
+from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
 from satchel.backup.manifests import AgentPart, BankPart
@@ -129,7 +128,7 @@ class Restoring:
         if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
             notes.append(f"files are as they were at {found.manifest.at}, when it was taken")
         accounts = list[Account]()
-        with scratch() as store:
+        with store_of_the_moment() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
             # All that can be refused is refused before anything is written.
             banks = [self._put(store, one, found, dry_run=True) for one in made]
@@ -186,7 +185,7 @@ class Restoring:
                 field="bank",
                 hint="Say --bank NAME.",
             )
-        with scratch() as store:
+        with store_of_the_moment() as store:
             made = self._made(store, found, parts[0])
             if made is None:
                 raise UsageError("the bank was not there yet at that moment", field="at")

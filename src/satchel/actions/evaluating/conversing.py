@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from satchel.actions.config import Settings
 from satchel.actions.evaluating.sets import Conversation, Turn
 from satchel.actions.inferring.models import embedder_of
-from satchel.actions.wiring import open_store
+from satchel.actions.wiring import store_of_the_moment
 from satchel.errors import MissingExtraError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
@@ -46,18 +44,14 @@ class Conversed:
 def conversed(conversation: Conversation, embedder: Embedder | None) -> Iterator[Conversed]:
     """Give a conversation as a bank; with vectors if there is what makes them."""
     key = SigningKey.generate()
-    with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
-        store = open_store(f"sqlite:///{Path(folder) / 'conversation.db'}")
-        try:
-            ledger = Ledger.create(store, owner=key, writer=key)
-            names = _remembered(ledger, conversation.turns)
-            if embedder is not None:
-                fill(store, ledger, embedder)
-            moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
-            with ledger.reading() as view:
-                yield Conversed(view=view, names=names, moment=moment, embedder=embedder)
-        finally:
-            store.close()
+    with store_of_the_moment() as store:
+        ledger = Ledger.create(store, owner=key, writer=key)
+        names = _remembered(ledger, conversation.turns)
+        if embedder is not None:
+            fill(store, ledger, embedder)
+        moment = max((turn.at for turn in conversation.turns if turn.at), default=now())
+        with ledger.reading() as view:
+            yield Conversed(view=view, names=names, moment=moment, embedder=embedder)
 
 
 def comparing(settings: Settings, model: str | None = None) -> tuple[Embedder | None, list[str]]:

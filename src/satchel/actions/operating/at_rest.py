@@ -63,6 +63,7 @@ def encrypt_store(settings: Settings, lock: Lock, *, progress: Progress | None =
     """
     from satchel.stores.sqlite.at_rest import key_files, replacing
 
+    require_owner(settings, "store")
     path = _file(settings)
     if not lock.is_set:
         raise UsageError(
@@ -115,6 +116,7 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> At
     from satchel.disk.databases import ciphers
     from satchel.stores.sqlite.at_rest import key_files, replacing
 
+    require_owner(settings, "store")
     path = _file(settings)
     if not path.exists():
         raise UnknownBankError("there is no store", file=shown_address(settings.store))
@@ -139,7 +141,6 @@ def decrypt_store(settings: Settings, *, progress: Progress | None = None) -> At
 
 
 def _file(settings: Settings) -> Path:
-    require_owner(settings, "store")
     path = local_path(settings.store)
     if path is None or split_address(settings.store)[0] != "sqlite":
         raise UsageError(

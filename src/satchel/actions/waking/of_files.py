@@ -5,13 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from satchel.actions.config import Settings
 from satchel.actions.importing.arriving import Arriving, arrived
 from satchel.actions.permitted.bearer import presented, revoked_keys
 from satchel.actions.waking.looked_at import remember, was_looked_at
-from satchel.actions.wiring import known_owners, open_store
+from satchel.actions.wiring import known_owners, store_of_the_moment
 from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Strands
 from satchel.errors import EmptyInputError, TokenError, VerificationError
@@ -78,9 +77,7 @@ def view_of_file(
                 hint="Import it to look at it first, or: --unsafe-accept unsigned",
             )
         chain = _chain(settings, arriving.verdict)
-        folder = held.enter_context(TemporaryDirectory(prefix="satchel-rehydrate-"))
-        store = open_store(f"sqlite:///{Path(folder) / 'file.db'}")
-        held.callback(store.close)
+        store = held.enter_context(store_of_the_moment())
         verdict = arriving.verdict
         ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
         if not again and verdict is not None and verdict.outcome is Outcome.GOOD:

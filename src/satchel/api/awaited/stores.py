@@ -13,6 +13,7 @@ from collections.abc import (
     Generator,
     Iterable,
     Mapping,
+    Sequence,
 )
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.operating.at_rest import AtRest
 from satchel.actions.operating.copying_stores import StoreCopy
 from satchel.actions.operating.migrated import Migrated
 from satchel.api import bank as plain_bank
@@ -46,6 +48,28 @@ async def copy_store(
     ``progress`` is called in the thread that the work is done in.
     """
     return await away(partial(operating.copy_store, source, target, **said))
+
+
+async def encrypt_store(
+    store: str | Path | None = None,
+    *,
+    to: Sequence[str] = (),
+    passphrase: str | None = None,
+    **said: Unpack[operating.AtRestArguments],
+) -> AtRest:
+    """Encrypt a store at rest; see ``satchel.encrypt_store``.
+
+    ``progress`` is called in the thread that the work is done in.
+    """
+    done = partial(operating.encrypt_store, store, to=to, passphrase=passphrase, **said)
+    return await away(done)
+
+
+async def decrypt_store(
+    store: str | Path | None = None, **said: Unpack[operating.AtRestArguments]
+) -> AtRest:
+    """Put an encrypted store in plain again; see ``satchel.decrypt_store``."""
+    return await away(partial(operating.decrypt_store, store, **said))
 
 
 async def pipeline(

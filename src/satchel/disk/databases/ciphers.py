@@ -1,4 +1,4 @@
-"""Giving SQLite a key: ChaCha20-Poly1305 for each page, of the file, its log and what is temporary.
+"""Giving SQLite a key: ChaCha20-Poly1305 for each page of the file and of its log.
 
 The pages are those of SQLite3 Multiple Ciphers, which the package ``apsw-sqlite3mc`` brings. The
 package ``apsw`` is the same module without it; it opens files in plain as well.
@@ -41,6 +41,8 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
             file=name,
             hint="Put it back: pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc",
         )
+    # In memory, an erasure takes as much of it as the store has bytes.
+    connection.pragma("temp_store", "file" if hides_temporary() else "memory")
     connection.pragma("cipher", _CIPHER)
     connection.pragma("key", f"raw:{secret.hex()}")
     try:
@@ -51,6 +53,27 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
             file=name,
             hint=f"It was altered, or {Path(name).name}{KEY_ENDING} is the key of another store.",
         ) from None
+
+
+def hides_temporary() -> bool:
+    """Tell whether temporary files are encrypted as well; they were not before version 2.6."""
+    numbers = str(getattr(apsw, "mc_version", "")).rpartition(" ")[2].split(".")
+    return [int(one) for one in numbers[:2] if one.isdecimal()] >= [2, 6]
+
+
+def answers(connection: apsw.Connection) -> bool:
+    """Tell whether a connection with a key can still be used.
+
+    Once a page could not be read, such a connection takes every page for damaged, although the
+    next read of it might succeed; one that is opened anew does not.
+    """
+    try:
+        connection.pragma("schema_version")
+    except (apsw.CorruptError, apsw.NotADBError):
+        return False
+    except apsw.Error:
+        pass  # told to whoever uses it
+    return True
 
 
 def has_ciphers() -> bool:

@@ -23,6 +23,7 @@ MOST_BYTES = 65_536
 """Bytes of a file with a key, which may be for many recipients."""
 
 _MOST_OPENED = 64
+_NAME = "the key of the store"
 
 _opened: dict[bytes, "StoreKey"] = {}
 """By the digest of what its file holds: nobody is asked for a passphrase twice, and Argon2id is
@@ -74,7 +75,7 @@ def opened_store_key(held: bytes, unlocking: Unlocking) -> StoreKey:
         decrypt(io.BytesIO(held), opened, unlocking)
     except EncryptionError as error:
         raise EncryptionError(
-            error.message.replace("the encrypted file", "the key of the store"),
+            error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
             hint="Name an identity it was encrypted to: satchel --identity FILE. For a passphrase:"
             " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
         ) from error

@@ -231,12 +231,12 @@ def _connected(
         connection.set_busy_timeout(busy_ms)
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
+        connection.pragma("temp_store", "file")
         if secret is not None:
             unlock(connection, secret, str(path))
         connection.pragma("cache_size", -_CACHE_KIB)
         connection.pragma("wal_autocheckpoint", _LOG_PAGES)
         connection.pragma("trusted_schema", 0)
-        connection.pragma("temp_store", "file")  # encrypted as well, where the file is
     return connection
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from satchel.disk.databases.ciphers import answers
 from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,
@@ -203,9 +204,6 @@ class SqliteStore:
             yield from laid_open(self._connection(), self.path, self._secret)
 
     def out_of_reach(self) -> list[str]:
-        log = self.path.with_name(f"{self.path.name}-wal")
-        if self._secret is not None and log.exists() and log.stat().st_size:
-            return ["the log beside the encrypted store, which somebody has open"]
         return []
 
     def check(self) -> list[str]:
@@ -244,13 +242,20 @@ class SqliteStore:
         held: Opened | None = getattr(self._local, "held", None)
         if held is not None:
             connection, seen = held
-            if connection.in_transaction or is_current(self.path, seen):
+            if connection.in_transaction or (
+                is_current(self.path, seen) and (self._secret is None or answers(connection))
+            ):
                 return held
             self._local.held = None
             self._open.remove(connection)
             connection.close()
-        with transaction():
-            opened = self._for_reading() if self._read_only else self._for_writing()
+        try:
+            with transaction():
+                opened = self._for_reading() if self._read_only else self._for_writing()
+        except StoreDamagedError:
+            if self._key is None:
+                require_key(self.path)
+            raise
         self._local.held = opened
         self._open.append(opened.connection)
         return opened
@@ -264,7 +269,7 @@ class SqliteStore:
             secret=self._secret,
         )
         with closing_on_error(self.path, opened.connection):
-            version = self._version(opened.connection)
+            version = found_version(opened.connection, self.name)
             if version is None:
                 raise StoreVersionError("the store is empty", file=self.name)
             if version < VERSION:
@@ -275,19 +280,12 @@ class SqliteStore:
                 )
         return opened
 
-    def _version(self, connection: apsw.Connection) -> int | None:
-        try:
-            return found_version(connection, self.name)
-        except apsw.NotADBError:
-            require_key(self.path)
-            raise
-
     def _for_writing(self) -> Opened:
         connection = open_for_writing(
             self.path, busy_ms=self._busy_ms, vfs=self._vfs, secret=self._secret
         )
         with closing_on_error(self.path, connection):
-            version = self._version(connection)  # before anything is changed
+            version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             if version is None:

@@ -33,7 +33,7 @@ MODULES = {
     "copies": ("pull", "push"),
     "operating.migrating": ("migrate",),
     "operating.sinking": ("sink",),
-    "operating.copying": ("store",),
+    "operating.stores": ("store",),
     "backing_up.commands": ("backup",),
     "operating.serving": ("serve",),
     "operating.mcp": ("mcp",),

@@ -22,7 +22,7 @@ _EXPECTED = frozenset({"ignored", "memory itself or its backups"})
 """Reasons that nobody has to be told of each time."""
 
 _MOST_NAMED = 3
-_SIDES = ("", "-wal", "-shm", "-journal")
+_SIDES = ("", "-wal", "-shm", "-journal", ".key", ".key.next")
 
 
 def agents_meant(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:

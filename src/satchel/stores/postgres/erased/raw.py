@@ -34,10 +34,12 @@ def laid_open(connecting: Connecting, schema: str) -> Iterator[Extent]:
             return
         tables = [path for (path,) in connection.execute(_FILES, (schema,)).fetchall() if path]
         log = [path for (path,) in connection.execute(_LOG).fetchall()]
-    for path in sorted(tables):
-        yield Extent(path, lambda path=path: _table(connecting, path))  # type: ignore[misc]
+    # Bytes go from the log to the tables, and the log is written over then. Whoever looked at the
+    # tables first could miss what goes there meanwhile, because of somebody else's checkpoint.
     for path in log:
         yield Extent(path, lambda path=path: _file(connecting, path))  # type: ignore[misc]
+    for path in sorted(tables):
+        yield Extent(path, lambda path=path: _table(connecting, path))  # type: ignore[misc]
 
 
 def out_of_reach(connecting: Connecting) -> list[str]:

@@ -12,7 +12,13 @@ from pathlib import Path
 from satchel.disk.databases.ciphers import KEY_ENDING, is_plain, looks_encrypted
 from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
-from satchel.errors import EncryptionError, LimitError, StoreBusyError, VerificationError
+from satchel.errors import (
+    EncryptionError,
+    LimitError,
+    SatchelError,
+    StoreBusyError,
+    VerificationError,
+)
 from satchel.seal.encryption.store_keys import MOST_BYTES, StoreKey, opened_store_key
 from satchel.seal.encryption.unlocking import Unlocking
 from satchel.stores.sqlite.opening import open_for_reading
@@ -83,7 +89,7 @@ def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
         raise LimitError(f"a store's key has {MOST_BYTES:,} bytes at most", file=str(file))
     try:
         return opened_store_key(held, unlocking or Unlocking())
-    except EncryptionError as error:
+    except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 
 

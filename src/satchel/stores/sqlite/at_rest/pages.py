@@ -1,7 +1,7 @@
-"""The pages of an encrypted file in plain, for whoever looks through them for what must be gone."""
+"""The pages of an encrypted store in plain: for whoever looks for what must be gone from them."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -13,11 +13,13 @@ from satchel.stores.raw_files import beside, file_extent
 from satchel.stores.sqlite.opening import open_for_reading
 
 _PAGES = 256
+_LOG = "-wal"
+_LOG_HEAD, _FRAME_HEAD = 32, 24
 _BUSY_MS = 30_000
 
 
 def laid_open(connection: apsw.Connection, path: Path, secret: bytes) -> Iterator[Extent]:
-    """Yield what is in a store's file, free pages too, and in the files beside it.
+    """Yield what is in a store's file and log, free pages too, and in the files beside it.
 
     Copies beside it that the same key opens are yielded in plain, whatever else is there as it is.
 
@@ -30,10 +32,21 @@ def laid_open(connection: apsw.Connection, path: Path, secret: bytes) -> Iterato
         other = Path(extent.name)
         if other == path:
             yield Extent(extent.name, lambda: _pages(connection))
+        elif other.name == f"{path.name}{_LOG}":
+            yield Extent(extent.name, lambda: _frames(connection, path))
         elif looks_encrypted(other):
             yield from _copy(other, secret)
         else:
             yield extent
+
+
+def _frames(connection: apsw.Connection, path: Path) -> Iterator[bytes]:
+    """Yield the pages in the log, also those that were left there by an earlier round."""
+    size, _ = pages(connection)  # reads, so the log is open
+    with suppress(FileNotFoundError):
+        length = path.with_name(f"{path.name}{_LOG}").stat().st_size
+        for start in range(_LOG_HEAD, length - _FRAME_HEAD - size + 1, _FRAME_HEAD + size):
+            yield connection.read("main", 1, start + _FRAME_HEAD, size)[1]
 
 
 def pages(connection: apsw.Connection) -> tuple[int, int]:

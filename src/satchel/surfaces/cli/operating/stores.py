@@ -1,12 +1,13 @@
-"""``satchel store``: a whole store, with all of its banks."""
+"""``satchel store``: a whole store, with all of its banks: copied, encrypted."""
 
 from typing import Annotated
 
 import typer
 
+from satchel.actions.operating.at_rest import AtRest, decrypt_store, encrypt_store
 from satchel.actions.operating.copying_stores import CopiedBank, CopyOptions, StoreCopy, copy_store
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, state
-from satchel.surfaces.cli._options import DryRun, Json, tell_receipts
+from satchel.surfaces.cli._options import DryRun, Json, lock_of, tell_receipts
 from satchel.transfer.copies import Relation
 
 store = typer.Typer(no_args_is_help=True, help="Whole stores, with all of their banks.")
@@ -51,6 +52,50 @@ def copy_command(
     tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
 
 
+@store.command("encrypt")
+def encrypt_command(
+    to: Annotated[
+        list[str] | None,
+        typer.Option(help="age1..., a file with recipients, or an identity here. Repeatable."),
+    ] = None,
+    passphrase: Annotated[
+        bool,
+        typer.Option("--passphrase", help="Have a passphrase open it, which is asked for."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Encrypt the store at rest: its file, its log, and what SQLite lays out beside it.
+
+    It gets a new key, which is kept encrypted beside it, and is written anew; a store that is
+    encrypted already is put under another key, and one that is not there is begun. An identity
+    without a passphrase opens it with nobody there; one with a passphrase has to be named (satchel
+    --identity FILE). Nobody else may have the store open meanwhile.
+
+    Example: `satchel store encrypt --to mine`
+    """
+    with progress("encrypting", True) as tell:
+        done = encrypt_store(state.settings, lock_of(to, passphrase), progress=tell)
+    if as_json:
+        print_json(done)
+        return
+    line(f"{done.store}: {'begun, encrypted' if done.begun else 'encrypted'}")
+    _tell(done)
+
+
+@store.command("decrypt")
+def decrypt_command(as_json: Json = False) -> None:
+    """Put an encrypted store in plain again. Nobody else may have it open meanwhile.
+
+    Example: `satchel store decrypt`
+    """
+    with progress("decrypting", True) as tell:
+        done = decrypt_store(state.settings, progress=tell)
+    if as_json:
+        print_json(done)
+        return
+    line(f"{done.store}: in plain")
+
+
 def _show(found: StoreCopy) -> None:
     for one in found.banks:
         name = one.name or one.bank
@@ -72,3 +117,15 @@ def _sentence(one: CopiedBank, *, dry_run: bool) -> str:
     parts += [f"{one.vectors:,} vectors"] if one.vectors else []
     parts += [count(one.blobs, "blob")] if one.blobs else []
     return f"{size}, {', '.join(parts)}; all read again, the same"
+
+
+def _tell(done: AtRest) -> None:
+    for recipient in done.recipients:
+        message(f"for {recipient}")
+    if done.passphrase:
+        message("for whoever knows the passphrase")
+    message(f"keep a copy of {done.key}: without it nothing opens the store")
+    if not done.begun:
+        message("what was on the disk before may still be in its free blocks, and in snapshots")
+    for path in done.plain:
+        message(f"still in plain: {path}")

@@ -1,0 +1,102 @@
+"""What encryption at rest costs: the same work on the same store, in plain and encrypted."""
+
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import data
+from benchmarks.measure import Table, best_of, report
+from satchel.ledger.ledger import Ledger
+from satchel.ledger.witness import Witness
+from satchel.seal.encryption.store_keys import StoreKey
+from satchel.seal.records import Sealed
+from satchel.stores.sqlite import SqliteStore
+from satchel.stores.sqlite.at_rest import replacing
+
+GROUP = 1000
+MANY, FEW = 50_000, 300
+BOUND = 1.6
+ROUNDS = 3
+
+_KEYS = {"plain": None, "encrypted": StoreKey(bytes(range(32)), b"")}
+
+
+def test_the_same_work_is_done_on_both(tmp_path: Path) -> None:
+    """The work of the measurement below, once, on little."""
+    assert set(_costs(tmp_path, FEW, rounds=1)) == {"appending", "reading all", "opening"}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
+    """Appended in groups, read whole past the cache, opened: against the store in plain."""
+    found = _costs(tmp_path, MANY, rounds=ROUNDS)
+    rows: list[list[object]] = [
+        [
+            name,
+            times["plain"] * 1000,
+            times["encrypted"] * 1000,
+            times["encrypted"] / times["plain"],
+        ]
+        for name, times in found.items()
+    ]
+    report(
+        "at rest",
+        Table(
+            f"{MANY:,} entries, at rest",
+            ["", "in plain, ms", "encrypted, ms", "times"],
+            rows,
+            f"Bound: at most {BOUND} times, but for opening, which takes less than a millisecond.",
+        ),
+    )
+    for name in ("appending", "reading all"):
+        assert found[name]["encrypted"] / found[name]["plain"] <= BOUND
+
+
+def _costs(folder: Path, size: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Return seconds by what is done and the kind of store."""
+    records = [*data.sealed(data.entries(size))]
+    appending = dict.fromkeys(_KEYS, float("inf"))
+    for turn in range(rounds):
+        for name in _KEYS:
+            place = folder / f"{name}{turn}"
+            place.mkdir()
+            start = time.perf_counter()
+            _append(place, name, records)
+            appending[name] = min(appending[name], time.perf_counter() - start)
+    _rewritten(folder / "plain0" / "store.db")
+    reading = best_of({name: partial(_read, folder, name, size) for name in _KEYS}, rounds)
+    opening = best_of({name: partial(_open, folder, name) for name in _KEYS}, 20)
+    return {"appending": appending, "reading all": reading, "opening": opening}
+
+
+def _append(folder: Path, name: str, records: list[Sealed]) -> None:
+    with closing(SqliteStore(folder / "store.db", key=_KEYS[name])) as store:
+        witness = Witness(folder / "witness")
+        ledger = Ledger.create(store, owner=data.KEY, writer=data.KEY, witness=witness)
+        for start in range(0, len(records), GROUP):
+            ledger.append(records[start : start + GROUP])
+
+
+def _rewritten(path: Path) -> None:
+    """Encrypt a store and decrypt it again, as the commands do."""
+    key = _KEYS["encrypted"]
+    replacing.put_under(path, None, key, first=lambda: None, last=lambda: None)
+    replacing.put_under(path, key, None, first=lambda: None, last=lambda: None)
+
+
+def _opened(folder: Path, name: str) -> SqliteStore:
+    return SqliteStore(folder / f"{name}0" / "store.db", read_only=True, key=_KEYS[name])
+
+
+def _open(folder: Path, name: str) -> None:
+    _opened(folder, name).close()
+
+
+def _read(folder: Path, name: str, size: int) -> None:
+    with closing(_opened(folder, name)) as store, store.reading() as reader:
+        (bank,) = reader.banks()
+        assert sum(row.body is not None for row in reader.at(bank, range(size))) == size

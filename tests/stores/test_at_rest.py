@@ -1,0 +1,547 @@
+"""A store that is encrypted at rest: nothing of it in plain, and all else as it was."""
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from at_rest_kit import KEY
+from ledger_kit import created, listed, memories, opened
+
+from satchel.disk.databases.ciphers import KEY_ENDING, is_plain
+from satchel.errors import (
+    EncryptionError,
+    LimitError,
+    MalformedError,
+    MissingExtraError,
+    SatchelError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreFullError,
+    TargetError,
+    TargetExistsError,
+    VerificationError,
+)
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Semantic
+from satchel.seal.encryption.age import Lock, new_identity
+from satchel.seal.encryption.store_keys import StoreKey, new_store_key
+from satchel.seal.encryption.unlocking import Unlocking
+from satchel.seal.sealing import seal
+from satchel.stores.sqlite import SqliteStore
+from satchel.stores.sqlite.at_rest import key_files, replacing
+from satchel.stores.sqlite.at_rest.key_files import key_file, key_for, next_file, put_key
+from satchel.stores.sqlite.opening import open_for_writing
+
+OTHER = StoreKey(bytes(range(1, 33)), b"held elsewhere, too")
+WORD = b"meadowsweet"
+_KINDS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_TEMP_DB
+_numbers = itertools.count()
+
+
+class Traced(apsw.VFS):
+    """A file system that notes what is written in plain, wherever: files without a name, too."""
+
+    def __init__(self) -> None:
+        self.name = f"traced-{next(_numbers)}"
+        super().__init__(self.name, "")
+        self.written: dict[int, int] = {}
+        """Bytes, by the kind of file."""
+        self.plain: set[int] = set()
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+        """Open a file."""
+        return _Traced(self, name, flags)
+
+
+class _Traced(apsw.VFSFile):
+    def __init__(self, disk: Traced, name: Any, flags: list[int]) -> None:
+        self._disk, self._kind = disk, flags[0]
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.written[self._kind] = self._disk.written.get(self._kind, 0) + len(data)
+        if WORD in bytes(data):
+            self._disk.plain.add(self._kind)
+        super().xWrite(data, offset)
+
+
+@pytest.fixture
+def traced() -> Iterator[Traced]:
+    """A file system that notes what is written in plain."""
+    disk = Traced()
+    yield disk
+    disk.unregister()
+
+
+def filled(store: SqliteStore, count: int = 400) -> Ledger:
+    """Make a bank of memories with a word in each."""
+    ledger = created(store)
+    texts = (f"{WORD.decode()} grows by the river, {number} of it" for number in range(count))
+    ledger.append([seal(Semantic(text=text)) for text in texts])
+    return ledger
+
+
+def on_the_disk(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file in a folder."""
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+# -- what is on the disk --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_no_word_is_written_in_plain_not_even_to_what_is_temporary(
+    tmp_path: Path, traced: Traced, key: StoreKey | None
+) -> None:
+    """File, log, journal, index of words, sorting, writing anew: beside a store that hides none."""
+    store = SqliteStore(tmp_path / "a.db", vfs=traced.name, key=key)
+    with closing(store):
+        filled(store)
+        connection = store._connection()
+        connection.pragma("cache_size", -100)
+        store.scrub()
+        sort = "SELECT body FROM record, (SELECT 1 UNION SELECT 2) ORDER BY body LIMIT 700"
+        assert len(connection.execute(sort).fetchall()) == 700
+        filled(store, 50)
+        seen = on_the_disk(tmp_path)
+    if key is None:
+        assert {kind & _KINDS for kind in traced.plain} >= {
+            apsw.SQLITE_OPEN_MAIN_DB,
+            apsw.SQLITE_OPEN_WAL,
+            apsw.SQLITE_OPEN_TEMP_DB,
+        }
+        assert any(WORD in data for data in seen.values())
+    else:
+        assert not traced.plain
+        assert {"a.db", "a.db-wal"} <= set(seen)
+        assert all(WORD not in data and b"SQLite format" not in data for data in seen.values())
+
+
+def test_copies_have_the_same_key_and_it_is_put_beside_them(tmp_path: Path) -> None:
+    """A copy opens with what is beside it; one that fails leaves no key behind."""
+    with closing(SqliteStore(tmp_path / "a.db", key=KEY)) as store:
+        ledger = filled(store)
+        store.copy_to(tmp_path / "b.db")
+        assert key_file(tmp_path / "b.db").read_bytes() == KEY.held
+        before = set(on_the_disk(tmp_path))
+        with pytest.raises(TargetError):
+            store.copy_to(tmp_path / "missing" / "c.db")
+        (tmp_path / "d.db").write_bytes(b"somebody's")
+        with pytest.raises(TargetExistsError):
+            store.copy_to(tmp_path / "d.db")
+        with pytest.raises(TargetExistsError):
+            store.copy_to(tmp_path / "b.db")
+        assert set(on_the_disk(tmp_path)) == {*before, "d.db"}
+        there = listed(ledger)
+    assert WORD not in (tmp_path / "b.db").read_bytes()
+    with closing(SqliteStore(tmp_path / "b.db", key=KEY)) as copy:
+        assert listed(opened(copy, ledger.bank, None)) == there
+
+
+@pytest.mark.parametrize("left", [(), ("-wal",), ("-wal", "-shm")], ids=["", "log", "index"])
+def test_what_a_writer_left_is_read_without_a_trace(tmp_path: Path, left: tuple[str, ...]) -> None:
+    """Nobody has it open, somebody was killed: no lock is taken, no file is made."""
+    origin, path = tmp_path / "a.db", tmp_path / "only-read" / "a.db"
+    path.parent.mkdir()
+    with closing(SqliteStore(origin, key=KEY)) as store:
+        ledger = filled(store, 20)
+        if not left:
+            store._connection().pragma("wal_checkpoint", "truncate")
+        for ending in ("", *left):
+            shutil.copy(f"{origin}{ending}", f"{path}{ending}")
+        there = listed(ledger)
+    before = on_the_disk(path.parent)
+    with closing(SqliteStore(path, read_only=True, key=KEY)) as copy:
+        assert listed(opened(copy, ledger.bank, None)) == there
+        if not left:
+            assert set(on_the_disk(path.parent)) == set(before)
+    assert {
+        name: data for name, data in on_the_disk(path.parent).items() if name[-3:] != "shm"
+    } == {name: data for name, data in before.items() if name[-3:] != "shm"}
+
+
+def test_what_is_looked_through_is_in_plain_free_pages_and_log_too(tmp_path: Path) -> None:
+    """Erasing looks for what is gone: encrypted bytes would never have it."""
+    with closing(SqliteStore(tmp_path / "a.db", key=KEY)) as store:
+        filled(store)
+        store.copy_to(tmp_path / "a.db.v0.now.bak")
+        (tmp_path / "a.db.notes").write_bytes(WORD)
+
+        def found() -> set[str]:
+            return {
+                Path(extent.name).name
+                for extent in store.laid_open()
+                if WORD in b"".join(extent.pieces())
+            }
+
+        assert found() == {"a.db-wal", "a.db.notes", "a.db.v0.now.bak"}
+        store._connection().pragma("wal_checkpoint", "truncate")
+        assert found() == {"a.db", "a.db.notes", "a.db.v0.now.bak"}
+        store._connection().pragma("secure_delete", "off")
+        store._connection().execute("DELETE FROM record; DELETE FROM words")
+        store._connection().pragma("wal_checkpoint", "truncate")
+        assert "a.db" in found(), "in free pages"
+        store.scrub()
+        assert found() == {"a.db.notes", "a.db.v0.now.bak"}
+
+
+# -- altered, mistaken, missing -------------------------------------------------------------------
+
+
+def _everything(path: Path) -> list[Any]:
+    """Read all that a store has, past its cache."""
+    with closing(SqliteStore(path, read_only=True, key=KEY)) as store:
+        assert store.check() == []
+        connection = store._connection()
+        tables = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        ).fetchall()
+        return [connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables]  # noqa: S608
+
+
+def _pages(path: Path) -> Callable[[int], slice]:
+    assert path.stat().st_size % 4096 == 0
+    return lambda number: slice(number * 4096, (number + 1) * 4096)
+
+
+def test_each_changed_byte_cut_and_exchanged_page_is_noticed(tmp_path: Path) -> None:
+    """Attack: whoever can write the file cannot change a page, or put one in another's place."""
+    path, altered = tmp_path / "a.db", tmp_path / "altered.db"
+    with closing(SqliteStore(path, key=KEY)) as store:
+        filled(store, 30)
+    whole, page = path.read_bytes(), _pages(path)
+    there = _everything(path)
+    count = len(whole) // 4096
+    changed = [bytearray(whole) for _ in range(0, len(whole), 1021)]
+    for number, data in enumerate(changed):
+        data[number * 1021] ^= 1
+    cut = [bytearray(whole[: len(whole) // part * (part - 1)]) for part in (2, 3, 7)]
+    exchanged = []
+    for one, other in ((1, 2), (count - 2, count - 1), (3, count // 2)):
+        data = bytearray(whole)
+        data[page(one)], data[page(other)] = whole[page(other)], whole[page(one)]
+        exchanged.append(data)
+    noticed = 0
+    for data in [*changed, *cut, *exchanged]:
+        altered.write_bytes(data)
+        try:
+            assert _everything(altered) == there
+        except (SatchelError, AssertionError):
+            noticed += 1
+    # Byte 16 to 23 of the first page are SQLite's own constants, which are compared as they are.
+    assert noticed == len(changed) + len(cut) + len(exchanged)
+
+
+def test_the_wrong_key_and_none_are_told_from_damage(tmp_path: Path) -> None:
+    """Each says what to do; nothing of the file is changed."""
+    path = tmp_path / "a.db"
+    SqliteStore(path, key=KEY).close()
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(EncryptionError, match="does not open with its key"):
+            SqliteStore(path, read_only=read_only, key=OTHER)
+        with pytest.raises(EncryptionError, match="its key is not beside it") as missing:
+            SqliteStore(path, read_only=read_only)
+        assert f"a.db{KEY_ENDING}" in (missing.value.hint or "")
+    assert path.read_bytes() == before
+    path.write_bytes(b"this is no database, and was none" * 200)
+    with pytest.raises(StoreDamagedError):
+        SqliteStore(path)
+    with closing(SqliteStore(tmp_path / "plain.db")):
+        pass
+    with pytest.raises(EncryptionError):
+        SqliteStore(tmp_path / "plain.db", key=KEY)
+
+
+def test_a_store_in_plain_in_the_place_of_an_encrypted_one_is_refused(tmp_path: Path) -> None:
+    """Attack: what is remembered from now on would be written in plain."""
+    path = tmp_path / "a.db"
+    SqliteStore(path).close()
+    put_key(path, KEY)
+    with pytest.raises(VerificationError, match="in plain, although"):
+        key_for(path)
+
+
+def test_without_what_encrypts_a_plain_store_opens_and_an_encrypted_one_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package `apsw` may have taken the place of the one that encrypts."""
+    SqliteStore(tmp_path / "a.db", key=KEY).close()
+    monkeypatch.delattr(apsw, "mc_version")
+    SqliteStore(tmp_path / "plain.db").close()
+    with pytest.raises(MissingExtraError, match="another package") as refused:
+        SqliteStore(tmp_path / "a.db", key=KEY)
+    assert "apsw-sqlite3mc" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("held", "error"),
+    [
+        (b"", MalformedError),
+        (b"no key", MalformedError),
+        (b"x" * 70_000, LimitError),
+        (b"age-encryption.org/v1\n-> X25519 x\n", EncryptionError),
+    ],
+    ids=["empty", "other", "large", "cut"],
+)
+def test_a_hostile_key_file_is_a_typed_error_that_names_it(
+    tmp_path: Path, held: bytes, error: type[SatchelError]
+) -> None:
+    """Whatever is in it, little of it is read."""
+    path = tmp_path / "a.db"
+    key_file(path).write_bytes(held)
+    with pytest.raises(error) as refused:
+        key_for(path)
+    assert refused.value.file == str(key_file(path))
+
+
+def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Path) -> None:
+    """Neither what is shown of it nor its file says it; another identity does not open it."""
+    (identity, recipient), (stranger, _) = new_identity(), new_identity()
+    key = new_store_key(Lock(recipients=(recipient,)))
+    assert key.secret not in key.held
+    assert key.secret.hex().encode() not in key.held
+    assert key.secret.hex() not in repr(key)
+    (tmp_path / "mine.txt").write_text(identity)
+    (tmp_path / "strange.txt").write_text(stranger)
+    path = tmp_path / "a.db"
+    put_key(path, StoreKey(b"", key.held + b""))
+    assert key_file(path).stat().st_mode & 0o077 == 0
+    from satchel.seal.encryption import store_keys
+
+    store_keys._opened.clear()
+    with pytest.raises(EncryptionError, match="nothing here opens the key of the store"):
+        key_for(path, Unlocking(files=(tmp_path / "strange.txt",)))
+    found = key_for(path, Unlocking(files=(tmp_path / "mine.txt",)))
+    assert found == key
+
+
+# -- changing the key -----------------------------------------------------------------------------
+
+
+def put_under(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
+    """Put a store under another key as the action does."""
+
+    def first() -> None:
+        key_files.put_next(path, old, new)
+
+    def last() -> None:
+        key_files.settle(path, encrypted=new is not None)
+
+    replacing.put_under(path, old, new, first=first, last=last)
+
+
+WAYS = [(None, KEY), (KEY, OTHER), (KEY, None)]
+WAY_NAMES = ["encrypting", "another key", "decrypting"]
+
+
+def _begun(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
+    with closing(SqliteStore(path, key=key)) as store:
+        ledger = filled(store, 60)
+        if key is not None:
+            put_key(path, key)
+        return ledger.bank, listed(ledger)
+
+
+def _known(key: StoreKey | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the files of the keys open without an identity."""
+    known = {one.held: one for one in (KEY, OTHER)}
+    monkeypatch.setattr(key_files, "opened_store_key", lambda held, _: known[held])
+    assert key is None or key.held in known
+
+
+@pytest.mark.parametrize(("old", "new"), WAYS, ids=WAY_NAMES)
+def test_a_store_is_put_under_another_key_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: StoreKey | None, new: StoreKey | None
+) -> None:
+    """The same records, the same log, no other file beside it; what waited is told in bytes."""
+    _known(old, monkeypatch)
+    path, told = tmp_path / "a.db", list[tuple[int, int]]()
+    bank, there = _begun(path, old)
+
+    def tell(done: int, whole: int) -> None:
+        told.append((done, whole))
+
+    replacing.put_under(
+        path,
+        old,
+        new,
+        first=lambda: key_files.put_next(path, old, new),
+        last=lambda: key_files.settle(path, encrypted=new is not None),
+        progress=tell,
+    )
+    assert told[-1][0] > told[-1][1] * 0.9
+    assert key_for(path) == new
+    assert is_plain(path) == (new is None)
+    assert (WORD in path.read_bytes()) == (new is None)
+    assert path.stat().st_mode & 0o077 == 0
+    assert set(on_the_disk(tmp_path)) == {"a.db", *(["a.db.key"] if new else [])}
+    with closing(SqliteStore(path, key=new)) as store:
+        ledger = opened(store, bank, None)
+        assert listed(ledger) == there
+        ledger.append(memories(2))
+        assert store.check() == []
+
+
+class CutError(Exception):
+    """Where a program was killed."""
+
+
+@pytest.mark.parametrize(("old", "new"), WAYS, ids=WAY_NAMES)
+@pytest.mark.parametrize("at", ["before", "first", "rename", "last"])
+def test_cut_short_at_any_step_it_opens_and_the_same_goes_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: StoreKey | None,
+    new: StoreKey | None,
+    at: str,
+) -> None:
+    """Killed before or after each thing that is on the disk: the store opens, whole."""
+    _known(old, monkeypatch)
+    path = tmp_path / "a.db"
+    bank, there = _begun(path, old)
+
+    def first() -> None:
+        if at == "before":
+            raise CutError
+        key_files.put_next(path, old, new)
+        if at == "first":
+            raise CutError
+
+    def last() -> None:
+        if at == "rename":
+            raise CutError
+        key_files.settle(path, encrypted=new is not None)
+        raise CutError
+
+    with pytest.raises(CutError):
+        replacing.put_under(path, old, new, first=first, last=last)
+    done = at in {"rename", "last"}
+    if new is None and at == "rename":
+        with pytest.raises(VerificationError, match="satchel store decrypt"):
+            key_for(path)
+        key_files.settle(path, encrypted=False)
+    assert key_for(path) == (new if done else old)
+    with closing(SqliteStore(path, key=key_for(path))) as store:
+        assert listed(opened(store, bank, None)) == there
+    # Done again, whatever was left is no obstacle; then again, to a key that neither was.
+    put_under(path, key_for(path), new)
+    put_under(path, key_for(path), OTHER if new != OTHER else KEY)
+    assert not next_file(path).exists()
+    with closing(SqliteStore(path, key=key_for(path))) as store:
+        assert listed(opened(store, bank, None)) == there
+
+
+def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key is only in the file of the next one; a second cut in the worst place keeps it."""
+    _known(KEY, monkeypatch)
+    path = tmp_path / "a.db"
+    bank, there = _begun(path, KEY)
+
+    def cut() -> None:
+        raise CutError
+
+    def under_other() -> None:
+        key_files.put_next(path, KEY, OTHER)
+
+    with pytest.raises(CutError):
+        replacing.put_under(path, KEY, OTHER, first=under_other, last=cut)
+    assert key_for(path) == OTHER
+
+    def and_no_further() -> None:
+        key_files.put_next(path, OTHER, KEY)
+        raise CutError
+
+    with pytest.raises(CutError):
+        replacing.put_under(path, OTHER, KEY, first=and_no_further, last=cut)
+    assert key_for(path) == OTHER
+    with closing(SqliteStore(path, key=key_for(path))) as store:
+        assert listed(opened(store, bank, None)) == there
+
+
+@pytest.mark.parametrize("busy", ["idle", "reading", "writing"])
+def test_while_somebody_has_it_open_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
+) -> None:
+    """What they write afterwards would go to a file that has no name any more."""
+    monkeypatch.setattr(replacing, "_BUSY_MS", 50)
+    path = tmp_path / "a.db"
+    with closing(SqliteStore(path)) as store:
+        ledger = filled(store, 5)
+        listed(ledger)
+        with {"idle": store.reading, "reading": store.reading, "writing": store.writing}[busy]():
+            if busy != "idle":
+                with pytest.raises(StoreBusyError, match="has the store open"):
+                    put_under(path, None, KEY)
+        if busy == "idle":
+            with pytest.raises(StoreBusyError, match="has the store open"):
+                put_under(path, None, KEY)
+        ledger.append(memories(1))
+        assert len(listed(ledger)) == 8
+    assert is_plain(path)
+    assert set(on_the_disk(tmp_path)) == {"a.db"}
+
+
+def test_who_waited_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
+    """Race: opened before, first used after: an acknowledged write would be gone with the file."""
+    path = tmp_path / "a.db"
+    SqliteStore(path).close()
+    late = apsw.Connection(str(path))
+    put_under(path, None, KEY)
+    with pytest.raises(apsw.ReadOnlyError):
+        late.execute("BEGIN IMMEDIATE; DELETE FROM side; PRAGMA user_version = 7; COMMIT")
+    late.close()
+    with closing(SqliteStore(path, key=KEY)) as store:
+        assert store.check() == []
+
+
+def test_two_that_change_the_key_at_once_are_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Race: the second has the old file open, and the first has put another in its place."""
+    monkeypatch.setattr(replacing, "_BUSY_MS", 50)
+    path = tmp_path / "a.db"
+    SqliteStore(path).close()
+    real = open_for_writing
+
+    def late(path: Path, **_: Any) -> apsw.Connection:
+        found = apsw.Connection(str(path))  # which has not read anything yet
+        monkeypatch.setattr(replacing, "open_for_writing", real)
+        put_under(path, None, KEY)
+        return found
+
+    monkeypatch.setattr(replacing, "open_for_writing", late)
+    with pytest.raises(StoreBusyError):
+        put_under(path, None, OTHER)
+    _known(KEY, monkeypatch)
+    assert key_for(path) == KEY
+    with closing(SqliteStore(path, key=KEY)) as store:
+        assert store.check() == []
+
+
+def test_without_room_the_store_is_as_it_was(
+    mount_small: Callable[[str], Path],
+) -> None:
+    """Fault: a full disk in the middle of writing it anew."""
+    folder = mount_small("2m")
+    path = folder / "a.db"
+    with closing(SqliteStore(path)) as store:
+        ledger = filled(store, 300)
+        there = listed(ledger)
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_bsize
+    (folder / "else").write_bytes(bytes(free - 100_000))
+    before = path.read_bytes()
+    with pytest.raises(StoreFullError):
+        put_under(path, None, KEY)
+    assert path.read_bytes()[100:] == before[100:]  # but for the mode of its journal
+    assert set(on_the_disk(folder)) == {"a.db", "else"}
+    with closing(SqliteStore(path)) as store:
+        assert listed(opened(store, ledger.bank, None)) == there
