@@ -88,6 +88,33 @@ def test_instructions_with_fences_in_them_are_whole(told: str, tmp_path: Path) -
     assert how["custom_instructions"] == told
 
 
+def test_the_list_that_the_page_of_memories_fetches_is_read(tmp_path: Path) -> None:
+    """People save it, since no export has it; what a message saved already is known."""
+    rows: list[dict[str, Any]] = [
+        {"id": "m1", "content": "Likes tea.", "created_timestamp": _THEN, "updated_at": _ISO},
+        {"id": "m2", "content": "Has a cat.", "created_timestamp": None, "status": "warm"},
+    ]
+    listed = {"memories": rows, "memory_max_tokens": 16000}
+    path = tmp_path / "memories.json"
+    for value in (listed, rows):
+        path.write_text(json.dumps(value))
+        assert formats.recognise(Place(path)) == "chatgpt"
+        tea, cat = (one.value for one in _read(path)[0])
+        assert (tea["text"], tea["created_at"], tea["updated_at"]) == ("Likes tea.", _ISO, _ISO)
+        assert (cat["kind"], cat["origin"]["id"]) == ("memory", "memory/m2")
+
+    talk = _talk(_node("a", None, "Likes tea.", "assistant", recipient="bio"))
+    files: dict[str, Any] = {"conversations.json": [talk], "memories.json": listed}
+    found, reading = _read(_zip(tmp_path / "e.zip", files))
+    assert [one.value["kind"] for one in found if one.type == "semantic"] == ["bio", "memory"]
+    assert reading.report.total == 0
+
+    path.write_text(json.dumps({**listed, "memories": [rows[0], {**rows[1], "content": 7}]}))
+    with pytest.raises(MalformedError) as refusal:
+        _read(path)
+    assert refusal.value.field == "0/memories/1/content"
+
+
 # -- conversations -------------------------------------------------------------------------
 
 
@@ -243,11 +270,19 @@ def test_a_shard_that_cannot_be_told_by_its_first_bytes_is_not_passed_over(tmp_p
 
 def test_conversations_behind_many_other_files_are_found(tmp_path: Path) -> None:
     """An archive of everything has hundreds of files that sort before them."""
-    files = {f"a{number:03}.json": {} for number in range(100)}
+    files: dict[str, Any] = {f"a{number:03}.json": {} for number in range(100)}
     path = _zip(
         tmp_path / "e.zip", {**files, "conversations.json": [_talk(_node("a", None, "hi"))]}
     )
     assert formats.recognise(Place(path)) == "chatgpt"
+
+
+def test_many_files_of_one_folder_are_counted_together(tmp_path: Path) -> None:
+    """A receipt with a line for each of thousands tells nobody anything."""
+    files: dict[str, Any] = {f"textdocs/{number}.json": {"id": "x"} for number in range(100)}
+    talk = {"conversations.json": [_talk(_node("a", None, "hi"))], "user.json": {"id": "u"}}
+    _, reading = _read(_zip(tmp_path / "e.zip", {**files, **talk}))
+    assert _lost(reading) == {"textdocs/*.json": 100, "user.json": 1}
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_what_an_agent_sent_is_what_it_said(tmp_path: Path) -> None:
     sent = {"name": "send_message", "arguments": '{"message": "Nice to meet you."}'}
     other = {"name": "core_memory_append", "arguments": '{"message": "a secret"}'}
     thought = [{"type": "text", "text": "I shall be kind."}]
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "assistant", "content": thought, "tool_calls": [{"function": sent}]},
         {"role": "assistant", "content": None, "tool_calls": [{"function": sent}] * 2},
         {"role": "assistant", "content": thought, "tool_calls": [{"function": other}]},

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from satchel.errors import MalformedError
-from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_or_none
+from satchel.formats._chats.fields import (
+    Row,
+    list_in,
+    moment_of,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
 from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Evidence
@@ -28,6 +36,7 @@ _FENCE = re.compile(r"```(.*)```", re.DOTALL)
 _FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
 _MOST_SAVED = 1_000_000
+_SAVED_AT = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
 
@@ -85,6 +94,22 @@ class Rows:
         for turn in turns:
             yield from self._saved_in(turn, began)
 
+    def memories(self, row: Row) -> Iterator[Model]:
+        """Yield the memories of a list, as ChatGPT's own page fetches it, or one of them.
+
+        Raises:
+            MalformedError: If one has no id, or no text.
+        """
+        if "memories" not in row:
+            yield from self._remembered(row)
+            return
+        for number, value in enumerate(list_in(row, "memories")):
+            try:
+                yield from self._remembered(row_in(value, "a memory"))
+            except MalformedError as error:
+                error.field = f"memories/{number}" + (f"/{error.field}" if error.field else "")
+                raise
+
     def rest(self) -> Iterator[Model]:
         """Yield what is known at the end: the last list of memories, and the last instructions."""
         if self._list is not None:
@@ -123,6 +148,22 @@ class Rows:
             created_at=when,
             sources=(Evidence(kind="message", id=message),),
             origin=origin_at(NAME, f"bio/{message}", None, {}),
+        )
+
+    def _remembered(self, row: Row) -> Iterator[Model]:
+        identity, text = text_in(row, "id"), text_in(row, "content")
+        if _digest(text) in self._saved:  # known with the message that saved it
+            return
+        self._saved.add(_digest(text))
+        began = next((one for one in _SAVED_AT if moment_of(row.get(one))), "")
+        yield Semantic(
+            text=text,
+            kind="memory",
+            created_at=moment_of(row.get(began)),
+            updated_at=moment_of(row.get("updated_at")),
+            origin=origin_at(
+                NAME, f"memory/{identity}", None, rest_of(row, known=("id", "content"))
+            ),
         )
 
     def _listed(self, found: _Found) -> Iterator[Model]:

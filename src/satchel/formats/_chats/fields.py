@@ -1,6 +1,7 @@
 """What the members of an export's rows have to be, and times as products write them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, Protocol
@@ -22,6 +23,8 @@ _NANOSECONDS = 1_000_000_000
 _NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,20})?", re.ASCII)
 _FINER = re.compile(r"([.,]\d{6})\d{1,12}(?!\d)", re.ASCII)
 _LIST = "conversations"
+_FEW = 32
+"""How many files of one kind in a folder are named one by one."""
 
 
 def row_in(value: Any, what: str) -> Row:
@@ -167,12 +170,15 @@ def from_files(
         by_file: What makes records of the rows of each file; None for one that is no memory. Files
             that are not in it are left to whoever asks.
     """
+    left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
     for file in archive.files:
         if file.path not in by_file:
             continue
         make = by_file[file.path]
         if make is None:
-            reading.report.lost(_kind_of(file), "a file of the export that is no memory")
+            is_one_of_many = left[_folder_of(file)] > _FEW
+            kind = _folder_of(file) if is_one_of_many else _kind_of(file)
+            reading.report.lost(kind, "a file of the export that is no memory")
             continue
         try:
             with archive.document(file, reading) as document:
@@ -180,6 +186,12 @@ def from_files(
         except InputError as error:
             error.field = error.field or archive.file_of(file) or None
             reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+
+def _folder_of(file: File) -> str:
+    """Return what many files like this one are counted as: their folder, and their ending."""
+    folder, ending = file.path.rpartition("/")[0], file.name.rpartition(".")[2]
+    return f"{folder}/*.{ending}" if folder else f"*.{ending}"
 
 
 def _kind_of(file: File) -> str:
