@@ -224,3 +224,17 @@ def test_gems_are_who_an_assistant_is_to_be(tmp_path: Path) -> None:
     assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
     with pytest.raises(UnknownFormatError):
         formats.recognise(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
+
+
+@pytest.mark.parametrize(
+    ("header", "is_gemini"),
+    [("Gemini\u5e94\u7528", True), ("Gemini-Apps", True), ("Bardzo", False), ("Search", False)],
+)
+def test_the_product_is_known_in_any_language(
+    header: str, *, is_gemini: bool, tmp_path: Path
+) -> None:
+    """Its name is the same everywhere; there may be no space behind it."""
+    path = tmp_path / "a.json"
+    first = _activity("one", "2026-03-01T09:00:00Z")
+    path.write_text(json.dumps([first, {**first, "header": header, "title": "Prompted two"}]))
+    assert ("two" in _texts(_read(path)[0])) is is_gemini

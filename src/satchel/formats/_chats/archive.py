@@ -102,19 +102,29 @@ class Archive:
             raise _damaged(file.path, error) from None
 
     @contextmanager
-    def document(self, file: File, reading: Reading) -> Iterator[ForeignReader]:
-        """Open one of the files as JSON; its lines are those that errors name."""
+    def document(
+        self, file: File, reading: Reading, *, mends: bool = True
+    ) -> Iterator[ForeignReader]:
+        """Open one of the files as JSON; its lines are those that errors name.
+
+        Args:
+            file: The file.
+            reading: The bounds; where halves of characters are counted.
+            mends: Whether such halves are only counted, and no error.
+        """
         with self.stream(file) as stream:
-            document = foreign_reader(stream, self._place.name, reading)
+            document = foreign_reader(stream, self._place.name, reading, mends=mends)
             reading.line = lambda: document.value_line
             yield document
         reading.line = lambda: None
 
 
-def foreign_reader(stream: BinaryIO, name: str, reading: Reading) -> ForeignReader:
+def foreign_reader(
+    stream: BinaryIO, name: str, reading: Reading, *, mends: bool = True
+) -> ForeignReader:
     """Return what reads JSON of a chat; half of a character in it is counted as lost."""
-    most = reading.limits.line_bytes
-    return ForeignReader(stream, name, item_bytes=most, mending=reading.mended)
+    most, mending = reading.limits.line_bytes, reading.mended if mends else None
+    return ForeignReader(stream, name, item_bytes=most, mending=mending)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from satchel.ports.report import Report
 
 NAME = "gemini"
 
-_OWN = re.compile(r"\b(?:Gemini|Bard)\b")
+_OWN = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
 _VERB = re.compile(
     r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
     r"[ \u00a0]+"
