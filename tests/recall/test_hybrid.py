@@ -261,6 +261,29 @@ def test_a_time_in_the_question_is_a_filter_that_is_told(bank: Remembering) -> N
     assert (len(whole.hits), whole.plan.told) == (2, None)
 
 
+def test_within_a_budget_what_a_time_leaves_is_for_other_times_which_is_told(
+    bank: Remembering,
+) -> None:
+    """They come last and say that they are; as many as asked for, and no token over the budget."""
+    bank.add(
+        Episodic(text="tea in March", occurred_at="2026-03-10T00:00:00.000000Z"),
+        Episodic(text="tea in May", occurred_at="2026-05-10T00:00:00.000000Z"),
+        Episodic(text="tea in June", occurred_at="2026-06-10T00:00:00.000000Z"),
+        Episodic(text="tea " * 400, occurred_at="2026-06-11T00:00:00.000000Z"),
+    )
+    found = ask(bank, "tea last May", budget=200)
+    assert texts(found)[0] == "tea in May"
+    assert set(texts(found)[1:]) == {"tea in June", "tea in March"}
+    assert [hit.other_time for hit in found.hits] == [False, True, True]
+    assert (found.plan.told_beyond, found.over_budget) == (2, 1)
+    assert found.tokens <= 200
+    one = found.hits[0].tokens
+    assert texts(ask(bank, "tea last May", budget=one)) == ["tea in May"]
+    assert len(ask(bank, "tea last May", budget=200, limit=2).hits) == 2
+    assert len(ask(bank, "tea last May", budget=200, limit=1).hits) == 1
+    assert not any(hit.other_time for hit in ask(bank, "tea", budget=200).hits)
+
+
 def test_a_time_of_which_there_is_nothing_is_dropped_and_that_is_told(bank: Remembering) -> None:
     """A question with a time that nobody wrote down is still answered."""
     bank.add(Episodic(text="tea", occurred_at="2026-03-10T00:00:00.000000Z"))

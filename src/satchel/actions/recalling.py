@@ -86,6 +86,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: list[CodeContext] = []
     """The code that it speaks of, as the bank knows it now; nothing proves that."""
 
+    other_time: bool = False
+    """Whether it is of another time than the words name, and fills what that left of the budget."""
+
     superseded_by: str | None = None
     """Id of what has taken its place since, where the bank was asked as it was before."""
 
@@ -152,6 +155,9 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     time_dropped: bool = False
     """Whether that was dropped again, since nothing of that time was found."""
+
+    time_beyond: int = 0
+    """Memories of other times that fill what it left of the budget; they come last."""
 
     vectors: str | None = None
     """The model whose vectors were compared; None where words alone counted."""
@@ -267,6 +273,7 @@ def _plan(plan: Plan) -> SearchPlan:
         since=told.since if told else None,
         until=told.until if told else None,
         time_dropped=plan.told_dropped,
+        time_beyond=plan.told_beyond,
         vectors=plan.model,
         note=plan.note,
         by_words=plan.by_words,
@@ -310,6 +317,7 @@ def _memory(hit: Hit, code: list[CodeContext], *, explain: bool, scored: bool) -
         seq=row.seq,
         record=msgspec.json.decode(record.body),
         code=code,
+        other_time=hit.other_time,
         superseded_by=hit.superseded_by,
         replaces=list(hit.replaces),
         conflicts_with=list(hit.conflicts_with),

@@ -185,6 +185,9 @@ class Hit:
     signals: Signals | None = None
     """Why it stands where it does; None where it was in no order but that of the log."""
 
+    other_time: bool = False
+    """Whether it is of another time than the one that the words name."""
+
     superseded_by: str | None = None
     """Id of what has taken its place since, where the bank was asked as it was before."""
 
@@ -240,6 +243,9 @@ class Plan:
 
     told_dropped: bool = False
     """Whether it was dropped again, since nothing of that time was found."""
+
+    told_beyond: int = 0
+    """How many memories of other times fill what it left of the budget; they come last."""
 
     model: str | None = None
     """What made the vectors that were compared; None where none were."""

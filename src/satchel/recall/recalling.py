@@ -16,7 +16,7 @@ from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import now as present
 from satchel.recall.files import files_for, fitted, shared
-from satchel.recall.query import Hit, Plan, Query, Recalled
+from satchel.recall.query import MOST, Hit, Plan, Query, Recalled
 from satchel.recall.ranking.fusing import WORDS, Signals, fused
 from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.pool import NEAREST, Pool
@@ -47,7 +47,8 @@ def recall(
     "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
     is left of the budget is left out whole, and counted.
 
-    A time that the words name is a filter, which is dropped where it leaves nothing.
+    A time that the words name is a filter, which is dropped where it leaves nothing. Within a
+    budget it says what comes first: what it leaves of the budget is for memories of other times.
 
     Args:
         view: The bank.
@@ -66,9 +67,35 @@ def recall(
     then = replace(query, since=told.since, until=told.until)
     found = _Recall(view, then, now, embedders, told).answer()
     if found.hits or found.files:
-        return found
+        return found if query.budget is None else _filled(found, plain)
     found = plain.answer()
     return replace(found, plan=replace(found.plan, told=told, told_dropped=True))
+
+
+def _filled(found: Recalled, plain: "_Recall") -> Recalled:
+    """Fill what is left of a budget with memories of other times than the one that is named."""
+    query, there = plain.query, {hit.logged.seq for hit in found.hits}
+    left = (query.budget or 0) - found.tokens
+    room = query.most - len(there)
+    if left <= 0 or room <= 0:
+        return found
+    plain.query = replace(query, budget=None, limit=min(query.most + len(there), MOST), files=False)
+    others, over = list[Hit](), found.over_budget
+    for hit in plain.answer().hits:
+        if hit.logged.seq in there or len(others) == room:
+            continue
+        if hit.tokens > left:
+            over += 1
+            continue
+        left -= hit.tokens
+        others.append(replace(hit, other_time=True))
+    return replace(
+        found,
+        hits=compared(plain.view, [*found.hits, *others], past=query.as_of is not None),
+        over_budget=over,
+        complete=found.complete and plain.complete,
+        plan=replace(found.plan, told_beyond=len(others)),
+    )
 
 
 def _may_tell(query: Query) -> bool:

@@ -1,6 +1,7 @@
 """Evaluating recall: each conversation becomes a bank of its own, which is asked every question."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,8 @@ MOST = 300
 """Memories that each question is answered with."""
 
 _MOST_TOKENS = 1 << 20
+_WHOLE = 1 << 30
+"""A budget of tokens that all turns fit, so that measures may cut where they like."""
 
 Progress = Callable[[int, int], None]
 """Is told how many questions were asked, and of how many."""
@@ -81,10 +84,10 @@ def evaluate_recall(
     for conversation in found.conversations:
         tokens = _tokens(conversation.turns)
         sessions = {turn.name: turn.session for turn in conversation.turns}
-        for question, ranked in _ranked(conversation, embedder, any_time=any_time):
+        for question, ranked, filled in _ranked(conversation, embedder, any_time=any_time):
             those = [whole, kinds.setdefault(question.kind, Means())]
             for means in those if question.kind in found.aside else [main, *those]:
-                means.add(ranked, question.evidence, tokens, sessions)
+                means.add(ranked, question.evidence, tokens, sessions, filled)
             asked += 1
             if progress is not None:
                 progress(asked, total)
@@ -104,13 +107,21 @@ def evaluate_recall(
 
 def _ranked(
     conversation: Conversation, embedder: Embedder | None, *, any_time: bool
-) -> Iterable[tuple[Question, list[str]]]:
-    """Yield each question with the names of the turns that recall gives, best first."""
+) -> Iterable[tuple[Question, list[str], list[str]]]:
+    """Yield each question with the turns that recall gives, best first: as many as, and for tokens.
+
+    They differ where the question names a time: within a budget, others fill what that leaves.
+    """
     with conversed(conversation, embedder) as bank:
         for question in conversation.questions:
             wanted = Query(text=question.text, limit=MOST, times=not any_time)
             found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
-            yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
+            ranked = filled = [bank.names[hit.logged.record.id] for hit in found.hits]
+            if found.plan.told is not None and not found.plan.told_dropped:
+                wanted = replace(wanted, budget=_WHOLE)
+                found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
+                filled = [bank.names[hit.logged.record.id] for hit in found.hits]
+            yield question, ranked, filled
 
 
 def _tokens(turns: tuple[Turn, ...]) -> dict[str, int]:

@@ -51,6 +51,7 @@ class Means:
         evidence: frozenset[str],
         tokens: Mapping[str, int],
         sessions: Mapping[str, str],
+        filled: Sequence[str] | None = None,
     ) -> None:
         """Add a question.
 
@@ -59,6 +60,7 @@ class Means:
             evidence: Names of those that answer it.
             tokens: How many each turn takes.
             sessions: The conversation of each turn.
+            filled: What was found for a budget of tokens, where that is not the same.
         """
         self._count += 1
         for k in AT:
@@ -67,7 +69,7 @@ class Means:
             self._sum(f"hit {k}", float(bool(found)))
             self._sum(f"ndcg {k}", ndcg(ranked, evidence, k))
         for budget in BUDGETS:
-            self._sum(f"budget {budget}", within(ranked, evidence, tokens, budget))
+            self._sum(f"budget {budget}", within(filled or ranked, evidence, tokens, budget))
         whole = list(dict.fromkeys(sessions[name] for name in ranked))
         wanted = frozenset(sessions[name] for name in evidence)
         self._sum("session hit", float(bool(wanted.intersection(whole[:1]))))

@@ -1,4 +1,4 @@
-"""Giving SQLite a key: ChaCha20-Poly1305 for each page of the file and of its log.
+"""Giving SQLite a key: ChaCha20-Poly1305 for each page, of the file, its log and what is temporary.
 
 The pages are those of SQLite3 Multiple Ciphers, which the package ``apsw-sqlite3mc`` brings. The
 package ``apsw`` is the same module without it; it opens files in plain as well.
@@ -41,8 +41,6 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
             file=name,
             hint="Put it back: pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc",
         )
-    # In memory, an erasure takes as much of it as the store has bytes.
-    connection.pragma("temp_store", "file" if hides_temporary() else "memory")
     connection.pragma("cipher", _CIPHER)
     connection.pragma("key", f"raw:{secret.hex()}")
     try:
@@ -53,12 +51,6 @@ def unlock(connection: apsw.Connection, secret: bytes, name: str) -> None:
             file=name,
             hint=f"It was altered, or {Path(name).name}{KEY_ENDING} is the key of another store.",
         ) from None
-
-
-def hides_temporary() -> bool:
-    """Tell whether temporary files are encrypted as well; they were not before version 2.6."""
-    numbers = str(getattr(apsw, "mc_version", "")).rpartition(" ")[2].split(".")
-    return [int(one) for one in numbers[:2] if one.isdecimal()] >= [2, 6]
 
 
 def answers(connection: apsw.Connection) -> bool:

@@ -231,7 +231,7 @@ def _connected(
         connection.set_busy_timeout(busy_ms)
         if vfs == _ALONE.name:
             connection.pragma("locking_mode", "exclusive")  # the log's index is in memory then
-        connection.pragma("temp_store", "file")
+        connection.pragma("temp_store", "file")  # encrypted, where the file is
         if secret is not None:
             unlock(connection, secret, str(path))
         connection.pragma("cache_size", -_CACHE_KIB)

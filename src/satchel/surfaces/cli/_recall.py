@@ -98,7 +98,8 @@ def _show(answer: actions.Answer, *, explain: bool) -> None:
     for memory in answer.memories:
         day = (memory.moment or "")[:10]
         score = "" if memory.score is None else f"{memory.score:.2f}"
-        about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score]
+        other = "another time" if memory.other_time else ""
+        about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score, other]
         line("  ".join(part for part in about if part), style="dim")
         _show_text(memory.text)
         _tell_versions(memory)
@@ -148,7 +149,8 @@ def _tell_time(plan: actions.SearchPlan) -> None:
     elif plan.time:
         since, until = (plan.since or "")[:10], (plan.until or "")[:10]
         span = f"{since or 'the beginning'} to {until or 'now'}"
-        message(f"only what is from {span}, as in {plan.time!r}; all times: --any-time")
+        first = "first" if plan.time_beyond else "only"
+        message(f"{first} what is from {span}, as in {plan.time!r}; all times: --any-time")
 
 
 def _tell_plan(plan: actions.SearchPlan) -> None:
