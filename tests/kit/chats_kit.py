@@ -16,7 +16,7 @@ def values_in(data: bytes) -> list[Any]:
     if not data.startswith(b"PK"):
         return parsed(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        names = [name for name in archive.namelist() if not name.endswith(".md")]
+        names = [name for name in archive.namelist() if not name.endswith((".md", ".gz"))]
         return [value for name in names for value in parsed(archive.read(name))]
 
 
