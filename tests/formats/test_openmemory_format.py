@@ -28,6 +28,12 @@ def test_what_the_tables_say_of_a_memory_is_with_it() -> None:
     assert reading.container["status_history"][0]["new_state"] == "archived"
 
 
+def test_the_same_once_more_is_no_loss() -> None:
+    """The archive has the memories twice; a receipt that names a loss would be wrong."""
+    found, reading = _read(_SAMPLE.with_name("good-backup.zip"))
+    assert (len(found), reading.report.total) == (2, 0)
+
+
 def test_what_was_deleted_there_does_not_come_back(tmp_path: Path) -> None:
     """The server keeps the words of what somebody deleted; it is counted, not taken."""
     document = json.loads(_SAMPLE.read_bytes())

@@ -38,7 +38,7 @@ _SIGNS = (b"user", b"apps", b"categories", b"memory_categories", b"status_histor
 _MOST_SIGNS = 2
 _HELD = ("id", "content", "metadata")
 _TIMES = ("created_at", "updated_at")
-_DELETED = "deleted"
+_DELETED, _AGAIN = "deleted", "memories.jsonl.gz"
 
 
 class OpenMemory:
@@ -60,7 +60,8 @@ class OpenMemory:
         with opened(place, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
-                    reading.report.lost(file.name, "the memories once more, or no memory")
+                    if file.name != _AGAIN:
+                        reading.report.lost(file.name, "a file of the backup that is no memory")
                     continue
                 around = _around(archive, file, reading)
                 reading.container.update(around)
