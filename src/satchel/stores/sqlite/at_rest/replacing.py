@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes
 
 import apsw
 
-from satchel.disk.writing import writing_by_name
+from satchel.disk.writing import left_behind, writing_by_name
 from satchel.errors import StoreBusyError, StoreDamagedError
 from satchel.ports.store import Progress
 from satchel.seal.encryption.store_keys import StoreKey
@@ -61,6 +61,8 @@ def put_under(
         with translated(name, connection):
             _alone(connection, name)
             before = holds(connection)
+        for stale in left_behind(path):
+            stale.unlink()  # of one that was killed, and may be in plain; nobody else writes here
         with writing_by_name(path, overwrite=True) as temporary:
             with translated(name, connection):
                 _write(connection, temporary, secret, progress)
