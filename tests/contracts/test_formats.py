@@ -33,6 +33,7 @@ _PARSERS = {
     "gemini": activities_in,
     "langgraph": rows_in,
     "langgraph_checkpoints": rows_in,
+    "openmemory": values_in,
 }
 _SLOW = {"amplihack_graph": 8, "claude_text": 20, "cursor_rules": 20, "markdown_memory": 50}
 """How many examples of a property are tried where reading a file starts a process, or where another

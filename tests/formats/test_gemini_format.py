@@ -1,6 +1,7 @@
 """Activities of Gemini: what the shared suite cannot know."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.errors import InputError
-from satchel.formats._chats.pages import moment_in, words_of
+from satchel.errors import InputError, UnknownFormatError
+from satchel.formats._chats.google.pages import words_of
+from satchel.formats._chats.google.times import moment_in
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
@@ -97,7 +99,19 @@ def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
         ("3 May 2026, 09:00:00 GMT+05:30", "2026-05-03T09:00:00+05:30"),
         ("Jul 25, 2026, 11:07:57 PM CST", None),
         ("Feb 30, 2026, 11:07:57 PM UTC", None),
-        ("10 de mai. de 2026, 03:46:09 BRT", None),
+        ("10 de mai. de 2026, 03:46:09 BRT", "2026-05-10T03:46:09-03:00"),
+        ("04.07.2026, 09:15:00 MESZ", "2026-07-04T09:15:00+02:00"),
+        ("4 juil. 2026, 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4 juin 2026, 09:15:00 CEST", "2026-06-04T09:15:00+02:00"),
+        ("4 juli 2026 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4. jul. 2026 09.15.00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("4.7.2026 klo 9.15.00 EEST", "2026-07-04T09:15:00+03:00"),
+        ("4 lug 2026, 09:15:00 CEST", "2026-07-04T09:15:00+02:00"),
+        ("2026/07/04 9:15:00 JST", "2026-07-04T09:15:00+09:00"),
+        ("2026年7月4日 下午3:15:00 GMT+08:00", "2026-07-04T15:15:00+08:00"),
+        ("2026. 7. 4. 오전 12:15:00 KST", "2026-07-04T00:15:00+09:00"),
+        ("4 lip 2026, 09:15:00 CEST", None),
+        ("07/04/2026, 09:15:00 CEST", None),
     ],
 )
 def test_a_time_of_a_page_is_understood_or_left(said: str, moment: str | None) -> None:
@@ -121,3 +135,106 @@ def test_words_of_html_have_the_lines_that_a_person_sees() -> None:
 def test_marks_without_an_end_cost_no_more_than_their_length(attack: str) -> None:
     """A quadratic reader would not come back from this."""
     assert len(words_of(attack * 100_000)) <= len(attack) * 100_000
+
+
+def _zip(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> None:
+    """The time stands behind it, beyond what is looked at to know a file."""
+    rows = json.dumps([_activity("x" * 6000, "2026-03-01T09:00:00Z")])
+    path = tmp_path / "MyActivity.json"
+    path.write_text(rows)
+    assert formats.recognise(Place(path)) == "gemini"
+
+    other = {f"Takeout/Chrome/{number}.json": "{}" for number in range(80)}
+    files = {**other, "Takeout/My Activity/Gemini Apps/MyActivity.json": rows}
+    path = _zip(tmp_path / "t.zip", files)
+    assert formats.recognise(Place(path)) == "gemini"
+    assert _texts(_read(path)[0]) == ["x" * 6000]
+
+
+@pytest.mark.parametrize(
+    ("title", "prompt"),
+    [
+        ("Gav instruktionen\u00a0vilken v\u00e4xelriktare?", "vilken v\u00e4xelriktare?"),
+        (
+            "\u9001\u4fe1\u3057\u305f\u30e1\u30c3\u30bb\u30fc\u30b8:\u00a0\u304a\u8336",
+            "\u304a\u8336",
+        ),
+        ("Bonjour\u00a0! \u00c7a va\u00a0?", "Bonjour\u00a0! \u00c7a va\u00a0?"),
+        ("Prompted\u00a0Hello", "Hello"),
+    ],
+)
+def test_a_page_in_any_language_gives_the_words_of_a_person(
+    title: str, prompt: str, tmp_path: Path
+) -> None:
+    """What Google says before them ends in a hard space; a space before a mark is French."""
+    card = (
+        '<div class="outer-cell"><div class="header-cell"><p>Gemini-appar</p></div>'
+        f'<div class="content-cell">{title}<br>4 juli 2026 09:15:00 CEST<br><p>Ja.</p></div></div>'
+    )
+    path = tmp_path / "MinAktivitet.html"
+    path.write_text(f"<html><body>{card}</body></html>", "utf-8")
+    assert formats.recognise(Place(path)) == "gemini"
+    found, _ = _read(path)
+
+    assert _texts(found) == [prompt, "Ja."]
+    assert {one["created_at"] for one in found} == {"2026-07-04T07:15:00.000000Z"}
+
+
+def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: Path) -> None:
+    """Two turns of one number are two answers; what nobody said is counted."""
+    turns = [
+        {"user_turn": {"prompt": "q", "turn_index": 0}},
+        {"system_turn": {"text": [{"data": "first"}], "turn_index": 1}},
+        {"system_turn": {"text": [{"data": "second"}], "turn_index": 1}},
+        {"user_turn": {"prompt": "go on", "turn_index": 2}},
+        {"someone": {}},
+        7,
+    ]
+    name = "Takeout/Gemini in Workspace/Conversation History/conversation_5.txt"
+    text = json.dumps({"title": "T", "conversation_turns": turns})
+    path = _zip(tmp_path / "t.zip", {name: text})
+    assert formats.recognise(Place(path)) == "gemini"
+    found, reading = _read(path)
+
+    assert _texts(found) == ["q", "second", "go on", "first"]
+    assert sum(one["event"] == "fork" for one in found) == 1
+    assert found[0]["origin"]["id"] == "conversation_5"
+    assert reading.report.total == 2
+
+
+def test_gems_are_who_an_assistant_is_to_be(tmp_path: Path) -> None:
+    """Whatever language their labels are in; an empty page has none."""
+    page = (
+        "<div><b>Nom :</b>Chef<br><b>Consignes :</b>Tu cuisines.<br><b>Ton :</b> doux<br>"
+        '<b>Fichiers :</b><br><a href="https://example.org/a">a.pdf</a><br></div>'
+    )
+    path = _zip(tmp_path / "t.zip", {"Takeout/Gemini/gemini_gems_data.html": page})
+    assert formats.recognise(Place(path)) == "gemini"
+    (gem,), _ = _read(path)
+
+    assert gem["custom_instructions"] == "Tu cuisines.\nTon : doux"
+    assert gem["scope"] == {"namespace": ["gems", "Chef"]}
+    assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
+    with pytest.raises(UnknownFormatError):
+        formats.recognise(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
+
+
+@pytest.mark.parametrize(
+    ("header", "is_gemini"),
+    [("Gemini\u5e94\u7528", True), ("Gemini-Apps", True), ("Bardzo", False), ("Search", False)],
+)
+def test_the_product_is_known_in_any_language(
+    header: str, *, is_gemini: bool, tmp_path: Path
+) -> None:
+    """Its name is the same everywhere; there may be no space behind it."""
+    path = tmp_path / "a.json"
+    first = _activity("one", "2026-03-01T09:00:00Z")
+    path.write_text(json.dumps([first, {**first, "header": header, "title": "Prompted two"}]))
+    assert ("two" in _texts(_read(path)[0])) is is_gemini

@@ -330,3 +330,64 @@ def test_every_state_of_the_real_library_is_a_point_with_its_messages(tmp_path: 
     assert {name: before(one) for name, one in points.items()} == {
         name: state["messages"] for name, state in said.items()
     }
+
+
+def _message_of_javascript(cls: str, content: Any, **more: Any) -> dict[str, Any]:
+    kwargs = {"content": content, "additional_kwargs": {}, "response_metadata": {}, **more}
+    return {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "messages", cls],
+        "kwargs": kwargs,
+    }
+
+
+@pytest.mark.parametrize("kind", ["json", None])
+def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: Path) -> None:
+    """Their role is in the name of their class alone; a model that called a tool said nothing."""
+    messages = [
+        _message_of_javascript("HumanMessage", "Which tea?"),
+        _message_of_javascript("AIMessage", None, tool_calls=[{"name": "teas"}]),
+        _message_of_javascript("ToolMessage", "sencha", name="teas"),
+        _message_of_javascript("AIMessageChunk", "Sencha."),
+        {"role": "assistant", "content": None, "tool_calls": []},
+    ]
+    state = {"v": 1, "ts": "2026-03-01T09:00:00.000Z", "channel_values": {"messages": messages}}
+    path = tmp_path / "c.db"
+    with closing(sqlite3.connect(path)) as made:
+        columns = (
+            "thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, parent_checkpoint_id TEXT"
+        )
+        made.execute(
+            f"CREATE TABLE checkpoints ({columns}, type TEXT, checkpoint BLOB, metadata BLOB)"
+        )
+        made.execute("CREATE TABLE writes (thread_id TEXT)")
+        row = ("t", "", "1", None, kind, json.dumps(state).encode(), b"{}")
+        made.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        made.commit()
+    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
+    found = [one.value for one in taken(formats["langgraph_checkpoints"], Place(path), Reading())]
+
+    said = [(one["role"], one["text"]) for one in found if one["event"] == "message"]
+    assert said == [
+        ("user", "Which tea?"),
+        ("assistant", ""),
+        ("tool", "sencha"),
+        ("assistant", "Sencha."),
+        ("assistant", ""),
+    ]
+
+
+def test_items_that_javascript_shows_have_their_times(tmp_path: Path) -> None:
+    """In camel case; they are written back as they were."""
+    times = {"createdAt": "2026-03-01T09:00:00.000Z", "updatedAt": "2026-03-02T09:00:00.000Z"}
+    row = {"namespace": ["memories"], "key": "k", "value": {"text": "Likes tea."}, **times}
+    path, out = tmp_path / "items.json", tmp_path / "out.json"
+    path.write_text(json.dumps([row]))
+    (found,) = taken(formats["langgraph_items"], Place(path), Reading())
+
+    assert found.value["created_at"] == "2026-03-01T09:00:00.000000Z"
+    assert found.value["updated_at"] == "2026-03-02T09:00:00.000000Z"
+    with sealed([found]) as records:
+        formats["langgraph_items"].write(records, Target(out), Writing())
+    assert json.loads(out.read_text()) == [row]

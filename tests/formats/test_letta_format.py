@@ -227,3 +227,50 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     assert added[0] > 0
     assert added[1] == 0
     assert json.loads((tmp_path / "tea.af").read_bytes()) == _plain(source)
+
+
+def test_lists_that_are_null_are_empty_and_others_are_named(tmp_path: Path) -> None:
+    """Letta's own schema says so of many; what is in a list nobody knows is at least told."""
+    lists = dict.fromkeys(("groups", "files", "sources", "tools", "mcp_servers"))
+    agent = {"id": "agent-0", "name": "Ann", "agent_type": "x", "messages": None, "block_ids": None}
+    block = {"id": "block-0", "label": "human", "value": "Likes tea."}
+    path = tmp_path / "a.af"
+    passages = [{"text": "archived"}]
+    document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
+    path.write_text(json.dumps(document))
+    assert formats.recognise(Place(path)) == "letta"
+    found, reading = _read(path)
+
+    assert [one.type for one in found] == ["semantic", "graph_node"]
+    assert "1 of 'passages'" in reading.report.notes[0]
+    again = _again(path, tmp_path)
+    assert (again["passages"], again["groups"]) == (passages, [])
+
+
+def test_what_an_agent_sent_is_what_it_said(tmp_path: Path) -> None:
+    """Agents of MemGPT's kind speak by calling a tool; what stands beside it is a thought."""
+    sent = {"name": "send_message", "arguments": '{"message": "Nice to meet you."}'}
+    other = {"name": "core_memory_append", "arguments": '{"message": "a secret"}'}
+    thought = [{"type": "text", "text": "I shall be kind."}]
+    said: list[dict[str, Any]] = [
+        {"role": "assistant", "content": thought, "tool_calls": [{"function": sent}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"function": sent}] * 2},
+        {"role": "assistant", "content": thought, "tool_calls": [{"function": other}]},
+        {"role": "user", "content": thought, "tool_calls": [{"function": sent}]},
+        {
+            "role": "assistant",
+            "content": thought,
+            "tool_calls": [{"function": {**sent, "arguments": "{"}}],
+        },
+    ]
+    rows = [{"type": "message", "id": f"message-{n}", **one} for n, one in enumerate(said)]
+    agent = {"id": "agent-0", "name": "Ann", "agent_type": "x", "block_ids": [], "messages": rows}
+    path = tmp_path / "a.af"
+    path.write_text(json.dumps({"agents": [agent], "blocks": []}))
+    found, _ = _read(path)
+
+    texts = [one.value["text"] for one in found if one.value.get("event") == "message"]
+    hello, thinks = "Nice to meet you.", "I shall be kind."
+    assert texts == [hello, f"{hello}\n{hello}", thinks, thinks, thinks]
+    (again,) = _again(path, tmp_path)["agents"]
+    assert [{k: m[k] for k in one} for m, one in zip(again["messages"], said, strict=True)] == said

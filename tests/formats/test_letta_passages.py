@@ -1,6 +1,7 @@
 """Passages of Letta's archival memory: what the shared suite cannot know."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from satchel.memory.parts import Origin, Scope
 from satchel.memory.records import Model
 from satchel.ports.format import Reading, Writing
 from satchel.ports.place import Place, Target
+from satchel.ports.registry import formats
 from satchel.ports.report import Report
 from satchel.ports.taking import taken
 from satchel.seal.records import Sealed
@@ -68,3 +70,26 @@ def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
     assert added == [3, 0]
     back = json.loads((tmp_path / "tea.passages.json").read_bytes())
     assert back == json.loads(source.read_bytes())
+
+
+def test_passages_that_lettas_page_packed_are_read(tmp_path: Path) -> None:
+    """The page that takes archival memory out of Letta gives an archive with one list."""
+    row = {
+        "created_at": "2025-11-05 23:04:24.901468+00:00",
+        "archive_id": "archive-1",
+        "metadata": {},
+        "tags": ["tea"],
+        "id": "passage-1",
+        "text": "Likes tea.",
+    }
+    path = tmp_path / "memories.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("agent-1.json", json.dumps([row]))
+        archive.writestr("read me.txt", "words")
+    assert formats.recognise(Place(path)) == "letta_passages"
+    reading = Reading()
+    (found,) = taken(formats["letta_passages"], Place(path), reading)
+
+    assert (found.value["text"], found.value["tags"]) == ("Likes tea.", ["tea"])
+    assert found.value["created_at"] == "2025-11-05T23:04:24.901468Z"
+    assert [loss.name for loss in reading.report.losses.values()] == ["read me.txt"]

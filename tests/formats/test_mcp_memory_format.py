@@ -255,3 +255,32 @@ def _called(path: Path, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
         ]
         asked.close()
     return [json.loads(one["result"]["content"][0]["text"]) for one in found]
+
+
+def test_lines_of_older_servers_are_read(tmp_path: Path) -> None:
+    """They may not say a type, or that nothing is observed; the server itself leaves them out."""
+    path = tmp_path / "memory.jsonl"
+    rows = [
+        {"type": "entity", "name": "Ada", "entityType": "person"},
+        {"type": "entity", "name": "Bo", "observations": ["Likes tea."], "entityType": None},
+        {"type": "relation", "from": "Ada", "to": "Bo", "relationType": "knows"},
+    ]
+    path.write_text("\r\n".join(json.dumps(row) for row in rows) + "\r\n")
+    found = list(taken(formats["mcp_memory"], Place(path), Reading()))
+
+    ada, tea, knows = (one.value for one in found)
+    assert (ada["subject"], ada["predicate"], ada["object"]) == ("Ada", "is a", "person")
+    assert (tea["subject"], tea["text"], tea["entities"]) == ("Bo", "Likes tea.", [{"name": "Bo"}])
+    assert knows["predicate"] == "knows"
+
+
+def test_half_of_a_character_costs_that_alone(tmp_path: Path) -> None:
+    """The server is JavaScript, which cuts texts in the middle of an emoji."""
+    path = tmp_path / "memory.jsonl"
+    row = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["tea \ud83c"]}
+    path.write_text(json.dumps(row))
+    reading = Reading()
+    (found,) = taken(formats["mcp_memory"], Place(path), reading)
+
+    assert found.value["text"] == "tea \ufffd"
+    assert reading.report.total == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import satchel
 from benchmarks import peers
 from satchel.conformance.subject import sealed
-from satchel.errors import InputError
+from satchel.errors import InputError, MalformedError
 from satchel.formats import _mem0
 from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope
@@ -299,3 +299,20 @@ def test_bad_rows_are_left_out_and_named_when_that_is_asked_for(tmp_path: Path) 
     with pytest.raises(InputError) as caught:
         list(taken(formats["mem0"], Place(path), Reading()))
     assert caught.value.field == "results/1"
+
+
+def test_a_memory_on_each_line_is_read(tmp_path: Path) -> None:
+    """As people write what they page through; a bad line is named, or left out."""
+    rows = [{"id": str(number), "memory": f"m{number}", "user_id": "ada"} for number in range(3)]
+    lines = [json.dumps(row) for row in rows]
+    path = tmp_path / "mem0.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    assert formats.recognise(Place(path)) == "mem0"
+    found = list(taken(_MEM0, Place(path), Reading()))
+    assert [one.value["text"] for one in found] == ["m0", "m1", "m2"]
+
+    path.write_text("\n".join([lines[0], '{"id": "x", "memory": null}', lines[2]]))
+    with pytest.raises(MalformedError) as refusal:
+        list(taken(_MEM0, Place(path), Reading()))
+    assert (refusal.value.line, refusal.value.field) == (2, "1/memory")
+    assert len(list(taken(_MEM0, Place(path), Reading(skip_bad=True)))) == 2

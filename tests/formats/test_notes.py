@@ -417,3 +417,22 @@ def test_no_text_ends_its_line_or_begins_another(tmp_path_factory: Any, said: li
     _written("claude_text", path, [Semantic(text=text) for text in said])
 
     assert [one["text"] for one in _read("claude_text", path)[0]] == said
+
+
+@pytest.mark.parametrize("name", [".cursorrules", ".windsurfrules", "copilot-instructions.md"])
+def test_rules_of_other_agents_are_instructions(name: str, tmp_path: Path) -> None:
+    """One file, without a mark in it, known by its name."""
+    path = tmp_path / name
+    path.write_text("Be kind.\n")
+    assert formats.recognise(Place(path)) == "agents_md"
+    (found,) = taken(formats["agents_md"], Place(path), Reading())
+    assert found.value["custom_instructions"] == "Be kind.\n"
+
+
+def test_a_memory_that_windows_wrote_is_its_words(tmp_path: Path) -> None:
+    """The end of its last line is no part of it, and is there again when it is written."""
+    path = tmp_path / "tea.md"
+    path.write_bytes(b"---\r\nname: tea\r\ndescription: d\r\ntype: user\r\n---\r\nLikes tea.\r\n")
+    (found,) = taken(formats["markdown_memory"], Place(path), Reading())
+    assert (found.value["text"], found.value["kind"]) == ("Likes tea.", "user")
+    assert found.value["origin"]["as_written"]["end"] == "\r\n"

@@ -16,15 +16,20 @@ def values_in(data: bytes) -> list[Any]:
     if not data.startswith(b"PK"):
         return parsed(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        names = [name for name in archive.namelist() if not name.endswith(".md")]
+        names = [name for name in archive.namelist() if not name.endswith((".md", ".gz"))]
         return [value for name in names for value in parsed(archive.read(name))]
 
 
 _QUESTION = re.compile(r"Prompted&nbsp;([^<&]+)<br>[^<]*:\d\d")
 
 
+_LABELLED = re.compile(r"</b>([^<>&]+)<br>")
+
+
 def activities_in(data: bytes) -> list[Any]:
     """Return the same of Gemini's activities; of a page, the questions."""
+    if data.startswith(b"<div"):
+        return [_LABELLED.findall(data.decode(errors="replace"))]
     page = data.lstrip().startswith(b"<html")
     return [_QUESTION.findall(data.decode(errors="replace"))] if page else values_in(data)
 

@@ -105,7 +105,8 @@ def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
         path = folder / "junk"
         path.write_bytes(junk)
 
-        assert not subject.adapter.recognises(Place(path))
+        with suppress(InputError):  # what it calls damaged it does not claim either
+            assert not subject.adapter.recognises(Place(path))
 
 
 def test_samples_read_as_expected(subject: Subject) -> None:

@@ -1,5 +1,6 @@
 """Files of one JSON object a line, read line by line; a bad line leaves the next one readable."""
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -77,12 +78,15 @@ class Lines:
         return not self._ended
 
 
-def json_object(line: bytes, bound: int) -> dict[str, Any]:
+def json_object(
+    line: bytes, bound: int, mending: Callable[[], None] | None = None
+) -> dict[str, Any]:
     """Return the object that a line is.
 
     Args:
         line: Its bytes.
         bound: Largest value in it, in characters.
+        mending: Called where there are halves of characters in it, as ``ForeignReader`` does.
 
     Raises:
         MalformedError: If it is not one JSON object.
@@ -94,7 +98,7 @@ def json_object(line: bytes, bound: int) -> dict[str, Any]:
         raise MalformedError(f"the text is not UTF-8 at byte {error.start} of the line") from None
     found = ordinary_values(text)
     if found is None or len(found) != 1:
-        reader = ForeignReader(BytesIO(line), "", item_bytes=bound)
+        reader = ForeignReader(BytesIO(line), "", item_bytes=bound, mending=mending)
         found = [reader.value()]
         reader.end()
     if type(found[0]) is not dict:

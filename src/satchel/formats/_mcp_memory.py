@@ -42,13 +42,17 @@ def entries_of(row: Row) -> Iterator[Semantic]:
     """Yield what an entity says: one entry for each observation, and the entity where need be.
 
     The entity has an entry of its own where nothing is observed of it, or where the file says
-    more about it than its name and type.
+    more about it than its name and type. Files that were written by hand, or by older servers,
+    may not say the type, or that nothing is observed.
 
     Raises:
-        MalformedError: If it has no name, no type, or observations that are no texts.
+        MalformedError: If it has no name, or a type or observations that are no texts.
     """
-    name, kind = text_in(row, "name"), text_in(row, "entityType")
+    name, kind = text_in(row, "name"), row.get("entityType")
+    if kind is not None:
+        kind = text_in(row, "entityType")
     found = row.get("observations")
+    found = [] if found is None else found
     if type(found) is not list or not all(type(one) is str for one in found):
         raise MalformedError("`observations` is not a list of texts", field="observations")
     about = (Entity(name=name, entity_type=kind),)
@@ -58,7 +62,7 @@ def entries_of(row: Row) -> Iterator[Semantic]:
             kind=ENTITY,
             subject=name,
             predicate=_IS_A,
-            object=kind,
+            object=NOTHING if kind is None else kind,
             entities=about,
             origin=_origin(kept, ENTITY, name),
         )

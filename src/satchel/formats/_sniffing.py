@@ -53,6 +53,18 @@ def members(head: bytes) -> Iterator[tuple[tuple[Step, ...], bytes]]:
             yield tuple(path), token[:1]
 
 
+def says_nothing(head: bytes, others: frozenset[bytes]) -> bool:
+    """Tell whether a file has something in it, and nothing by which another product is known.
+
+    Args:
+        head: Its first bytes.
+        others: Members of the other product's rows.
+    """
+    if head.removeprefix(BOM).strip() in (b"", b"[]", b"{}"):
+        return False
+    return not any(path and path[-1] in others for path, _ in members(head))
+
+
 def _step(path: list[Step]) -> bool:
     """Go to the next element, where this is inside an array."""
     if not path or not isinstance(path[-1], int):

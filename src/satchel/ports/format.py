@@ -133,6 +133,13 @@ class Reading:
             raise error
         self.report.refuse(error)
 
+    def mended(self) -> None:
+        """Count a value with half of a character in it, of which there is no text.
+
+        JavaScript cuts texts between the two halves of an emoji, and writes what is left.
+        """
+        self.report.lost("character", "half of one, which is no text, becomes U+FFFD")
+
 
 @dataclass(slots=True, kw_only=True)
 class Writing:
@@ -179,7 +186,11 @@ class Format(Protocol):
     info: ClassVar[Info]
 
     def recognises(self, place: Place) -> bool:
-        """Tell whether a place holds this format, from its name and ``head``; no other I/O."""
+        """Tell whether a place holds this format, from its name and ``head``; no other I/O.
+
+        Raises:
+            InputError: If it is so damaged that this cannot be told; nothing has to be.
+        """
         ...
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:

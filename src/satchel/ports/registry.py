@@ -1,12 +1,14 @@
 """Finds formats: module ``x.py`` in a formats folder is the format ``x``; others by entry point."""
 
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
-from satchel.errors import EmptyInputError, UnknownFormatError
+from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
 from satchel.ports.format import Format
 from satchel.ports.place import Place
 
@@ -15,6 +17,9 @@ CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
 
 ENTRY_POINT_GROUP = "satchel.formats"
 """Where other packages announce theirs; a built-in name cannot be taken."""
+
+_TAR, _TAR_AT = b"ustar", 257
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Registry(Mapping[str, Format]):
@@ -63,13 +68,21 @@ class Registry(Mapping[str, Format]):
         Raises:
             UnknownFormatError: If none does, or several do.
             EmptyInputError: If it is an empty file.
+            InputError: If none does because it cannot be read: a cut archive, text in UTF-16.
         """
-        claims = [name for name, found in self.items() if found.recognises(place)]
+        claims, trouble = list[str](), None
+        for name, found in self.items():
+            try:
+                if found.recognises(place):
+                    claims.append(name)
+            except InputError as error:
+                trouble = trouble or error
         if len(claims) == 1:
             return claims[0]
         if not claims:
-            if not (place.is_folder or place.head):
-                raise EmptyInputError("the file is empty", file=place.name)
+            if trouble is not None:
+                raise trouble
+            _require_readable(place)
             raise UnknownFormatError(
                 "no format recognises this",
                 file=place.name,
@@ -93,6 +106,28 @@ class Registry(Mapping[str, Format]):
             foreign = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
             self._found = {**foreign, **own}
         return self._found
+
+
+def _require_readable(place: Place) -> None:
+    if not (place.is_folder or place.head):
+        raise EmptyInputError("the file is empty", file=place.name)
+    if place.head.startswith(_UTF16):
+        raise MalformedError(
+            "the text is UTF-16, as Windows PowerShell writes it",
+            file=place.name,
+            byte=0,
+            hint="Save it as UTF-8 again.",
+        )
+    if _is_tar(place.head):
+        raise MalformedError(
+            "this is a tar archive", file=place.name, byte=0, hint="Unpack it, and name the folder."
+        )
+
+
+def _is_tar(head: bytes) -> bool:
+    with suppress(zlib.error):
+        head = zlib.decompressobj(wbits=31).decompress(head, _TAR_AT + len(_TAR))
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
 
 
 formats = Registry(

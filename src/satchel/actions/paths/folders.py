@@ -23,7 +23,7 @@ from satchel.formats._chats.archive import Archive, File, opened
 from satchel.ports.place import Place
 from satchel.seal.limits import DEFAULT_LIMITS
 
-READ = (".json", ".jsonl", ".md", ".html")
+READ = (".json", ".jsonl", ".md", ".html", ".txt")
 """Endings of the files whose contents are looked at; of others, the names alone."""
 
 _SAID_AGAIN = "chat.html"
@@ -62,7 +62,7 @@ def input_to_read(
         database = next((name for name in DATABASES if name in names), None)
         if database is not None:
             path = Path(path) / database
-        elif any(name.endswith((*READ, _PACKED)) for name in names):
+        elif any(name.lower().endswith((*READ, _PACKED)) for name in names):
             with put_together(folder, names, Path(path)) as file:
                 yield file
             return
@@ -125,12 +125,12 @@ def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenF
 def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
     with zipfile.ZipFile(kept, "w", zipfile.ZIP_STORED) as archive:
         for name in names:
-            if name.endswith(_PACKED):
+            if name.lower().endswith(_PACKED):
                 _put_in(archive, folder, name)
                 continue
             info = zipfile.ZipInfo(name, _THEN)
             with archive.open(info, "w", force_zip64=True) as sink:
-                if name.endswith(READ) and not name.endswith(_SAID_AGAIN):
+                if name.lower().endswith(READ) and not name.endswith(_SAID_AGAIN):
                     with folder.open(name) as source:
                         shutil.copyfileobj(source, sink)
     kept.flush()
@@ -151,7 +151,7 @@ def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> Non
             for file in packed.files:
                 info = zipfile.ZipInfo(f"{name}/{file.path}", _THEN)
                 with archive.open(info, "w", force_zip64=True) as sink:
-                    if file.name.endswith(READ) and file.name != _SAID_AGAIN:
+                    if file.ends(READ) and file.name != _SAID_AGAIN:
                         left -= _copied(packed, file, sink, left)
 
 

@@ -30,6 +30,8 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _END_BYTES, _LOCATOR_BYTES = 22, 20
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
+_OF_SYSTEMS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_BESIDE, _FORKS = "__MACOSX/", "._"
 _ENCRYPTED = 1
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError)
 
@@ -45,6 +47,10 @@ class File(NamedTuple):
     def name(self) -> str:
         """The last part of its path."""
         return self.path.rpartition("/")[2]
+
+    def ends(self, suffix: str | tuple[str, ...]) -> bool:
+        """Tell whether its name ends so, in small letters or in large ones."""
+        return self.name.lower().endswith(suffix)
 
 
 class Archive:
@@ -96,13 +102,29 @@ class Archive:
             raise _damaged(file.path, error) from None
 
     @contextmanager
-    def document(self, file: File, reading: Reading) -> Iterator[ForeignReader]:
-        """Open one of the files as JSON; its lines are those that errors name."""
+    def document(
+        self, file: File, reading: Reading, *, mends: bool = True
+    ) -> Iterator[ForeignReader]:
+        """Open one of the files as JSON; its lines are those that errors name.
+
+        Args:
+            file: The file.
+            reading: The bounds; where halves of characters are counted.
+            mends: Whether such halves are only counted, and no error.
+        """
         with self.stream(file) as stream:
-            document = ForeignReader(stream, self._place.name, item_bytes=reading.limits.line_bytes)
+            document = foreign_reader(stream, self._place.name, reading, mends=mends)
             reading.line = lambda: document.value_line
             yield document
         reading.line = lambda: None
+
+
+def foreign_reader(
+    stream: BinaryIO, name: str, reading: Reading, *, mends: bool = True
+) -> ForeignReader:
+    """Return what reads JSON of a chat; half of a character in it is counted as lost."""
+    most, mending = reading.limits.line_bytes, reading.mended if mends else None
+    return ForeignReader(stream, name, item_bytes=most, mending=mending)
 
 
 @contextmanager
@@ -131,38 +153,65 @@ def opened(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Archive]:
 
 
 def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
-    """Yield the first bytes of the files of an input that end so; of what is damaged, nothing."""
+    """Yield the first bytes of the files of an input that end so; of what is damaged, nothing.
+
+    Raises:
+        InputError: If it is an archive that cannot be read at all.
+    """
     if not place.head.startswith(ZIP_MAGIC):
         yield place.head
         return
-    try:
-        with opened(place) as archive:
-            named = [one for one in archive.files if one.name.endswith(suffix)]
-            for file in named[:_LOOKED_AT]:
+    with opened(place) as archive:
+        named = [one for one in archive.files if one.ends(suffix)]
+        for file in likely(named, "conversation", "memor"):
+            try:
                 with archive.stream(file) as stream:
-                    yield stream.read(HEAD_BYTES)
-    except InputError:
-        return
+                    head = stream.read(HEAD_BYTES)
+            except InputError:
+                continue
+            yield head
+
+
+def likely(files: list[File], *words: str) -> list[File]:
+    """Return the files to look at to know an archive: not all, those with such names first."""
+
+    def rank(file: File) -> bool:
+        return not any(word in file.path.casefold() for word in words)
+
+    return sorted(files, key=rank)[:_LOOKED_AT]
 
 
 def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[File]:
     seen = set[str]()
     for info in archive.infolist():
-        if info.is_dir():
+        if info.is_dir() or info.filename.endswith("\\"):
             continue
+        path = _path_of(info.filename)
         try:
-            _require_plain(info)
-            if info.filename in seen:
+            _require_plain(path, info)
+            if path in seen:
                 raise MalformedError("two files of the archive have one name")
         except InputError as error:
             error.field = info.filename[:_SHOWN]
             raise error.located(file=name) from None
-        seen.add(info.filename)
-        yield File(info.filename, info)
+        seen.add(path)
+        if not _is_of_a_system(path):
+            yield File(path, info)
 
 
-def _require_plain(info: zipfile.ZipInfo) -> None:
-    if len(parts_of(info.filename)) > _DEEPEST:
+def _path_of(name: str) -> str:
+    """Return a name as programs of Unix write it: Windows PowerShell packs with backslashes."""
+    return name.replace("\\", "/").removeprefix("./")
+
+
+def _is_of_a_system(path: str) -> bool:
+    """Tell whether a file is only what macOS or Windows put beside the others."""
+    name = path.rpartition("/")[2]
+    return path.startswith(_BESIDE) or name.startswith(_FORKS) or name in _OF_SYSTEMS
+
+
+def _require_plain(path: str, info: zipfile.ZipInfo) -> None:
+    if len(parts_of(path)) > _DEEPEST:
         raise LimitError(f"folders more than {_DEEPEST} deep in an archive")
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from satchel.errors import MalformedError
-from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_or_none
+from satchel.formats._chats.fields import (
+    Row,
+    list_in,
+    moment_of,
+    rest_of,
+    row_in,
+    text_in,
+    text_or_none,
+)
 from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Evidence
@@ -23,11 +31,13 @@ from satchel.ports.report import Report
 NAME = "chatgpt"
 
 _SAVING, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
-_OWN_WORDS = "user_editable_context"
-_FENCE = re.compile(r"```(?:[a-z]*\n)?(.*?)```", re.DOTALL)
+_OWN_WORDS, _AS_TYPED = "user_editable_context", "user_context_message_data"
+_FENCE = re.compile(r"```(.*)```", re.DOTALL)
 _FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
 _MOST_SAVED = 1_000_000
+_SAVED_AT = ("created_timestamp", "created_at", "create_time")
+_MISSING = object()
 
 
 class _Found(NamedTuple):
@@ -59,7 +69,8 @@ class Rows:
         """
         if "mapping" not in row and "chat_messages" in row:
             raise MalformedError("this is a conversation of Claude", hint="Use --from claude.")
-        nodes = row.get("mapping")
+        nodes = row.get("mapping", _MISSING)
+        nodes = {} if nodes is None else nodes
         if type(nodes) is not dict:
             raise MalformedError("no conversation of ChatGPT: no `mapping`", field="mapping")
         found = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
@@ -83,12 +94,28 @@ class Rows:
         for turn in turns:
             yield from self._saved_in(turn, began)
 
+    def memories(self, row: Row) -> Iterator[Model]:
+        """Yield the memories of a list, as ChatGPT's own page fetches it, or one of them.
+
+        Raises:
+            MalformedError: If one has no id, or no text.
+        """
+        if "memories" not in row:
+            yield from self._remembered(row)
+            return
+        for number, value in enumerate(list_in(row, "memories")):
+            try:
+                yield from self._remembered(row_in(value, "a memory"))
+            except MalformedError as error:
+                error.field = f"memories/{number}" + (f"/{error.field}" if error.field else "")
+                raise
+
     def rest(self) -> Iterator[Model]:
         """Yield what is known at the end: the last list of memories, and the last instructions."""
         if self._list is not None:
             yield from self._listed(self._list)
         if self._own is not None:
-            yield from _own_words(self._own)
+            yield from _told(self._own)
 
     def _saved_in(self, turn: Turn, began: str | None) -> Iterator[Model]:
         event = turn.event
@@ -100,8 +127,8 @@ class Rows:
         message = turn.id
         if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
             self._list = _newer(self._list, _Found(when, message, content))
-        elif kind == _OWN_WORDS and (content.get("user_profile") or _instructions(content)):
-            self._own = _newer(self._own, _Found(when, message, content))
+        elif words := _own_words(kept, content if kind == _OWN_WORDS else {}):
+            self._own = _newer(self._own, _Found(when, message, words))
         elif kept.get("recipient") == _SAVING and event.role == "assistant":
             text = (_words_of(content) if event.text is None else event.text).strip()
             if text:
@@ -121,6 +148,22 @@ class Rows:
             created_at=when,
             sources=(Evidence(kind="message", id=message),),
             origin=origin_at(NAME, f"bio/{message}", None, {}),
+        )
+
+    def _remembered(self, row: Row) -> Iterator[Model]:
+        identity, text = text_in(row, "id"), text_in(row, "content")
+        if _digest(text) in self._saved:  # known with the message that saved it
+            return
+        self._saved.add(_digest(text))
+        began = next((one for one in _SAVED_AT if moment_of(row.get(one))), "")
+        yield Semantic(
+            text=text,
+            kind="memory",
+            created_at=moment_of(row.get(began)),
+            updated_at=moment_of(row.get("updated_at")),
+            origin=origin_at(
+                NAME, f"memory/{identity}", None, rest_of(row, known=("id", "content"))
+            ),
         )
 
     def _listed(self, found: _Found) -> Iterator[Model]:
@@ -156,19 +199,34 @@ def facts_in(text: str) -> Iterator[tuple[str, str]]:
             yield here[1] or "", fact
 
 
-def _own_words(found: _Found) -> Iterator[Model]:
-    profile = _unfenced(found.content.get("user_profile"))
-    told = _unfenced(_instructions(found.content))
-    for kind, text in (("user_profile", profile), ("user_instructions", told)):
-        if text is not None:
-            yield Identity(
-                text=text if kind == "user_profile" else None,
-                custom_instructions=text if kind == "user_instructions" else None,
-                kind=kind,
-                created_at=found.when or None,
-                sources=(Evidence(kind="message", id=found.message),),
-                origin=origin_at(NAME, kind, None, {}),
-            )
+def _own_words(kept: Row, content: Row) -> Row:
+    """Return a person's own words about themselves, and to the model; each may be missing."""
+    more = kept.get("metadata")
+    typed = more.get(_AS_TYPED) if type(more) is dict else None
+    typed = typed if type(typed) is dict else {}
+    found = {
+        "user_profile": _said(typed, "about_user_message", content, "user_profile"),
+        "user_instructions": _said(typed, "about_model_message", content, "user_instructions"),
+    }
+    return {kind: text for kind, text in found.items() if text is not None}
+
+
+def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
+    """Return a text as it was typed, else without what the product put around it."""
+    text = text_or_none(typed.get(name))
+    return (text and text.strip()) or _unfenced(content.get(other))
+
+
+def _told(found: _Found) -> Iterator[Model]:
+    for kind, text in found.content.items():
+        yield Identity(
+            text=text if kind == "user_profile" else None,
+            custom_instructions=text if kind == "user_instructions" else None,
+            kind=kind,
+            created_at=found.when or None,
+            sources=(Evidence(kind="message", id=found.message),),
+            origin=origin_at(NAME, kind, None, {}),
+        )
 
 
 def _words_of(content: Row) -> str:
@@ -177,12 +235,7 @@ def _words_of(content: Row) -> str:
     return "\n".join(one for one in texts if type(one) is str)
 
 
-def _instructions(content: Row) -> Any:
-    return content.get("user_instructions")
-
-
 def _unfenced(text: Any) -> str | None:
-    """Return a person's own words without what the product put around them."""
     if type(text) is not str:
         return None
     inside = _FENCE.search(text)
@@ -203,11 +256,15 @@ def _digest(text: str) -> bytes:
 def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[Turn]:
     for name, node in nodes.items():
         try:
-            if _says_something(row_in(node, "a node")):
-                yield Turn(name, before.at(node.get("parent")), _message(node, name, conversation))
+            if node is not None and _says_something(row_in(node, "a node")):
+                yield Turn(name, before.above(name), _message(node, name, conversation))
         except MalformedError as error:
             error.field = f"mapping/{name}" + (f"/{error.field}" if error.field else "")
             raise
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if type(one) is str] if type(value) is list else []
 
 
 def _says_something(node: Any) -> bool:
@@ -224,6 +281,22 @@ class _Before:
     def __init__(self, nodes: Row) -> None:
         self._nodes = nodes
         self._known = dict[str, str | None]()
+        self._parents = {
+            child: name
+            for name, node in nodes.items()
+            if type(node) is dict
+            for child in _texts(node.get("children"))
+        }
+        """As nodes say that name those after them; some have only this, most both."""
+
+    def above(self, name: str) -> str | None:
+        """Return the first above a node that has a message."""
+        return self.at(self._parent(name))
+
+    def _parent(self, name: str) -> Any:
+        node = self._nodes[name]
+        said = node.get("parent") if type(node) is dict else None
+        return self._parents.get(name) if said is None else said
 
     def at(self, name: Any) -> str | None:
         """Return the node itself, or the first above it that has a message."""
@@ -232,11 +305,11 @@ class _Before:
             if name in self._known:
                 found = self._known[name]
                 break
-            if _says_something(node := self._nodes[name]):
+            if _says_something(self._nodes[name]):
                 found = name
                 break
             passed[name] = None
-            name = node.get("parent") if type(node) is dict else None
+            name = self._parent(name)
         self._known.update(dict.fromkeys(passed, found))
         return found
 
@@ -246,6 +319,8 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
     author = row_in(row.get("author") or {}, "`author`")
     role = text_or_none(author.get("role")) or "unknown"
     content = row.get("content")
+    if type(content) is str:
+        content = {"content_type": _TEXT, "parts": [content]}
     if content is not None and type(content) is not dict:
         raise MalformedError("`content` is not an object", field="content")
     known = ("content", "author", "id") if row.get("id") == name else ("content", "author")

@@ -1,12 +1,14 @@
 """Rows of a Claude export as records: conversations, projects, and what Claude remembers."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from satchel.errors import MalformedError
-from satchel.formats._aletheia.rows import text_files
+from satchel.errors import InputError, MalformedError
+from satchel.formats._chats.claude_attached import files_at, long_attachments
+from satchel.formats._chats.claude_design import designed
 from satchel.formats._chats.fields import (
     Row,
     list_in,
@@ -20,7 +22,7 @@ from satchel.formats._chats.paragraphs import paragraphs, words_of
 from satchel.formats._chats.threads import Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
 from satchel.memory.parts import Evidence, Scope
-from satchel.memory.records import GraphNode, Model, SessionEvent
+from satchel.memory.records import FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.report import Report
 
 NAME = "claude"
@@ -29,7 +31,10 @@ ROLES = {"human": "user", "assistant": "assistant"}
 
 _PARENT, _LEAF = "parent_message_uuid", "current_leaf_message_uuid"
 _PROJECT = ("uuid", "name", "description", "prompt_template", "docs")
-_MEMORIES = ("conversations_memory", "project_memories", "account_uuid")
+_MEMORIES = ("conversations_memory", "project_memories", "memory_files", "account_uuid")
+_FILE = ("path", "content")
+_OF_A_PROJECT = re.compile(r"/?projects/([0-9A-Za-z-]{8,64})/")
+_NO_TEXT = "the export has no text of it"
 
 
 class Rows:
@@ -64,8 +69,40 @@ class Rows:
                 NAME, identity, source, rest_of(row, known=known, times=("created_at",))
             ),
         )
-        turns = _turns(list_in(row, "chat_messages"), source)
+        turns, files = _turns(list_in(row, "chat_messages"), source, self._report)
         yield from events(Talk(start, turns, text_or_none(row.get(_LEAF))), self._report)
+        yield from files
+
+    def design(self, row: Row) -> Iterator[Model]:
+        """Yield a conversation of Claude Design.
+
+        Raises:
+            MalformedError: If it is none.
+        """
+        identity = text_in(row, "uuid")
+        known = ("uuid", "title", "messages")
+        start = SessionEvent(
+            event="session",
+            name=text_or_none(row.get("title")),
+            created_at=moment_of(row.get("created_at")),
+            origin=origin_at(
+                NAME, identity, None, rest_of(row, known=known, times=("created_at",))
+            ),
+        )
+        turns, before = list[Turn](), None
+        for number, value in enumerate(list_in(row, "messages")):
+            if value is None:
+                self._report.lost("message", "there is nothing in it")
+                continue
+            try:
+                one = designed(row_in(value, "a message"), identity, number)
+            except MalformedError as error:
+                error.field = f"messages/{number}" + (f"/{error.field}" if error.field else "")
+                raise
+            assert one.origin is not None and one.origin.id is not None  # noqa: S101, PT018
+            turns.append(Turn(one.origin.id, before, one))
+            before = one.origin.id
+        yield from events(Talk(start, turns, before), self._report)
 
     def project(self, row: Row) -> Iterator[Model]:
         """Yield a project: what it is, what Claude was told for it, and its documents.
@@ -93,10 +130,25 @@ class Rows:
             )
         for number, value in enumerate(list_in(row, "docs")):
             try:
-                yield from _document(row_in(value, "a document"), identity)
-            except MalformedError as error:
+                yield from self._document(row_in(value, "a document"), identity)
+            except InputError as error:
                 error.field = f"docs/{number}" + (f"/{error.field}" if error.field else "")
                 raise
+
+    def _document(self, row: Row, project: str) -> Iterator[Model]:
+        identity, text = text_in(row, "uuid"), row.get("content")
+        if text is None:
+            self._report.lost(
+                "docs", _NO_TEXT, example=text_or_none(row.get("filename")) or identity
+            )
+            return
+        if type(text) is not str:
+            raise MalformedError("`content` is no text", field="content")
+        kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
+        origin = origin_at(NAME, identity, project, kept)
+        created = moment_of(row.get("created_at"))
+        # Under its id: two documents may have one name, and a name may be no path.
+        yield from files_at(f"projects/{project}/{identity}", text, origin, created)
 
     def memories(self, row: Row) -> Iterator[Model]:
         """Yield what Claude remembers: of all conversations, and of those of each project.
@@ -112,32 +164,69 @@ class Rows:
         projects = row.get("project_memories")
         if projects is not None:
             for project, text in row_in(projects, "`project_memories`").items():
-                if type(text) is not str:
+                if text is not None and type(text) is not str:
                     raise MalformedError("this is not text", field=f"project_memories/{project}")
-                yield from _remembered(text, "project_memory", account, project)
+                yield from _remembered(text or "", "project_memory", account, project)
+        for number, value in enumerate(list_in(row, "memory_files")):
+            try:
+                yield from self._memory_file(row_in(value, "a file"), account)
+            except MalformedError as error:
+                error.field = f"memory_files/{number}" + (f"/{error.field}" if error.field else "")
+                raise
         for name in row.keys() - set(_MEMORIES):
             self._report.lost(name, "a member of `memories.json` that is not known")
 
+    def _memory_file(self, row: Row, account: str | None) -> Iterator[Semantic]:
+        """Yield what a file of Claude's memory says, as it has kept it since 2026."""
+        path, text = text_in(row, "path"), row.get("content")
+        if type(text) is not str:
+            self._report.lost("memory_files", _NO_TEXT, example=path)
+            return
+        about = _OF_A_PROJECT.match(path)
+        project = about[1] if about is not None else None
+        kept = rest_of(row, known=_FILE, times=("updated_at",))
+        for each in _remembered(text, "memory_file", account, project, f"memory_files/{path}"):
+            origin = each.origin
+            assert origin is not None  # noqa: S101 - each that is read has one
+            yield msgspec.structs.replace(
+                each,
+                created_at=moment_of(row.get("updated_at")),
+                sources=(Evidence(kind="file", id=path), *each.sources),
+                origin=msgspec.structs.replace(origin, as_written=kept),
+            )
 
-def _turns(messages: list[Any], source: str | None) -> list[Turn]:
-    rows = [row_in(one, "a message") for one in messages]
-    is_tree = any(_PARENT in row for row in rows)
-    found, before = list[Turn](), None
+
+def _turns(
+    messages: list[Any], source: str | None, report: Report
+) -> tuple[list[Turn], list[FileVersion]]:
+    """Return the messages, and the files that are too long to be in them."""
+    rows = [row_in(one, "a message") for one in messages if one is not None]
+    if len(rows) < len(messages):
+        report.lost("message", "there is nothing in it", count=len(messages) - len(rows))
+    # Where no message names one before it, they are a list.
+    is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
+    found, seen, before = list[Turn](), dict[str, Row](), None
+    files = list[FileVersion]()
     for number, row in enumerate(rows):
         try:
-            event = _message(row, source)
-        except MalformedError as error:
+            event, attached = _message(row, source)
+        except InputError as error:
             error.field = f"chat_messages/{number}" + (f"/{error.field}" if error.field else "")
             raise
-        parent = text_or_none(row.get(_PARENT)) if is_tree else before
-        before = row["uuid"]
+        identity = row["uuid"]
+        if seen.setdefault(identity, row) is not row:
+            if seen[identity] != row:
+                raise MalformedError("two messages have one id", field="chat_messages")
+            report.lost("message", "it is there twice", example=identity)
+            continue
+        parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
+        before = identity
         found.append(Turn(before, parent, event))
-    if len({turn.id for turn in found}) < len(found):
-        raise MalformedError("two messages have one id", field="chat_messages")
-    return found
+        files += attached
+    return found, files
 
 
-def _message(row: Row, source: str | None) -> SessionEvent:
+def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersion]]:
     sender, text, content = text_in(row, "sender"), row.get("text"), row.get("content")
     if text is not None and type(text) is not str:
         raise MalformedError("this is not text", field="text")
@@ -153,14 +242,21 @@ def _message(row: Row, source: str | None) -> SessionEvent:
         parts = content or None
         if parts is not None and text:
             words, kept = None, {**kept, "text": text}
-    return SessionEvent(
+    identity, created = text_in(row, "uuid"), moment_of(row.get("created_at"))
+    files = [
+        one
+        for path, long in long_attachments(kept, identity)
+        for one in files_at(path, long, origin_at(NAME, path, source, {}), created)
+    ]
+    event = SessionEvent(
         event="message",
         role=ROLES.get(sender, sender),
         text=words if words is not None or parts is not None else "",
         content=parts,
-        created_at=moment_of(row.get("created_at")),
-        origin=origin_at(NAME, text_in(row, "uuid"), source, kept),
+        created_at=created,
+        origin=origin_at(NAME, identity, source, kept),
     )
+    return event, files
 
 
 def _plain(content: Any) -> tuple[str, Row] | None:
@@ -173,22 +269,10 @@ def _plain(content: Any) -> tuple[str, Row] | None:
     return part["text"], {name: said for name, said in part.items() if name != "text"}
 
 
-def _document(row: Row, project: str) -> Iterator[Model]:
-    identity, text = text_in(row, "uuid"), row.get("content")
-    if type(text) is not str:
-        raise MalformedError("`content` is missing, or no text", field="content")
-    kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
-    origin = origin_at(NAME, identity, project, kept)
-    created = moment_of(row.get("created_at"))
-    # Under its id: two documents may have one name, and a name may be no path.
-    for each in text_files(f"projects/{project}/{identity}", text, ""):
-        yield msgspec.structs.replace(each, origin=origin, created_at=created)
-
-
 def _remembered(
-    text: str, kind: str, account: str | None, project: str | None
+    text: str, kind: str, account: str | None, project: str | None, where: str = ""
 ) -> Iterator[Semantic]:
-    where = f"{kind}/{project}" if project else kind
+    where = where or (f"{kind}/{project}" if project else kind)
     seen = dict[str, int]()
     for each in paragraphs(text):
         heading = words_of(each.heading) if each.heading else ""

@@ -1,5 +1,7 @@
 """What the members of an export's rows have to be, and times as products write them."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, Protocol
@@ -17,7 +19,12 @@ Row = dict[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SECONDS = 253_402_300_799
+_NANOSECONDS = 1_000_000_000
+_NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,20})?", re.ASCII)
+_FINER = re.compile(r"([.,]\d{6})\d{1,12}(?!\d)", re.ASCII)
 _LIST = "conversations"
+_FEW = 32
+"""How many files of one kind in a folder are named one by one."""
 
 
 def row_in(value: Any, what: str) -> Row:
@@ -63,11 +70,19 @@ def text_or_none(value: Any) -> str | None:
 
 
 def moment_of(value: Any) -> str | None:
-    """Return a time, ISO 8601 or seconds since 1970, as canonical text; None for no moment."""
+    """Return a time as canonical text; None for no moment.
+
+    That is ISO 8601, to microseconds, or what has passed since 1970: seconds, or as much more as
+    milliseconds, microseconds and nanoseconds are.
+    """
+    if type(value) is str and not _NUMBER.fullmatch(value):
+        return read_time(_FINER.sub(r"\1", value))
     if type(value) is str:
-        return read_time(value)
-    if type(value) not in (int, float) or not 0 < value < _MOST_SECONDS:
+        value = float(value)
+    if type(value) not in (int, float) or not 0 < value < _MOST_SECONDS * _NANOSECONDS:
         return None
+    while value > _MOST_SECONDS:
+        value /= 1_000
     return format_time(_EPOCH + timedelta(microseconds=round(value * 1_000_000)))
 
 
@@ -95,7 +110,8 @@ class OfRows(Protocol):
 def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) -> Iterator[Model]:
     """Yield what is made of the rows of a list; bad ones are refused.
 
-    The list may be a member ``conversations`` of an object; an object without it is a row itself.
+    The list may be a member ``conversations`` of an object; an object without it is a row itself,
+    and others may follow it, each on a line.
 
     Args:
         document: Where it starts.
@@ -118,13 +134,20 @@ def rows_of(document: ForeignReader, file: str, reading: Reading, make: OfRows) 
                 reading.report.lost(name, "a member beside the conversations")
         else:
             yield from _made(iter((around,)), document, file, reading, make)
+            yield from _made(document.following(), document, file, reading, make, first=1)
     document.end()
 
 
 def _made(
-    rows: Iterator[Any], document: ForeignReader, file: str, reading: Reading, make: OfRows
+    rows: Iterator[Any],
+    document: ForeignReader,
+    file: str,
+    reading: Reading,
+    make: OfRows,
+    *,
+    first: int = 0,
 ) -> Iterator[Model]:
-    for number, value in enumerate(rows):
+    for number, value in enumerate(rows, first):
         try:
             found = list(make(row_in(value, "this")))
         except InputError as error:
@@ -147,12 +170,15 @@ def from_files(
         by_file: What makes records of the rows of each file; None for one that is no memory. Files
             that are not in it are left to whoever asks.
     """
+    left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
     for file in archive.files:
         if file.path not in by_file:
             continue
         make = by_file[file.path]
         if make is None:
-            reading.report.lost(_kind_of(file), "a file of the export that is no memory")
+            is_one_of_many = left[_folder_of(file)] > _FEW
+            kind = _folder_of(file) if is_one_of_many else _kind_of(file)
+            reading.report.lost(kind, "a file of the export that is no memory")
             continue
         try:
             with archive.document(file, reading) as document:
@@ -160,6 +186,12 @@ def from_files(
         except InputError as error:
             error.field = error.field or archive.file_of(file) or None
             reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+
+
+def _folder_of(file: File) -> str:
+    """Return what many files like this one are counted as: their folder, and their ending."""
+    folder, ending = file.path.rpartition("/")[0], file.name.rpartition(".")[2]
+    return f"{folder}/*.{ending}" if folder else f"*.{ending}"
 
 
 def _kind_of(file: File) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
 from satchel.errors import InputError, LimitError
-from satchel.formats._chats.archive import Archive, File
+from satchel.formats._chats.archive import Archive, File, foreign_reader
 from satchel.formats._chats.fields import Row, row_in
 from satchel.formats._sniffing import BOM
 from satchel.memory.records import Model
 from satchel.ports.format import Reading
 from satchel.ports.place import Place
-from satchel.seal.encoding.foreign_json import ForeignReader, ordinary_values
+from satchel.seal.encoding.foreign_json import ordinary_values
 
 _CHUNK = 1 << 18
 
@@ -91,8 +91,7 @@ def _row_of(line: bytes, place: Place, reading: Reading) -> Row:
     except UnicodeDecodeError:
         found = None
     if found is None or len(found) != 1:
-        most = reading.limits.line_bytes
-        document = ForeignReader(io.BytesIO(line), place.name, item_bytes=most)
+        document = foreign_reader(io.BytesIO(line), place.name, reading)
         found = [document.value()]
         document.end()
     return row_in(found[0], "a line")

@@ -37,6 +37,9 @@ TEXTS = ("text", "content", "memory", "data", "page_content")
 NO_TIME = "1970-01-01T00:00:00.000000Z"
 """Written where nobody knows when: the library cannot show an item without a time."""
 
+_CAMEL = {"created_at": "createdAt", "updated_at": "updatedAt"}
+"""As LangGraph for JavaScript spells them."""
+
 _NAMED = "text member"
 _KIND, _CONTENT, _MEMORY = "kind", "content", "Memory"
 _NO_FIELD = "an item has no such field"
@@ -75,8 +78,8 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
     said, named = _said(value)
     entry = Semantic(
         **said,
-        created_at=_time(row.get("created_at")),
-        updated_at=_time(row.get("updated_at")),
+        created_at=_time(row.get("created_at", row.get(_CAMEL["created_at"]))),
+        updated_at=_time(row.get("updated_at", row.get(_CAMEL["updated_at"]))),
         expires_at=_time(row.get("expires_at")),
         scope=Scope(namespace=labels),
     )
@@ -164,8 +167,11 @@ def _key(record: Sealed, origin: Origin | None) -> str:
 def _reproduced(entry: Entry, row: Row, kept: Row) -> Row:
     """Put back what was kept, except for times that the entry has others of by now."""
     for name in ("created_at", "updated_at", "expires_at"):
-        if name in kept and _time(_there(kept[name])) != getattr(entry, name):
+        camel = kept.get(_CAMEL.get(name, name))
+        said = camel if kept.get(name, ABSENT) == ABSENT and camel is not None else kept.get(name)
+        if name in kept and _time(_there(said)) != getattr(entry, name):
             del kept[name]
+            kept.pop(_CAMEL.get(name, name), None)
     return reproduce(row, kept) | {"namespace": row["namespace"], "value": row["value"]}
 
 

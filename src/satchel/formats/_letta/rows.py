@@ -1,5 +1,6 @@
 """One row of an agent file as a record, and back."""
 
+import json
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import GraphNode, SessionEvent
 from satchel.memory.times import iso_text, read_time
 from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.strict_json import SURROGATE
 
 NAME = "letta"
 """The format, and the provider that records from it name."""
@@ -44,6 +46,8 @@ AGENT = "agent"
 
 _IN_A_FILE = ("description", "limit", "read_only")
 """What a file of the folder says of itself, as a block does."""
+
+_SEND = "send_message"
 
 ID = re.compile(r"[a-z_]{1,16}-[0-9]{1,9}", re.ASCII)
 """How rows are named inside a file."""
@@ -162,7 +166,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
         MalformedError: If it says no role.
     """
     role = text_in(row, "role")
-    text, when = _words(row.get("content")), row.get("created_at")
+    text, when = _said(row), row.get("created_at")
     made = read_time(when) if type(when) is str else None
     name = row.get("id")
     written = {"id": ABSENT, **_message(role, text, made)}
@@ -183,8 +187,10 @@ def row_of(event: SessionEvent) -> Row:
     written = _message(event.role or "", event.text, event.created_at)
     kept = kept_of(event.origin)
     row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
-    if _words(row.get("content")) != event.text:
+    if _said(row) != event.text:
         row["content"] = written["content"]
+        if _sent(row):  # what it says now stands in the contents
+            row["tool_calls"] = []
     when = row.get("created_at")
     if event.created_at != (read_time(when) if type(when) is str else None):
         row |= {"created_at": written.get("created_at")}
@@ -195,6 +201,37 @@ def _message(role: str, text: str | None, made: str | None) -> Row:
     row: Row = {"type": "message", "role": role}
     row["content"] = [] if text is None else [{"type": "text", "text": text}]
     return row if made is None else {**row, "created_at": iso_text(made)}
+
+
+def _said(row: Row) -> str | None:
+    """Return what a message says: what an agent sent, else its contents.
+
+    Older agents speak by calling a tool; the contents beside it are their thoughts.
+    """
+    sent = _sent(row)
+    return "\n".join(sent) if sent else _words(row.get("content"))
+
+
+def _sent(row: Row) -> list[str]:
+    calls = row.get("tool_calls")
+    if type(calls) is not list or row.get("role") != "assistant":
+        return []
+    called = [one.get("function") for one in calls if type(one) is dict]
+    found = list[str]()
+    for one in called:
+        if type(one) is dict and one.get("name") == _SEND and type(one.get("arguments")) is str:
+            text = _message_in(one["arguments"])
+            found += [text] if text is not None else []
+    return found
+
+
+def _message_in(arguments: str) -> str | None:
+    try:
+        said = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    text = said.get("message") if type(said) is dict else None
+    return text if type(text) is str and not SURROGATE.search(text) else None
 
 
 def _words(content: Any) -> str | None:

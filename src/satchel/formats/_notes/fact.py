@@ -50,7 +50,7 @@ class Fact(NamedTuple):
         found = {**nested, **values}
         times = _times_in(found)
         kind = found.pop("type") if isinstance(found.get("type"), str) else None
-        words = front.body.removesuffix("\n")
+        words = front.body.removesuffix(_end_of(front.body))
         component = found.get("component")
         if component in _COMPONENTS:
             del found["component"]
@@ -99,7 +99,7 @@ def entry_of(identity: str, text: str) -> Entry:
         text: All of it.
     """
     fact, front = Fact.read(text), split(text)
-    end = "\n" if front.body.endswith("\n") else ""
+    end = _end_of(front.body)
     kept: Values = {}
     if front.raw != _front_of(fact, None):
         kept["front"] = front.raw
@@ -136,7 +136,12 @@ def file_of(record: Sealed, entry: Entry, report: Report) -> str:
 def _parts(text: str, front: Any, end: Any) -> bool:
     """Tell whether a text has this front matter and this end, and not what only looks like it."""
     found = split(text)
-    return (found.raw, "\n" if found.body.endswith("\n") else "") == (front, end)
+    return (found.raw, _end_of(found.body)) == (front, end)
+
+
+def _end_of(body: str) -> str:
+    """Return the end of the last line, as Windows or others write it."""
+    return next((end for end in ("\r\n", "\n") if body.endswith(end)), "")
 
 
 def _count(record: Sealed, fact: Fact, report: Report) -> None:

@@ -4,16 +4,18 @@ Claude's memory becomes memories, a paragraph each, with its heading as a tag; a
 instructions become an identity entry, its documents files. Conversations become sessions: a list
 of messages, or a tree where the export says which message came before which. Every member that has
 no place of its own is kept in ``origin.as_written``. ``memories.json`` is read as a list and as a
-single object, projects as one file and as one file each, archives of 2026 one by one.
+single object, projects as one file and as one file each, archives of 2026 one by one. Files of its
+memory are memories like the rest of it, conversations of Claude Design are sessions.
 """
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._chats.claude import Rows
 from satchel.formats._chats.fields import OfRows, from_files, read_only, require_some
-from satchel.formats._sniffing import Step, members
+from satchel.formats._sniffing import Step, members, says_nothing
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
@@ -22,6 +24,16 @@ from satchel.ports.records import RecordSet
 from satchel.seal.records import Sealed
 
 _CONVERSATION = (b"uuid", b"name", b"summary")
+_MEMORIES = (b"conversations_memory", b"project_memories", b"memory_files")
+_OF_A_PROJECT = (b"prompt_template", b"is_starter_project", b"docs")
+_DESIGN = (b"uuid", b"title", b"project", b"messages")
+_OF_CHATGPT = frozenset({b"mapping", b"create_time"})
+_PLACES = re.compile(
+    r"(?:^|/)(?:(?P<conversation>conversations(?:[-_]?\d{1,6})?\.json)"
+    r"|(?P<memories>memories(?:\.json|/[^/]+\.json))"
+    r"|(?P<project>projects(?:\.json|/[^/]+\.json))"
+    r"|(?P<design>design_chats/[^/]+\.json))\Z"
+)
 
 
 class Claude:
@@ -36,7 +48,7 @@ class Claude:
     )
 
     def recognises(self, place: Place) -> bool:
-        return any(_kind(head) in ("conversation", "memories", "project") for head in heads(place))
+        return any(_kind(head) for head in heads(place))
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
@@ -46,6 +58,7 @@ class Claude:
                 "conversation": rows.conversation,
                 "memories": rows.memories,
                 "project": rows.project,
+                "design": rows.design,
             }
             kinds = {file.path: _kind_of(archive, file) for file in archive.files}
             if len(kinds) == 1:  # what it is said to be, if not another of the three
@@ -63,21 +76,31 @@ class Claude:
 
 def _kind_of(archive: Archive, file: File) -> str:
     """Return what is in a file: by its contents, not by its name; empty for nothing of Claude's."""
-    if file.info is not None and not file.name.endswith(".json"):
+    if file.info is not None and not file.ends(".json"):
         return ""
     with archive.stream(file) as stream:
-        return _kind(stream.read(HEAD_BYTES))
+        head = stream.read(HEAD_BYTES)
+    is_named = file.info is not None and says_nothing(head, _OF_CHATGPT)
+    return _kind(head) or (_named(file.path) if is_named else "")
+
+
+def _named(path: str) -> str:
+    """Return what a file is by its name, where its first bytes say nothing."""
+    found = _PLACES.search(path)
+    return next((kind for kind, said in found.groupdict().items() if said), "") if found else ""
 
 
 def _kind(head: bytes) -> str:
     paths = {path for path, _ in members(head)}
-    for start in ((0,), ()):
+    for start in ((0,), (b"conversations", 0), ()):
         if (*start, b"chat_messages") in paths or _all_there(start, _CONVERSATION, paths):
             return "conversation"
-        if (*start, b"conversations_memory") in paths or (*start, b"project_memories") in paths:
+        if any((*start, name) in paths for name in _MEMORIES):
             return "memories"
-        if _all_there(start, (b"uuid", b"prompt_template"), paths):
+        if any(_all_there(start, (b"uuid", b"name", one), paths) for one in _OF_A_PROJECT):
             return "project"
+        if _all_there(start, _DESIGN, paths):
+            return "design"
     return ""
 
 

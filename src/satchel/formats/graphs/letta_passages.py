@@ -2,7 +2,8 @@
 
 An agent file never has them. ``GET /v1/agents/ID/archival-memory`` gives a list; that, or an object
 with the list as ``passages``, is read and written, with tags, metadata, times and vectors. Each
-passage of what is written can be sent to ``POST`` of the same address. Compared with Letta 0.16.8.
+passage of what is written can be sent to ``POST`` of the same address. Archives of such files are
+read as well: Letta's page for it packs one. Compared with Letta 0.16.8.
 """
 
 import base64
@@ -11,13 +12,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._chats.archive import Archive, File, heads, opened
 from satchel.formats._passages import NAME, PASSAGE, Row, entry_of, losses_of, row_of
 from satchel.formats._sniffing import members
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.memory.records import Model
 from satchel.ports.format import Info, Reading, Traits, Writing
-from satchel.ports.place import Place, Target
+from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
@@ -50,36 +52,17 @@ class LettaPassages:
     )
 
     def recognises(self, place: Place) -> bool:
-        rows = dict[bool, set[bytes | int]]()
-        for path, _ in members(place.head):
-            if path[:-1] in ((0,), (_LIST.encode(), 0)):
-                rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
-        named = _ID in place.head
-        return any(
-            b"text" in found
-            and ((named and found.issuperset(_EACH)) or not found.isdisjoint(_SIGNS))
-            for found in rows.values()
-        )
+        return any(map(_has_passages, heads(place)))
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
-            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
-            reading.line = lambda: document.value_line
-            around, count, start = Row(), 0, document.peek()
-            if start == "[":
-                reading.container["shape"] = "list"
-                count = yield from _passages(document, reading)
-            elif start == "{":
-                for key in document.members():
-                    if key == _LIST and document.peek() == "[":
-                        count = yield from _passages(document, reading)
-                    else:
-                        around.update(escape_keys([(key, document.value())]))
-            else:
-                raise MalformedError("no passages: no list and no object", line=document.line)
-            document.end()
-        if around:
-            reading.container["fields"] = around
+        count = 0
+        with opened(place, reading.limits) as archive:
+            for file in archive.files:
+                if file.info is None or _is_one(archive, file):
+                    with archive.document(file, reading, mends=False) as document:
+                        count += yield from _document(document, reading)
+                else:
+                    reading.report.lost(file.name, "a file without passages")
         if not count:
             raise EmptyInputError("there is no passage in this file", file=place.name)
 
@@ -104,6 +87,45 @@ class LettaPassages:
 
 FORMAT = LettaPassages()
 """What the registry finds."""
+
+
+def _is_one(archive: Archive, file: File) -> bool:
+    if not file.ends(".json"):
+        return False
+    with archive.stream(file) as stream:
+        return _has_passages(stream.read(HEAD_BYTES))
+
+
+def _has_passages(head: bytes) -> bool:
+    rows = dict[bool, set[bytes | int]]()
+    for path, _ in members(head):
+        if path[:-1] in ((0,), (_LIST.encode(), 0)):
+            rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
+    named = _ID in head
+    return any(
+        b"text" in found and ((named and found.issuperset(_EACH)) or not found.isdisjoint(_SIGNS))
+        for found in rows.values()
+    )
+
+
+def _document(document: ForeignReader, reading: Reading) -> Any:
+    """Yield the passages of a file; return how many there are."""
+    around, count, start = Row(), 0, document.peek()
+    if start == "[":
+        reading.container["shape"] = "list"
+        count = yield from _passages(document, reading)
+    elif start == "{":
+        for key in document.members():
+            if key == _LIST and document.peek() == "[":
+                count = yield from _passages(document, reading)
+            else:
+                around.update(escape_keys([(key, document.value())]))
+    else:
+        raise MalformedError("no passages: no list and no object", line=document.line)
+    document.end()
+    if around:
+        reading.container["fields"] = around
+    return count
 
 
 def _passages(document: ForeignReader, reading: Reading) -> Any:

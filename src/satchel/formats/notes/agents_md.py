@@ -35,6 +35,9 @@ INSTRUCTIONS = "instructions"
 """The kind of what people wrote."""
 
 _NAMES = frozenset({"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"})
+_ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"})
+"""What other coding agents call theirs; by itself it is the same."""
+
 _RULES = ".claude/rules/"
 _HELD = frozenset({"kind", "custom_instructions", "sources"})
 _DEEPEST = 5
@@ -59,7 +62,8 @@ class AgentsMd:
 
     def recognises(self, place: Place) -> bool:
         if not place.head.startswith(ZIP_MAGIC):
-            named = place.path.name in _NAMES and bool(place.head) and b"\0" not in place.head
+            is_known = place.path.name in _NAMES | _ALONE
+            named = is_known and bool(place.head) and b"\0" not in place.head
             return named or has_mark(place.head.decode("utf-8", "replace"))
         try:
             with opened(place) as archive:
@@ -120,7 +124,7 @@ def _files(archive: Archive, reading: Reading, place: Place) -> Iterator[tuple[F
     """Yield the instructions of an input with their text, and the files of it that they name."""
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
-        if not file.name.endswith(".md"):
+        if not file.name.endswith(".md") and file.name not in _ALONE:
             problem = "no archive, and no Markdown file by its name"
             raise MalformedError(problem, file=place.name, byte=0)
         text = text_in(archive, file, reading, place, MOST_WITHIN)

@@ -76,12 +76,18 @@ class Letta:
                 document = renewed(document, reading.report)
             except MalformedError as error:
                 raise error.located(file=place.name, line=1) from None
+        # Letta writes null where there is nothing in a list; so do others that write such files.
+        document = {k: part for k, part in document.items() if part is not None or k not in LISTS}
         for name in LISTS:
             if type(document.get(name, [])) is not list:
                 raise MalformedError(f"`{name}` is not a list", file=place.name, field=name)
         fields = {name: part for name, part in document.items() if name not in LISTS}
         lists = [name for name in LISTS if name in document]
         reading.container.update({"fields": fields, "lists": lists})
+        for name, part in fields.items():
+            if type(part) is list and part:
+                what = f"{len(part)} of {name!r} are kept as they are, and are no memory here"
+                reading.report.note(what)
         yield from _Found(document, place, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:
@@ -173,7 +179,8 @@ class _Found:
         if "messages" in row:
             kept["messages"] = []
         yield node_of(kept, AGENT, source)
-        messages = row.get("messages", [])
+        messages = row.get("messages")
+        messages = [] if messages is None else messages
         if type(messages) is not list:
             where = f"agents/{number}/messages"
             raise MalformedError("`messages` is not a list", file=self._place.name, field=where)

@@ -152,7 +152,7 @@ def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
             line = lines.next(bound)
             if line is None:
                 return
-            found = _entries(json_object(line, bound), lines.number, reading)
+            found = _entries(json_object(line, bound, reading.mended), lines.number, reading)
         except InputError as error:
             error.file, error.line, error.byte = place.name, lines.number, None
             reading.refuse(error)
@@ -176,7 +176,9 @@ def _entries(row: Row, line: int, reading: Reading) -> list[Semantic]:
 
 
 def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semantic]:
-    document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+    document = ForeignReader(
+        stream, place.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
+    )
     reading.line = lambda: document.value_line
     around: Row = {}
     for key in document.members():

@@ -15,7 +15,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Generator, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar, cast
 
 from satchel.errors import MalformedError
@@ -121,7 +121,10 @@ class Mem0:
 
 
 def _object(document: ForeignReader, reading: Reading) -> _Rows:
-    """Read an object, a result list with fields around it or one memory; return how many."""
+    """Read an object, a result list with fields around it or one memory; return how many.
+
+    After one memory others may follow, each on a line.
+    """
     around: Row = {}
     count, listed = 0, False
     for key in document.members():
@@ -142,6 +145,10 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
             hint="Save what get_all() returns as JSON.",
         )
         raise problem.located(line=document.line)
+    if document.peek() == "{":
+        reading.container["shape"] = "list"
+        lines = chain((around,), document.following())
+        return (yield from _each(lines, document, reading, "", entry_of))
     reading.container["shape"] = "one"
     try:
         entry = entry_of(around)
@@ -153,8 +160,14 @@ def _object(document: ForeignReader, reading: Reading) -> _Rows:
 
 def _array(document: ForeignReader, reading: Reading, prefix: str, make: _Map) -> _Rows:
     """Read a list of rows; return how many there were, bad ones that are left out included."""
+    return (yield from _each(document.values(), document, reading, prefix, make))
+
+
+def _each(
+    rows: Iterator[Any], document: ForeignReader, reading: Reading, prefix: str, make: _Map
+) -> _Rows:
     count, order = 0, _Order()
-    for count, row in enumerate(document.values(), 1):
+    for count, row in enumerate(rows, 1):
         try:
             entry = make(_checked(row))
         except MalformedError as error:

@@ -6,13 +6,13 @@ the ordinary in it is read again, value by value.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
 
 from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH, MAX_INTEGER
-from satchel.seal.encoding.strict_json import JsonReader
+from satchel.seal.encoding.strict_json import SURROGATE, JsonReader
 
 _MOST, _LEAST = 1 << 17, 1 << 12
 _FEW = 8
@@ -35,10 +35,20 @@ class ForeignReader(JsonReader):
         stream: Bytes of the document; read, never closed.
         name: What to call it in errors.
         item_bytes: Largest single value, in characters.
+        mending: Called for each value with halves of characters (lone surrogates), which then
+            become U+FFFD; without it they are an error.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, *, item_bytes: int = ITEM_BYTES) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        *,
+        item_bytes: int = ITEM_BYTES,
+        mending: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(stream, name, carrying=True, item_bytes=item_bytes)
+        self._mending = mending
         self._window = _MOST
         self._singly = 0
         self._first_line = 1
@@ -75,6 +85,23 @@ class ForeignReader(JsonReader):
                 self._index = 0
                 yield self.value()
             text, end = self._text, self._at
+
+    def following(self) -> Iterator[Any]:
+        """Yield the values that come after the last one, as in a file with one on each line.
+
+        Raises:
+            MalformedError: With the line at fault.
+            LimitError: If one is larger than ``item_bytes``.
+        """
+        while self.peek():
+            self._first_line, self._several, self._index = self.line, "", 0
+            yield self.value()
+
+    def _mended(self, value: Any) -> Any:
+        if self._mending is None:
+            return super()._mended(value)
+        self._mending()
+        return _without_halves(value)
 
     def _ordinary(self, joint: str) -> Iterator[Any]:
         """Yield the next elements, as many as can be read at once; perhaps none."""
@@ -126,6 +153,16 @@ def _has_spaced_colon(data: bytes) -> bool:
     """Tell whether there is space between a key and its colon."""
     before = [space for space in (b" ", b"\n", b"\t", b"\r") if space in data]
     return any(space + b":" in data for space in before) and bool(_SPACED_COLON.search(data))
+
+
+def _without_halves(value: Any) -> Any:
+    if type(value) is str:
+        return SURROGATE.sub("\ufffd", value)
+    if type(value) is list:
+        return [_without_halves(part) for part in value]
+    if type(value) is dict:
+        return {_without_halves(key): _without_halves(part) for key, part in value.items()}
+    return value
 
 
 def _float(token: str) -> float | int:

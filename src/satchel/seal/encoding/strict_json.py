@@ -21,7 +21,7 @@ _SAFE_DIGITS = 15
 _MAX_DIGITS = 4300
 _STEPS_SHOWN = 8
 _DOLLARS = ('"$', '"\\u0024')
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 _NEAR_END = 32
 _SPLIT = 2  # the scanner takes the 1 of "1." and "1e-" for a whole number
 _BOM = "\ufeff"
@@ -251,11 +251,17 @@ class JsonReader:
         if _brackets(self._text, start, end) > MAX_DEPTH and (path := _too_deep(value, MAX_DEPTH)):
             where = "/".join(path[-1 : -1 - _STEPS_SHOWN : -1])
             self._fail(f"nesting is deeper than {MAX_DEPTH} levels", field=where)
+        is_escaped = self._carrying and self._has_dollar_key(start, end)
         if self._text.find("\\u", start, end) >= 0 and _lone_surrogate(value):
-            self._fail("text with a lone surrogate is not Unicode text")
-        if self._carrying and self._has_dollar_key(start, end):
+            value = self._mended(_ESCAPING(self._text, start)[0] if is_escaped else value)
+        elif is_escaped:
             value, _ = _ESCAPING(self._text, start)
         return value
+
+    def _mended(self, value: Any) -> Any:
+        """Return a value with lone surrogates as it is to be taken; it is not."""
+        del value
+        self._fail("text with a lone surrogate is not Unicode text")
 
     def _has_dollar_key(self, start: int, end: int) -> bool:
         """Tell whether a text starts with a dollar sign; of a key only the scanner knows more."""
@@ -326,7 +332,7 @@ def _lone_surrogate(value: Any) -> bool:
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
-            if _SURROGATE.search(part):
+            if SURROGATE.search(part):
                 return True
         elif isinstance(part, dict):
             waiting += [*part, *part.values()]

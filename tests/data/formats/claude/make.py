@@ -102,6 +102,42 @@ def projects() -> list[Any]:
     ]
 
 
+def memory_files() -> dict[str, Any]:
+    """What is remembered, as Claude keeps it since the summer of 2026."""
+    of_a_project = "/projects/0f0f0f0f-0000-4000-8000-000000000001/notes.md"
+    return {
+        "account_uuid": ACCOUNT,
+        "conversations_memory": None,
+        "project_memories": {"p-1": None},
+        "memory_files": [
+            {
+                "path": "/areas/shop.md",
+                "content": "Mira sells tea in Lisbon.",
+                "updated_at": THEN,
+            },
+            {"path": of_a_project, "content": "Posters are green.", "updated_at": THEN},
+            {"path": "/areas/empty.md", "content": None, "updated_at": THEN},
+        ],
+    }
+
+
+def design() -> dict[str, Any]:
+    """A conversation of Claude Design."""
+    said = {"id": "x1", "role": "user", "content": "Draw a teapot.", "authorName": "Mira"}
+    drawn = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    return {
+        "uuid": "design-1",
+        "title": "Poster",
+        "project": {"uuid": "p-1", "name": "Opening"},
+        "created_at": THEN,
+        "updated_at": THEN,
+        "messages": [
+            {"uuid": "d1", "role": "user", "content": said, "created_at": THEN},
+            {"role": "assistant", "content": drawn, "created_at": THEN},
+        ],
+    }
+
+
 def archive(files: dict[str, Any]) -> bytes:
     """An archive whose bytes are always the same; stored, so that its words can be found in it."""
     made = io.BytesIO()
@@ -126,13 +162,21 @@ def main() -> None:
         "memories-object.json": _json(memories()),
         "projects.json": _json(projects()),
         "export.zip": archive(whole),
+        "parts.zip": archive(
+            {
+                "memories-000.zip/memories/acc-7.json": memory_files(),
+                "design_chats-000.zip/design_chats/design-1.json": design(),
+                "light_metadata-000.zip/users.json": [{"uuid": ACCOUNT, "full_name": "Mira"}],
+            }
+        ),
+        "lines.json": b"".join(json.dumps(one).encode() + b"\n" for one in talks),
     }
     nameless = {k: v for k, v in talks[0].items() if k != "uuid"}
     bad = {
         "not-an-object.json": _json([talks[0], 7]),
         "no-uuid.json": _json([nameless]),
         "messages-text.json": _json([{**talks[0], "chat_messages": "none"}]),
-        "message-twice.json": _json([conversation("c", [loose, loose])]),
+        "message-twice.json": _json([conversation("c", [loose, {**loose, "text": "!"}])]),
         "message-number.json": _json([conversation("c", [{**loose, "text": 7}])]),
         "memory-number.json": _json({**memories(), "conversations_memory": 7}),
         "of-chatgpt.json": _json([{"title": "t", "mapping": {}}]),

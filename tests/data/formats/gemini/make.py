@@ -76,6 +76,34 @@ def page() -> str:
     return f'{start}</head><body><div class="mdl-grid">{made}</div></body></html>'
 
 
+def talk() -> dict[str, Any]:
+    """A conversation that has a file of its own, with an answer that was made again."""
+    when = "2026-08-09T17:29:42+00:00"
+    thought = {"headline": "Teas", "description": "Thinks of teas."}
+    cards = {"cards": [{"content": "Sencha: 70 degrees"}]}
+    return {
+        "title": "Teas",
+        "creation_time": when,
+        "last_modification_time": "2026-08-09T17:34:58.153871+00:00",
+        "conversation_turns": [
+            {"user_turn": {"prompt": "Which tea?", "turn_index": 0, "turn_last_modified": when}},
+            {"system_turn": {"text": [{"data": "Oolong."}], "turn_index": 1}},
+            {"system_turn": {"text": [{"data": "Sencha."}, cards], "images": ["a"],
+                             "model_thoughts": [thought], "turn_index": 1}},
+            {"user_turn": {"prompt": "Thanks.", "turn_index": 2, "turn_deleted_time": when}},
+        ],
+    }  # fmt: skip
+
+
+def gems() -> str:
+    """Two Gems, one with files."""
+    return (
+        "<div><b>Name:</b>Tea &amp; co<br><b>Instructions:</b>You know tea."
+        '<br><b>Files:</b><br><a href="https://example.org/a">list.pdf</a><br>'
+        "<b>Name:</b>Plain<br><b>Instructions:</b>Be short.<br><b>Files:</b><br></div>"
+    )
+
+
 def main() -> None:
     """Write all samples, and what is expected of the good ones."""
     rows, made = activities(), io.BytesIO()
@@ -91,6 +119,8 @@ def main() -> None:
         "activity.json": _json(rows),
         "page.html": page().encode(),
         "takeout.zip": made.getvalue(),
+        "conversation_1.txt": _json(talk()),
+        "gems.html": gems().encode(),
     }
     bad = {
         "title-number.json": _json([rows[1], {**rows[2], "title": 7}]),
@@ -99,6 +129,7 @@ def main() -> None:
         "html-number.json": _json([{**rows[1], "safeHtmlItem": [{"html": 7}]}]),
         "not-an-object.json": _json([rows[1], 7]),
         "cut.json": _json(rows)[:-30],
+        "turns-text.txt": _json({**talk(), "conversation_turns": "none"}),
         "empty.json": b"[]",
         "no-contents.html": page().replace("content-cell", "other").encode(),
         "cut.html": page()[:-400].encode(),

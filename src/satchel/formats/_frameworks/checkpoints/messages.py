@@ -9,6 +9,7 @@ _USUAL = "messages"
 _OF_LANGCHAIN = ".messages."
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool"}
 _CHUNK = "MessageChunk"
+_CALLS = frozenset({"tool_calls", "function_call", "additional_kwargs", "refusal"})
 _KNOWN = ("role", "type", "content", "name", "id")
 
 
@@ -44,12 +45,15 @@ def messages_in(values: dict[str, Any]) -> tuple[str | None, list[Said]]:
 def _said(value: Any) -> Said | None:
     cls = value.cls if isinstance(value, Packed) else None
     row = value.arguments if isinstance(value, Packed) else value
-    if type(row) is not dict or not isinstance(row.get("content"), str | list):
+    if type(row) is not dict or "content" not in row:
         return None
-    role = row.get("role", row.get("type"))
-    if type(role) is not str or (cls is not None and _OF_LANGCHAIN not in cls):
+    role, content = row.get("role", row.get("type", _class_of(cls))), row["content"]
+    if content is None and not _CALLS.isdisjoint(row):  # a model that only called tools
+        content = ""
+    is_other = cls is not None and _OF_LANGCHAIN not in cls
+    if type(role) is not str or is_other or not isinstance(content, str | list):
         return None
-    name, content = row.get("name"), row["content"]
+    name = row.get("name")
     more = {key: carry(as_data(part)) for key, part in row.items() if key not in _KNOWN and part}
     kept = {"id": row["id"]} if type(row.get("id")) is str else {}
     return Said(
@@ -59,6 +63,12 @@ def _said(value: Any) -> Said | None:
         more=more,
         kept=kept | ({"class": cls} if cls is not None else {}),
     )
+
+
+def _class_of(cls: str | None) -> str | None:
+    """Return the role that a class says, where the object does not: so JavaScript writes them."""
+    last = (cls or "").rpartition(".")[2]
+    return last.removesuffix("Chunk").removesuffix("Message").lower() or None
 
 
 def _role(text: str) -> str:

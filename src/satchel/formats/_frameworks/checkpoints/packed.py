@@ -45,6 +45,8 @@ def unpacked(kind: Any, data: Any) -> Any:
             "a pickle, which is a program and is not run",
             hint="Write it anew with a checkpointer that has no pickle_fallback.",
         )
+    if kind is None and data is not None:  # from before there was more than one way
+        kind = "json"
     reader = _READERS.get(kind) if type(kind) is str else None
     if reader is None or not isinstance(data, bytes | str | None):
         raise MalformedError(f"packed in a way that is not known: {str(kind)[:40]!r}")

@@ -6,7 +6,6 @@ a broken or hostile one costs no more than its length.
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from html import unescape
 from typing import BinaryIO, NamedTuple
 
@@ -40,19 +39,10 @@ _APART = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6"])
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _CELL = re.compile(r'<div class="(content-cell|header-cell)[^"<>]*"[^<>]*>')
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_WHEN = re.compile(r"(?=[^<>]{0,60}\b(?:19|20)\d\d\b)[^<>]{0,40}\b\d{1,2}:\d\d:\d\d\b[^<>]{0,20}")
-_ENGLISH = re.compile(
-    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})|(?P<day2>\d{1,2}) "
-    r"(?P<month2>[A-Z][a-z]{2})[a-z]*\.?),? (?P<year>\d{4}),? "
-    r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?: (?P<half>[AP]M))? (?P<zone>\S+)"
+_WHEN = re.compile(
+    r"(?=[^<>]{0,60}(?<!\d)(?:19|20)\d\d(?!\d))"
+    r"[^<>]{0,40}(?<!\d)\d{1,2}[:.]\d\d[:.]\d\d(?!\d)[^<>]{0,20}"
 )
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_OFFSET = re.compile(r"(?:GMT|UTC)(?:([+-])(\d{1,2})(?::?(\d\d))?)?")
-_ZONES = {"CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WET": 0, "WEST": 1, "Z": 0}
-_ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
-"""Those that are one place's in practice; what CST or IST is, nobody can tell."""
-
-_MONTH = 3
 
 
 class Card(NamedTuple):
@@ -123,43 +113,6 @@ def _card(data: bytes) -> Card | MalformedError:
 
 def _plain(text: str) -> str:
     return _SPACES.sub(" ", unescape(text).replace("\u202f", " ").replace("\xa0", " ")).strip()
-
-
-def moment_in(text: str) -> str | None:
-    """Return the moment that an English time names, as ISO 8601; None where that is not certain."""
-    found = _ENGLISH.fullmatch(text)
-    offset = _offset(found["zone"]) if found else None
-    if found is None or offset is None:
-        return None
-    month = (found["month"] or found["month2"])[:_MONTH]
-    hour = int(found["hour"])
-    if found["half"] is not None:
-        hour = hour % 12 + 12 * (found["half"] == "PM")
-    try:
-        moment = datetime(
-            int(found["year"]),
-            _MONTHS.index(month) + 1,
-            int(found["day"] or found["day2"]),
-            hour,
-            int(found["minute"]),
-            int(found["second"]),
-            tzinfo=timezone(offset),
-        )
-    except ValueError:
-        return None
-    return moment.isoformat()
-
-
-def _offset(zone: str) -> timedelta | None:
-    if zone in _ZONES:
-        return timedelta(hours=_ZONES[zone])
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return None
-    size = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
-    if size >= timedelta(days=1):
-        return None
-    return -size if found[1] == "-" else size
 
 
 def words_of(html: str) -> str:

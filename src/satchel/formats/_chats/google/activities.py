@@ -15,17 +15,24 @@ from blake3 import blake3
 from satchel.disk.databases.keyed import Keyed
 from satchel.errors import MalformedError
 from satchel.formats._chats.fields import Row, list_in, moment_of, rest_of, row_in
-from satchel.formats._chats.pages import Card, moment_in, words_of
+from satchel.formats._chats.google.gems import gems_in
+from satchel.formats._chats.google.pages import Card, words_of
+from satchel.formats._chats.google.times import moment_in
+from satchel.formats._chats.google.turns import conversation
 from satchel.formats._chats.threads import INSTRUCTIONS, Growing, origin_at
 from satchel.memory.records import Model, SessionEvent
 from satchel.ports.report import Report
 
 NAME = "gemini"
 
-_OWN = re.compile(r"\b(?:Gemini|Bard)\b")
+_OWN = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
 _VERB = re.compile(
-    r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said)[ \u00a0]+"
+    r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
+    r"[ \u00a0]+"
 )
+_SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
+"""What is before the words of a person on a page in any language: a hard space is behind it."""
+
 _LINK = re.compile(r"(?:gemini|bard)\.google\.com/(?:u/\d+/)?(?:app|chat)/([0-9A-Za-z_-]{6,80})")
 _LINKED = ("titleUrl", "details", "subtitles")
 _TIME, _UNDATED = 27, "undated"
@@ -69,6 +76,11 @@ class Activities:
         self._report = report
         self._held = Keyed()
         self._count = 0
+        self._gems = list[Model]()
+
+    def gems(self, page: str) -> None:
+        """Take in a page of Gems; they are given out at the end."""
+        self._gems += gems_in(page)
 
     def row(self, row: Row) -> Iterator[Model]:
         """Take an activity in; it is given out later.
@@ -101,7 +113,7 @@ class Activities:
         if not _OWN.search(card.header):
             self._report.lost(card.header or "activity", "an activity of another product")
             return
-        prompt, is_asked, whole = _asked(words_of(card.title))
+        prompt, is_asked, whole = _asked(words_of(card.title), _SAID_BEFORE)
         kept = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
         answer = _of_html(card.answer, {})
         answers = [answer] if answer.text else []
@@ -133,6 +145,14 @@ class Activities:
                 session, line = name, _Line(name, found.at)
                 yield line.talk.start
             yield from line.follow(found)
+
+    def rest(self) -> Iterator[Model]:
+        """Yield what is in no session."""
+        yield from self._gems
+
+    def talk(self, name: str, row: Row) -> Iterator[Model]:
+        """Yield a conversation that has a file of its own, of that name."""
+        yield from conversation(row, name, self._report)
 
     def close(self) -> None:
         """Give the space back."""
@@ -177,10 +197,10 @@ class _Line:
         )
 
 
-def _asked(title: str) -> tuple[str, bool, Row]:
+def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
     """Return what was asked or done, whether it was asked, and what is kept of its title."""
-    found = _VERB.match(title)
-    if found is None:
+    found = _VERB.match(title) or (other and other.match(title))
+    if not found:
         return title, False, {}
     return title[found.end() :], True, {"title": title}
 

@@ -1,0 +1,1 @@
+"""What Google gives out of Gemini."""
