@@ -77,6 +77,23 @@ def test_an_import_reads_the_standard_input(process: Process, mem0: Path) -> Non
     assert len(_ids("b")) == 2
 
 
+def test_one_bad_record_stops_an_import_and_says_how_to_go_on_without_it(
+    satchel: Run, tmp_path: Path
+) -> None:
+    """Whatever is bad about it, the line is named; left out, the rest is there, and it is told."""
+    path = tmp_path / "a.json"
+    rows = [{"id": "1", "memory": "kept"}, {"id": "2", "memory": "x" * 1_100_000}]
+    path.write_text("\n".join(("[", ",\n".join(map(json.dumps, rows)), "]")))
+    ran = satchel("import", path, "--bank", "b")
+    assert ran.status == 4
+    assert "line 3" in ran.err
+    assert "--skip-bad" in ran.err
+    ran = satchel("import", path, "--bank", "b", "--skip-bad")
+    assert ran.status == 1
+    assert "over the limit" in ran.err
+    assert len(_ids("b")) == 1
+
+
 def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path) -> None:
     """Attack: escape sequences in a user's id, which becomes the name of a bank."""
     path = tmp_path / "a.json"

@@ -129,7 +129,10 @@ class Reading:
         Raises:
             InputError: The error, unless bad records are left out; always if the disk failed.
         """
-        if not self.skip_bad or isinstance(error, UnreadableError):
+        if isinstance(error, UnreadableError):
+            raise error
+        if not self.skip_bad:
+            error.hint = error.hint or "import and convert leave out what is bad with --skip-bad."
             raise error
         self.report.refuse(error)
 
