@@ -17,7 +17,7 @@ def stdin_as_file(source: Path) -> Iterator[Path | OpenFile]:
     if str(source) != "-":
         yield source
         return
-    with tempfile.NamedTemporaryFile(prefix="satchel-stdin-") as held:
+    with tempfile.TemporaryFile() as held:  # without a name: whoever is killed leaves none
         while data := sys.stdin.buffer.read(CHUNK):
             held.write(data)
         held.flush()
