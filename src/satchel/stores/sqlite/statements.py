@@ -84,7 +84,8 @@ class Statements:
                 yield from self._typed(found, kinds)
             finally:
                 # Who stops early, or asks something else meanwhile, leaves no statement that runs:
-                # apsw 3.54.0.0 never frees a cursor beside which another one was closed.
+                # apsw 3.54.0.0 never frees a cursor beside which another one ended. (Nor one that
+                # is closed so: this is not for those that are read at once.)
                 found.close(force=True)
 
     def _in(self, sql: str, values: Sequence[Any], kinds: Kinds) -> list[Any]:
