@@ -260,6 +260,19 @@ def test_programs_do_the_same(store: Path, tmp_path: Path) -> None:
     store_keys._opened.clear()
     with pytest.raises(EncryptionError):
         satchel_api.Satchel.open(read_only=True)
+    with satchel_api.Satchel.open(file_passphrase=PHRASE) as opened:
+        assert len(opened.bank().list()) == 1
+    store_keys._opened.clear()
+    with pytest.raises(EncryptionError):
+        satchel_api.decrypt_store(file_passphrase="wrong")  # noqa: S106 - nobody's
+    assert satchel_api.encrypt_store(to=["mine"], file_passphrase=PHRASE).recipients
+    mine = load_settings().home / "identities" / "mine.identity"
+    kept = mine.rename(tmp_path / "kept.identity")
+    store_keys._opened.clear()
+    with pytest.raises(EncryptionError):
+        satchel_api.Satchel.open(read_only=True)
+    with satchel_api.Satchel.open(identities=[kept]) as opened:
+        assert len(opened.bank().list()) == 1
     begun = satchel_api.encrypt_store(tmp_path / "b.db", passphrase=PHRASE)
     assert begun.begun
 

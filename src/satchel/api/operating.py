@@ -1,14 +1,11 @@
 """What an operator does with whole stores, from Python."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from msgspec import structs
-
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.encrypting.identities import lock_for
+from satchel.actions.encrypting.identities import lock_for, unlocked
 from satchel.actions.operating import at_rest, copying_stores, migrating
 from satchel.actions.operating.at_rest import AtRest
 from satchel.actions.operating.copying_stores import CopyOptions, Progress, StoreCopy
@@ -100,6 +97,9 @@ class AtRestArguments(TypedDict, total=False):
     identities: Sequence[str | Path]
     """Files with identities that open the key that it has, besides those of this machine."""
 
+    file_passphrase: str | None
+    """The passphrase that opens the key that it has, or one of the identities."""
+
     progress: Progress
     """Called with the bytes that are written, and how many there are about."""
 
@@ -117,8 +117,7 @@ def encrypt_store(
         store: The store: a file of SQLite's; the configured one when None.
         to: Whom its key is for: ``age1...``, files with recipients, identities here.
         passphrase: A passphrase that opens it as well.
-        **said: See ``AtRestArguments``. A passphrase that it has already is that of
-            ``SATCHEL_FILE_PASSPHRASE``.
+        **said: See ``AtRestArguments``.
 
     Raises:
         UsageError: If it is for nobody, or the store is no file of SQLite's.
@@ -154,9 +153,7 @@ def _at_rest(store: str | Path | None, said: AtRestArguments) -> Settings:
         config=None if config is None else Path(config),
         store=None if store is None else str(store),
     )
-    files = tuple(Path(one) for one in said.get("identities", ()))
-    unlocking = replace(settings.unlocking, files=files)
-    return structs.replace(settings, unlocking=unlocking)
+    return unlocked(settings, said.get("identities", ()), said.get("file_passphrase"))
 
 
 class CopyArguments(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """The store with its banks, open."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
+from satchel.actions.encrypting.identities import unlocked
 from satchel.actions.importing.imported import Imported
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
@@ -73,6 +74,8 @@ class Satchel(Working):
         passphrase: str | None = None,
         read_only: bool = False,
         token: str | Path | None = None,
+        identities: Sequence[str | Path] = (),
+        file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> Self:
         """Open a store; it is made when it is not there.
@@ -87,6 +90,9 @@ class Satchel(Working):
             read_only: Whether nothing is going to be written; then nothing is made, either.
             token: A capability token to present: its file, or its JSON. Everything is done as its
                 holder then, whose key has to be here, and with the bank that it is for.
+            identities: Files with identities that open the key of an encrypted store, besides
+                those of this machine.
+            file_passphrase: The passphrase that opens it, or one of the identities.
             hooks: Functions that are told what happens, by the name of the event, such as
                 ``{"on_remember": print}``; besides those of the configuration. They are called in
                 a thread of their own, and what they raise stops nothing: see ``hook_counts``.
@@ -95,6 +101,7 @@ class Satchel(Working):
             ConfigError: If the configuration is wrong.
             UsageError: If there is no event of a name.
             UnknownBankError: If nothing is to be written, and there is no store.
+            EncryptionError: If it is encrypted, and nothing here opens it.
             StoreError: If it cannot be opened.
         """
         settings = load_settings(
@@ -103,6 +110,7 @@ class Satchel(Working):
             store=str(store) if store is not None else None,
             token=str(token) if token is not None else None,
         )
+        settings = unlocked(settings, identities, file_passphrase)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)

@@ -169,6 +169,8 @@ class Satchel:
         passphrase: str | None = None,
         read_only: bool = False,
         token: str | Path | None = None,
+        identities: Sequence[str | Path] = (),
+        file_passphrase: str | None = None,
         hooks: Mapping[str, Listener | Iterable[Listener]] | None = None,
     ) -> "Opening":
         """Open a store: ``async with Satchel.open() as satchel``, or ``await Satchel.open()``.
@@ -185,6 +187,8 @@ class Satchel:
                 passphrase=passphrase,
                 read_only=read_only,
                 token=token,
+                identities=identities,
+                file_passphrase=file_passphrase,
                 hooks=hooks,
             )
         )
