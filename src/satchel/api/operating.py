@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from msgspec import structs
+
 from satchel.actions.config import Settings, load_settings
-from satchel.actions.encrypting.identities import lock_for, unlocked
+from satchel.actions.encrypting.identities import lock_for
 from satchel.actions.operating import at_rest, copying_stores, migrating
 from satchel.actions.operating.at_rest import AtRest
 from satchel.actions.operating.copying_stores import CopyOptions, Progress, StoreCopy
@@ -153,7 +155,8 @@ def _at_rest(store: str | Path | None, said: AtRestArguments) -> Settings:
         config=None if config is None else Path(config),
         store=None if store is None else str(store),
     )
-    return unlocked(settings, said.get("identities", ()), said.get("file_passphrase"))
+    more = settings.unlocking.also(said.get("identities", ()), said.get("file_passphrase"))
+    return structs.replace(settings, unlocking=more)
 
 
 class CopyArguments(TypedDict, total=False):

@@ -12,7 +12,6 @@ from satchel.actions import banks
 from satchel.actions.banks import BankLine
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.hooks import HookCounts, Listener
-from satchel.actions.encrypting.identities import unlocked
 from satchel.actions.importing.imported import Imported
 from satchel.actions.moving.exported import Export
 from satchel.actions.opened import OpenBank, is_still_meant, named_banks, open_bank_in
@@ -110,7 +109,8 @@ class Satchel(Working):
             store=str(store) if store is not None else None,
             token=str(token) if token is not None else None,
         )
-        settings = unlocked(settings, identities, file_passphrase)
+        more = settings.unlocking.also(identities, file_passphrase)
+        settings = structs.replace(settings, unlocking=more)
         if hooks:
             settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
         return opened(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)

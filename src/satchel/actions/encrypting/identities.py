@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -111,26 +110,6 @@ def _path(settings: Settings, name: str) -> Path:
             hint="Use letters, digits, dot, dash and underscore.",
         )
     return settings.home / "identities" / f"{name}{SUFFIX}"
-
-
-def unlocked(
-    settings: Settings, identities: Sequence[str | Path] = (), passphrase: str | None = None
-) -> Settings:
-    """Return surroundings that can open more: with files of identities, or a passphrase.
-
-    Args:
-        settings: The surroundings; identities of this machine count as well.
-        identities: The files.
-        passphrase: Of an encrypted file, of the key of a store, or of one of the identities; that
-            of the environment, if any, when None.
-    """
-    unlocking = settings.unlocking
-    if identities:
-        files = tuple(Path(one) for one in identities)
-        unlocking = replace(unlocking, files=(*unlocking.files, *files))
-    if passphrase is not None:
-        unlocking = replace(unlocking, passphrase=lambda: passphrase)
-    return msgspec.structs.replace(settings, unlocking=unlocking)
 
 
 def _line(path: Path) -> IdentityLine:

@@ -4,8 +4,8 @@ Nothing secret is on a command line, in an error, or in what is shown of a value
 """
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,17 @@ class Unlocking:
 
     passphrase: Callable[[], str | None] = field(default=in_environment, repr=False)
     """Gives the passphrase, asking somebody where it can; None where nobody says one."""
+
+    def also(self, files: Iterable[str | Path] = (), passphrase: str | None = None) -> "Unlocking":
+        """Return what opens more: with files of identities, or a passphrase that is known.
+
+        Args:
+            files: The files, besides those that are named already.
+            passphrase: The passphrase; None to ask as before.
+        """
+        more = (*self.files, *(Path(one) for one in files))
+        say = self.passphrase if passphrase is None else lambda: passphrase
+        return replace(self, files=more, passphrase=say)
 
     def identities(self) -> Iterator[str]:
         """Yield the secret identities, as age writes them.
