@@ -347,6 +347,6 @@ def test_the_log_is_looked_through_before_the_tables_that_it_goes_to(store: Post
     """Race: a checkpoint of somebody else's in between would have it be in neither, seen so."""
     created(store).append(memories(3))
     kinds = [extent.name.startswith("pg_wal/") for extent in store.laid_open()]
-    assert True in kinds
-    assert False in kinds
-    assert kinds == sorted(kinds, reverse=True)
+    logs = kinds.count(True)
+    assert 0 < logs < len(kinds), "there are files of both"
+    assert all(kinds[:logs])
