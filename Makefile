@@ -6,7 +6,7 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: demo check prove bench-full lint types layers docs test docs-write clean
+.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs test docs-write clean
 
 demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
@@ -22,6 +22,11 @@ bench-full: .venv/.dev         ## a million entries; by hand
 	$(BIN)python -m pytest -q -m bench_full -o timeout=7200 tests
 	$(BIN)python -m benchmarks.report --full
 
+# Sets that `satchel evaluate recall` reads; they are not part of this repository.
+DATA ?= $(addprefix $(or $(SATCHEL_SHARED),../shared)/data/,locomo/locomo-first6.json beam qmsum)
+scoreboard-recall: .venv/.dev  ## recall beside plain search; DATA="FILE FOLDER ..."
+	$(BIN)python -m benchmarks.scoreboard_recall $(DATA)
+
 lint: .venv/.dev
 	$(BIN)ruff format --check .
 	$(BIN)ruff check .
@@ -34,9 +39,11 @@ layers: .venv/.dev
 
 docs: .venv/.dev
 	$(BIN)python docs/generate.py --check
+	$(BIN)python schemas/make.py --check
 
 docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 	$(BIN)python docs/generate.py
+	$(BIN)python schemas/make.py
 
 # Most of the tests' time is forcing writes to the disk. Where that is allowed, their files are kept
 # in memory instead, on a mount that only they see and that goes with them: what is left when

@@ -13,11 +13,13 @@ import msgspec
 
 from satchel.actions.config import Options
 from satchel.actions.configured.effective import BankConfig
+from satchel.formats._aletheia.schema import AgentFile
 from satchel.memory.schemas import DIALECT, record_schemas
 from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, RESERVED
 from satchel.seal.artifact.statement import Statement
 from satchel.seal.limits import Limits
 from satchel.seal.signing.envelope import Signature
+from satchel.seal.tokens.possession import Request
 from satchel.seal.tokens.revocations import RevocationList
 from satchel.seal.tokens.token import TokenPayload
 from satchel.transfer.receipts.account import Account
@@ -34,9 +36,11 @@ def schemas() -> dict[str, dict[str, Any]]:
     made["account.json"] = _plain(Account, "account")
     made["plan.json"] = _plain(TransferPlan, "plan")
     made["capability_token.json"] = _plain(TokenPayload, "capability_token")
+    made["proof_of_possession.json"] = _plain(Request, "proof_of_possession")
     made["revocations.json"] = _plain(RevocationList, "revocations")
     made["pam.json"] = _document()
     made["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
+    made["agent_file.json"] = _open(_plain(AgentFile, "agent_file"))
     made["configuration.json"] = _plain(Options, "configuration")
     return made
 

@@ -40,6 +40,28 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(autouse=True)
+def clean_checkout() -> Iterator[None]:
+    """Fail a test that leaves something in the checkout, such as a store of a relative name."""
+    before = _in_checkout()
+    yield
+    left = _in_checkout() - before
+    assert not left, f"left in the checkout, which belongs in tmp_path: {sorted(left)}"
+
+
+def _in_checkout() -> set[str]:
+    # Names with a dot are caches of the tools.
+    return {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+
+
+@pytest.fixture
+def private_umask() -> Iterator[None]:
+    """Have what the test writes be its own alone, as files with secrets have to be."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The sample files kept beside the project; tests that use it carry the mark ``shared``."""

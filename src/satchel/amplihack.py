@@ -21,6 +21,8 @@ from satchel.api.amplihack.transfer import (
     HierarchicalTransfer,
     HierarchicalTransferBackend,
     ImportResult,
+    open_hierarchical_transfer_backend_for,
+    resolve_hierarchical_db_path,
 )
 from satchel.memory.agent_names import agent_name
 
@@ -43,8 +45,10 @@ __all__ = [
     "StoredFact",
     "agent_name",
     "open_cleanup_backend",
+    "open_hierarchical_transfer_backend_for",
     "open_runtime_backend",
     "open_tree_backend",
     "resolve_backend_with_autodetect",
+    "resolve_hierarchical_db_path",
     "resolve_transfer_backend_choice",
 ]

@@ -202,3 +202,50 @@ def test_locomo_is_answered_as_well_as_promised(shared_data: Path) -> None:
     assert found.main.budget["4096"] >= 0.90
     assert found.main.session_hit_1 >= 0.73
     assert found.all.session_hit_1 >= 0.76
+
+
+MEETING = {
+    "topic_list": [],
+    "general_query_list": [{"query": "Summarise it", "answer": "tea"}],
+    "specific_query_list": [
+        {"query": "What was said of tea?", "answer": "x", "relevant_text_span": [["1", "2"]]}
+    ],
+    "meeting_transcripts": [
+        {"speaker": "Ada", "content": "welcome"},
+        {"speaker": "Bela", "content": "the tea is cold"},
+        {"speaker": "Ada", "content": "so it is"},
+    ],
+}
+
+
+def test_meetings_of_qmsum_are_sessions_of_one_bank(tmp_path: Path) -> None:
+    """The turns of a span are evidence, both ends included; a file and a folder are read alike."""
+    file = tmp_path / "Product.jsonl"
+    file.write_text(json.dumps(MEETING) + "\n\n" + json.dumps(MEETING) + "\n")
+    for path in (file, tmp_path):
+        found = read_set(path)
+        (conversation,) = found.conversations
+        assert (found.format, conversation.name) == ("qmsum", "Product")
+        assert [turn.session for turn in conversation.turns] == ["1", "1", "1", "3", "3", "3"]
+        assert [sorted(one.evidence) for one in conversation.questions] == [
+            ["1:1", "1:2"],
+            ["3:1", "3:2"],
+        ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"meeting_transcripts": [{"content": "no speaker"}]},
+        {"specific_query_list": [{"query": "x"}]},
+        {"specific_query_list": [{"query": "x", "relevant_text_span": [["2", "1"]]}]},
+        {"specific_query_list": [{"query": "x", "relevant_text_span": [["0", "9999999999"]]}]},
+    ],
+)
+def test_a_bad_meeting_is_refused_with_its_line(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Attack: spans of billions of turns, members that are not there."""
+    file = tmp_path / "bad.jsonl"
+    file.write_text(json.dumps(MEETING) + "\n" + json.dumps(MEETING | change))
+    with pytest.raises(MalformedError) as caught:
+        read_set(file)
+    assert caught.value.line == 2

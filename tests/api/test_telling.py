@@ -19,6 +19,7 @@ _Told = list[tuple[int, int, str | None]]
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
     monkeypatch.setattr(stage, "GROUP", 7)
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
+from satchel.transfer.incoming import stage
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_a_function_is_told_how_far_it_got(
         _require_sound(calls)
         calls.clear()
         here.import_bank("b", sample, allow_uncontained=True, progress=told(calls))
-        assert calls == [(2500, 2500, None)]  # nothing was new
+        assert calls[-1] == (2500, 2500, None)  # nothing was new
         calls.clear()
         path = tmp_path / "out.pam"
         here.export_bank("b", path, allow_uncontained=True, progress=told(calls))
@@ -134,7 +135,9 @@ def _require_sound(calls: Calls) -> None:
     done = [call[0] for call in calls]
     assert done == sorted(done)
     assert calls[-1][0] == calls[-1][1] > 0
-    assert len({total for _, total, _ in calls}) == 1
+    totals = [call[1] for call in calls]
+    assert totals == sorted(totals)  # while a file is read, what was read of it
+    assert len({total for done, total, _ in calls if done}) == 1
 
 
 @pytest.mark.parametrize("told", [_plain, _awaited])
@@ -188,8 +191,11 @@ def test_what_the_function_raises_stops_an_export_and_leaves_nothing(tmp_path: P
     assert [found.name for found in tmp_path.glob("*out*")] == ["out.pam"]
 
 
-def test_what_the_function_raises_stops_an_import_and_nothing_of_it_is_seen(sample: Path) -> None:
-    """The same call goes on where it was, with no record twice."""
+def test_what_the_function_raises_stops_an_import_and_nothing_of_it_is_seen(
+    sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one in several transactions. The same call resumes it, with no record twice."""
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
 
     async def stop(done: int, *_: Any) -> None:
         if done > 0:

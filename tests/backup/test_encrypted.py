@@ -46,6 +46,7 @@ def safe(tmp_path: Path) -> tuple[Path, str]:
     identity, recipient = new_identity()
     path = tmp_path / "safe.txt"
     path.write_text(identity + "\n")
+    path.chmod(0o600)
     return path, recipient
 
 
@@ -172,6 +173,7 @@ def test_others_for_whom_it_is_get_all_of_it_again(
         made = backed(here, where, encrypt_to=to)
         assert made.written == made.packs
     (tmp_path / "other.txt").write_text(identity)
+    (tmp_path / "other.txt").chmod(0o600)
     restored(opening(here, tmp_path / "other.txt"), where, str(tmp_path / "n.db"))
     assert told(str(tmp_path / "n.db")) == told(here.store)
 
@@ -310,6 +312,7 @@ def test_an_identity_that_is_none_is_told_and_not_passed_over(
     """Nobody is told that there is no backup, since a file was mistyped."""
     backed(here, where, encrypt_to=(safe[1],))
     (tmp_path / "wrong.txt").write_text("not an identity")
+    (tmp_path / "wrong.txt").chmod(0o600)
     with pytest.raises(MalformedError):
         restored(opening(here, tmp_path / "wrong.txt"), where)
 

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 _SEED = 20261122
 _KILLS = int(os.environ.get("SATCHEL_KILLS", "70"))
-"""Of each: of backups, of prunes, of restores; half of them encrypted."""
+"""Of backups and of prunes; half of them encrypted."""
+_RESTORES = max(200, _KILLS)
+"""Restores that are killed; half of them encrypted."""
 
 
 class NoPower(BaseException):
@@ -229,10 +231,11 @@ def test_a_program_that_is_killed_leaves_the_last_backup(
     assert killed(machine, what, 300)
     whole = time.monotonic() - began
     states, done = [was, machine.remembered], 0
-    for number in range(_KILLS // 2):
+    kills = (_RESTORES if what == "restore" else _KILLS) // 2
+    for number in range(kills):
         delay = draw.uniform(0.0, whole)
         with noting(f"seed {_SEED}, {what} number {number}, killed after {delay:.3f} s"):
             machine.put_back(image)
             done += killed(machine, what, delay)
             require_good(machine, last, states, restores=number % 5 == 0)
-    assert done < _KILLS // 2
+    assert done < kills

@@ -219,6 +219,7 @@ def test_a_machine_without_the_identity_goes_on_with_agents_too(
         restored(settings(), where, backup=first.id, over=True)
     assert (home / "SOUL.md").read_text() == "Be cruel.\n"
     (tmp_path / "safe.txt").write_text(identity + "\n")
+    (tmp_path / "safe.txt").chmod(0o600)
     here = settings()
     unlocking = Unlocking(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
     restored(replace(here, unlocking=unlocking), where, backup=first.id, over=True)

@@ -107,7 +107,7 @@ def test_a_bank_that_is_gone_is_missed_until_that_is_accepted(satchel: Run, bank
     """The doctor stops asking for it."""
     assert satchel("banks", "accept-gone", bank).status == 2
     Path(load_settings().store).unlink()
-    with opened_store(load_settings()):
+    with opened_store(load_settings(), lost=True):
         pass
     assert satchel("doctor").status == 1
     assert satchel("banks", "accept-gone", bank).status == 0

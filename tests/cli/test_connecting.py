@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tomllib
 from pathlib import Path
@@ -190,3 +191,66 @@ def test_a_file_that_is_a_link_stays_one(satchel: Run, home: Path, tmp_path: Pat
     assert satchel("connect", "cursor").status == 0
     assert (home / ".cursor/mcp.json").is_symlink()
     assert "satchel" in kept.read_text()
+
+
+def _project(tmp_path: Path) -> tuple[Path, Path]:
+    """Return a project, and a folder beside it that is none of it."""
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    for name in ("settings.json", ".mcp.json", "mcp.json"):
+        (elsewhere / name).write_text("{}\n")
+    return project, elsewhere
+
+
+LINKS = {
+    "a folder": (".claude", ""),
+    "a file": (".mcp.json", "mcp.json"),
+    "a file in a folder": (".claude/settings.json", "settings.json"),
+    "a file that is not there": (".mcp.json", "nothing.json"),
+    "the folder of the skill": (".claude/skills", ""),
+    "the copy as it was before": (".mcp.json.before-satchel", "mcp.json"),
+    "the copy in a folder": (".claude/settings.json.before-satchel", "settings.json"),
+}
+
+
+@pytest.mark.parametrize("how", ["symbolic", "relative", "hard"])
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_attack_a_link_in_a_project_leads_nothing_out_of_it(
+    satchel: Run, tmp_path: Path, link: tuple[str, str], how: str
+) -> None:
+    """Connected or taken back: nothing is changed anywhere, and it is said what can be done."""
+    project, elsewhere = _project(tmp_path)
+    at, target = project / link[0], elsewhere / link[1]
+    if how == "hard" and not target.is_file():
+        return  # only files that are there have hard links
+    at.parent.mkdir(exist_ok=True)
+    if "before-satchel" in link[0]:
+        at.with_name(at.name.removesuffix(".before-satchel")).write_text("{}\n")
+    if how == "hard":
+        at.hardlink_to(target)
+    else:
+        at.symlink_to(target if how == "symbolic" else Path(os.path.relpath(target, at.parent)))
+    before = _state(project), _state(elsewhere)
+    for more in (("--plugin",), ("--plugin", "--remove"), ("--plugin", "--dry-run")):
+        refused = satchel("connect", "claude-code", "--project", project, *more)
+        assert refused.status == 3, more
+        assert "project" in refused.err
+        assert "without --project" in refused.err
+        assert (_state(project), _state(elsewhere)) == before
+
+
+def _state(folder: Path) -> dict[str, str]:
+    return {
+        str(one.relative_to(folder)): str(one.readlink()) if one.is_symlink() else one.read_text()
+        for one in sorted(folder.rglob("*"))
+        if one.is_symlink() or one.is_file()
+    }
+
+
+def test_a_project_may_itself_be_reached_by_a_link(satchel: Run, tmp_path: Path) -> None:
+    """Who names it knows it."""
+    project, _ = _project(tmp_path)
+    (tmp_path / "link").symlink_to(project)
+    assert satchel("connect", "claude-code", "--project", tmp_path / "link").status == 0
+    assert "satchel" in (project / ".mcp.json").read_text()

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from satchel.actions.config import load_settings
+from satchel.actions.filing.opened import namespace_of
+from satchel.api.satchel import Satchel
 from satchel.files import MemoryStore
 
 if TYPE_CHECKING:
@@ -127,9 +130,36 @@ def test_doctor_looks_at_files_and_at_the_log_of_their_bank(satchel: Run) -> Non
     with MemoryStore(root=place) as store:
         store.write_text("b.md", "from a program")
     assert checks()["log of ada"] == "note: not logged: b.md"
-    assert satchel("files", "ls", "--key", "ada").status == 0
+    assert satchel("files", "sync", "--key", "ada").status == 0
     assert checks()["log of ada"].startswith("ok")
     log = place / "audit" / "log.jsonl"
     log.write_text(log.read_text().replace("a.md", "z.md"))
     assert checks()["files of ada"].startswith("problem")
     assert satchel("doctor").status == 1
+
+
+def test_the_files_of_the_only_bank_are_meant(satchel: Run) -> None:
+    """Command line and Python look under one name; files of an earlier version are still found."""
+    assert satchel("init", "assistant").status == 0
+    with Satchel.open() as opened, opened.bank().files as files:
+        files.write_text("notes/a.md", "from Python", actor="ada")
+        files.save()
+    assert "notes/a.md" in satchel("files", "ls").out
+    assert satchel("files", "write", "notes/b.md", "from the shell").status == 0
+    with Satchel.open() as opened, opened.bank().files as files:
+        assert set(files.list_paths()) >= {"notes/a.md", "notes/b.md"}
+
+
+def test_a_command_that_reads_files_logs_nothing_in_the_bank(satchel: Run) -> None:
+    """What a program wrote in between is logged by the next command that writes."""
+    satchel("remember", "x", "--bank", "ada")
+    satchel("files", "write", "a.md", "1", "--key", "ada")
+    size = satchel("stats", "--bank", "ada", "--json").json["records"]
+    known = {**namespace_of(load_settings())._asdict(), "key": "ada"}
+    with MemoryStore.get_or_create(**known) as store:
+        store.write_text("b.md", "2")
+    assert "b.md" in satchel("files", "ls", "--key", "ada").out
+    assert satchel("files", "read", "b.md", "--key", "ada").out == "2"
+    assert satchel("stats", "--bank", "ada", "--json").json["records"] == size
+    satchel("files", "write", "c.md", "3", "--key", "ada")
+    assert satchel("stats", "--bank", "ada", "--json").json["records"] > size + 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from satchel.actions.wiring import local_path
+from satchel.errors import UsageError
 
+if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
@@ -34,10 +36,11 @@ def test_what_is_remembered_in_a_graph_is_recalled_from_it(satchel: Run, tmp_pat
 
 
 def test_the_address_that_is_shown_can_be_given_again(satchel: Run, address: str) -> None:
-    """With all of its slashes."""
+    """With all of its slashes. Of an address of an unknown kind, only the scheme is shown."""
     satchel("init")
     assert address in satchel("doctor").out
-    assert satchel("--store", "graph:///x", "list").err.count("graph:///x") == 1
+    refused = satchel("--store", "graph:///x", "list").err
+    assert "not the address of a store: graph://\n" in refused
 
 
 def test_a_bank_goes_from_a_graph_to_a_file_and_back(
@@ -56,3 +59,23 @@ def test_a_bank_goes_from_a_graph_to_a_file_and_back(
     assert satchel("list", "--json").json["memories"] == before
     assert satchel("doctor", "--deep").status == 0
     assert "the copies are the same" in satchel("push", address).out
+
+
+def test_a_path_after_three_slashes_is_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name is in this folder. What an earlier version made below this folder is still found."""
+    monkeypatch.chdir(tmp_path)
+    assert local_path("ladybug:///memories.graph") == Path("memories.graph")
+    there = tmp_path / "x" / "graph"
+    address = f"ladybug:///{str(there)[1:]}"
+    assert local_path(address) == there
+    assert local_path(f"ladybug:///{there}") == there
+    older = Path(str(there)[1:])
+    older.mkdir(parents=True)
+    assert local_path(address) == older
+    there.mkdir(parents=True)
+    with pytest.raises(UsageError, match="both are there"):
+        local_path(address)
+    Path("new-folder-here").mkdir()
+    assert local_path("ladybug:///new-folder-here/g") == Path("new-folder-here/g")

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -205,17 +206,37 @@ def test_a_webhook_is_tried_again_where_that_can_help(
     assert len({headers["Satchel-Delivery"] for headers, _ in receiver.got}) == 1
 
 
-def test_a_command_does_not_get_the_passphrase(
+def test_attack_a_command_gets_no_secret_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What unlocks keys is not handed to programs."""
-    monkeypatch.setenv("SATCHEL_PASSPHRASE", "hunter2")
+    """Passphrases, keys, tokens, addresses with passwords, whatever they are called.
+
+    What says where things are it does get, and what the configuration names.
+    """
+    secrets = (
+        *("SATCHEL_PASSPHRASE", "SATCHEL_SIGNING_KEY", "SATCHEL_ADMIN_TOKEN", "SATCHEL_TOKEN"),
+        *(
+            "SATCHEL_STORE",
+            "OPENAI_API_KEY",
+            "MY_MODELS_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "PGPASSWORD",
+        ),
+        *("WEBHOOK_SECRET", "DATABASE_URL", "WHATEVER"),
+    )
+    for name in secrets:
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("NAMED_FOR_IT", "said")
     seen = tmp_path / "seen"
-    text = f"import os; open({str(seen)!r}, 'w').write(os.environ.get('SATCHEL_PASSPHRASE', '-'))"
+    text = f"import os, json; json.dump(dict(os.environ), open({str(seen)!r}, 'w'))"
 
-    told(HookSettings(command=(sys.executable, "-c", text)))
+    told(HookSettings(command=(sys.executable, "-c", text), environment=("NAMED_FOR_IT",)))
 
-    assert seen.read_text() == "-"
+    found = json.loads(seen.read_text())
+    assert "hunter2" not in found.values()
+    assert found["NAMED_FOR_IT"] == "said"
+    assert found["PATH"] == os.environ["PATH"]
+    assert found["SATCHEL_HOME"] == os.environ["SATCHEL_HOME"]
 
 
 def test_functions_of_a_program_are_told_and_what_they_raise_is_counted(tmp_path: Path) -> None:

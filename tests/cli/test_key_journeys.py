@@ -298,10 +298,15 @@ def test_a_store_that_went_another_way_is_refused_until_an_owner_accepts(
 def test_a_bank_that_is_gone_is_missed_until_somebody_accepts_it(
     satchel: "Run", kept: str, store: Path
 ) -> None:
-    """An emptied store is not a fresh start; the sentence names what accepts it."""
+    """An emptied store is not a fresh start; the error names the command that accepts it."""
     for path in store.parent.glob(f"{store.name}*"):
         path.unlink()
-    assert satchel("banks", "create", "another").status == 0
+    ran = satchel("banks", "create", "another", "--json")
+    assert (ran.status, ran.error["code"]) == (3, "verify.rolled_back")
+    assert "satchel banks accept-gone" in ran.error["hint"]
+    with pytest.MonkeyPatch.context() as elsewhere:  # a store of another machine in its place
+        elsewhere.setenv("SATCHEL_WITNESS", str(store.parent / "other-witness"))
+        assert satchel("banks", "create", "another").status == 0
     found = satchel("doctor", "--json").json
     [gone] = [check for check in found if check["name"] == kept]
     assert gone["state"] == "problem"
@@ -309,6 +314,8 @@ def test_a_bank_that_is_gone_is_missed_until_somebody_accepts_it(
     ran = satchel("list", "--bank", kept, "--json")
     assert ran.status == 3
     assert "satchel banks accept-gone" in ran.error["hint"]
+    assert satchel("list", "--bank", "another").status == 0
     assert satchel("banks", "accept-gone", kept).status == 0
     found = satchel("doctor", "--json").json
     assert not [check for check in found if check["name"] == kept]
+    assert satchel("banks", "create", "one-more").status == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from vanished_kit import delete_store
 
 from satchel.actions.config import load_settings
 
@@ -89,18 +90,25 @@ def test_a_store_that_was_put_back_is_refused_on_any_store(
     assert _texts(satchel, *elsewhere) == ["likes gin", "likes rum", "likes tea"]
 
 
-def test_a_bank_that_is_gone_is_missed_on_any_store(satchel: Run, other: str) -> None:
-    """Another store in the place of the one that had it; until somebody accepts that."""
+def test_a_bank_that_is_gone_is_missed_on_any_store(
+    satchel: Run, any_store: str, other: str, tmp_path: Path
+) -> None:
+    """Another store in the place of the one that had it; until that is accepted."""
     assert satchel("remember", "likes tea").status == 0
     bank = satchel("banks", "list", "--json").json[0]["id"]
-    elsewhere = ("--store", other)
-    assert satchel(*elsewhere, "banks", "create", "another").status == 0
-    ran = satchel(*elsewhere, "list", "--bank", bank, "--json")
-    assert ran.status == 3
+    delete_store(any_store)
+    with pytest.MonkeyPatch.context() as machine:
+        machine.setenv("SATCHEL_WITNESS", str(tmp_path / "other-witness"))
+        assert satchel("banks", "create", "another").status == 0
+    ran = satchel("list", "--bank", bank, "--json")
+    assert (ran.status, ran.error["code"]) == (3, "verify.rolled_back")
     assert "satchel banks accept-gone" in ran.error["hint"]
-    assert satchel(*elsewhere, "banks", "accept-gone", bank).status == 0
-    ran = satchel(*elsewhere, "list", "--bank", bank, "--json")
-    assert ran.error["code"] == "bank.unknown"
+    assert satchel("banks", "accept-gone", bank).status == 0
+    ran = satchel("list", "--bank", bank, "--json")
+    assert (ran.status, ran.error["code"]) == (2, "bank.unknown")
+    assert satchel("list").status == 0
+    ran = satchel("--store", other, "list", "--bank", bank, "--json")
+    assert ran.status == 2, "a store that never had it misses nothing"
 
 
 @pytest.mark.usefixtures("any_store")

@@ -371,3 +371,30 @@ def test_a_migration_that_is_killed_at_any_moment_goes_on(
 
     assert listed(place.new_store) == listed(place.old_store)
     assert load_settings().store == f"sqlite:///{place.new_store}"
+
+
+def test_banks_that_would_be_missing_are_named_and_nothing_is_switched(
+    satchel: Run, place: Place
+) -> None:
+    """The store that counts never loses a bank without a word; a flag accepts it."""
+    ran = satchel(*place.words, "--banks", "ada,bob")
+    assert ran.status == 1
+    assert "left behind" in ran.err
+    assert "cy" in ran.err.partition("left behind")[2]
+    assert "--leave-others" in ran.err
+    assert place.active.read_bytes() == place.old.read_bytes()
+    again = satchel(*place.words, "--banks", "ada,bob", "--json")
+    assert (again.status, again.json["left"]) == (1, ["cy"])
+
+    ran = satchel(*place.words, "--banks", "ada,bob", "--leave-others")
+    assert ran.status == 0
+    assert "left behind" in ran.err
+    assert place.active.read_bytes() != place.old.read_bytes()
+
+
+def test_a_bank_that_was_migrated_before_is_not_left_behind(satchel: Run, place: Place) -> None:
+    """Bank by bank, the last one switches."""
+    assert satchel(*place.words, "--banks", "ada,bob").status == 1
+    ran = satchel(*place.words, "--banks", "cy")
+    assert (ran.status, "left behind" in ran.err) == (0, False)
+    assert place.active.read_bytes() != place.old.read_bytes()

@@ -133,6 +133,7 @@ def test_another_machine_opens_a_copy_with_the_identity_and_not_without(
     away.mkdir()
     for ending in ("", ".key"):
         (away / f"satchel.db{ending}").write_bytes(Path(f"{store}{ending}").read_bytes())
+        (away / f"satchel.db{ending}").chmod(0o600)
     identity = own_home / "identities" / "mine.identity"
     kept = identity.rename(tmp_path / "kept.identity")
     store_keys._opened.clear()

@@ -16,6 +16,7 @@ from satchel.actions.sessions.distilling import distill
 from satchel.actions.sessions.looking import diff_sessions, list_sessions, show_session
 from satchel.actions.sessions.recording import Beginning, begin, change, record
 from satchel.actions.sessions.remembering import recall_for
+from satchel.continuity.chains import tip_of
 from satchel.continuity.drafting import Said
 from satchel.errors import (
     EmptyInputError,
@@ -24,7 +25,9 @@ from satchel.errors import (
     UsageError,
     ValueRefusedError,
 )
-from satchel.memory.records import Erasure, Status
+from satchel.ledger.appending.batches import closing
+from satchel.memory.records import Erasure, SessionEvent, Source, Status
+from satchel.memory.times import now
 from satchel.recall.query import Query
 from satchel.seal.sealing import seal
 
@@ -435,3 +438,67 @@ def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: Ope
     assert [one.number for one in looking.messages_of(bank, forked)] == [1, 5]
     say(bank, session, "on")
     assert texts_of(bank, session) == ["turn 1", "fifth", "on"]
+
+
+# -- listings -------------------------------------------------------------------------------------
+
+
+def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBank) -> None:
+    """Sessions of this machine, with state, checkpoints and forks; all of them, or the newest."""
+    for number in range(5):
+        session = begin(bank, Beginning(name=f"s{number}"), turns(number)).session
+        if number % 2:
+            change(bank, session, working_state={"step": number})
+        if number > 1:
+            create_checkpoint(bank, session)
+            forked = fork(bank, session, at="1")
+            record(bank, forked.id, turns(2))
+    branching.archive_session(bank, "s0")
+    found = list_sessions(bank, archived=True)
+    with bank.ledger.reading() as view:
+        starts = view.get([shown.id for shown in found])
+        counts = {identity: tip_of(view, start).number for identity, start in starts.items()}
+
+    assert {shown.id: shown.messages for shown in found} == counts
+    assert len(found) == 8
+    assert list_sessions(bank) == [shown for shown in found if not shown.archived]
+    newest = list_sessions(bank, archived=True, limit=3)
+    by_log = {shown.id: shown for shown in found}
+    assert [shown.messages for shown in newest] == [by_log[one.id].messages for one in newest]
+    assert len(newest) == 3
+    assert list_sessions(bank, archived=True, limit=99) == found
+    with pytest.raises(UsageError):
+        list_sessions(bank, limit=0)
+
+
+def test_a_session_that_another_machine_went_on_with_is_counted_whole(bank: OpenBank) -> None:
+    """What comes with a later import moves the end, and what goes another way does not."""
+    session = begin(bank, Beginning(name="s"), turns(2)).session
+    with bank.ledger.reading() as view:
+        tip = tip_of(view, view.get([session])[session])
+    following = seal(
+        SessionEvent(
+            event="message",
+            session=session,
+            role="user",
+            content="from elsewhere",
+            parent=tip.element,
+            state={"number": 3, "step": 3},
+        )
+    )
+    aside = seal(
+        SessionEvent(
+            event="message",
+            session=session,
+            role="user",
+            content="another way",
+            parent=session,
+            state={"number": 1, "step": 1},
+        )
+    )
+    source = seal(Source(provider="x", format="x", at=now()))
+    bank.ledger.append([source])
+    bank.ledger.append([following, aside], batch=source.id)
+    bank.ledger.append([closing(source.id, now())])
+
+    assert [shown.messages for shown in list_sessions(bank)] == [3]

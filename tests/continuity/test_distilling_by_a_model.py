@@ -131,7 +131,7 @@ def test_a_hostile_answer_is_counted_out_or_stays_framed_data(bank: OpenBank, mo
     assert len(done.memories) == MOST_FINDINGS["fact"]
     assert done.left_out == len(bad) + 1 + 100 - MOST_FINDINGS["fact"]
     assert len(done.summary) <= MOST_SUMMARY
-    shown = rehydrate_memories(bank, Wanted(task="money"), quarantine=False)
+    shown = rehydrate_memories(bank, Wanted(task="money"))
     assert "<|im_start|>" not in shown.text
     assert "\x1b" not in shown.text
     assert "</memory>\x1b" not in shown.text

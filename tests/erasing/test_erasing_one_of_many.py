@@ -168,7 +168,9 @@ def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) ->
         done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert done.erased == hers + max(0, number // 1_000 - 1)
         file = erase(bank, EraseOptions(where={"path": ["people/ada.md"]}))
-        assert (file.held, file.found, done.found) == ({"memory files": 2}, 0, 0)
+        # The backup was made to a destination that is not configured: this machine used it, so it
+        # gets the list of what is erased as well.
+        assert (file.held, file.found, done.found) == ({"memory files": 2, "backups": 2}, 0, 0)
     run_backup(settings, options)
     assert [one.holds_erased > 0 for one in list_backups(settings, (backups,)).backups] == [
         True,

@@ -19,6 +19,8 @@ from satchel.seal.encryption.age import Lock, encrypt, new_identity
 from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.limits import Limits
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 ADA = "Ada Lovelace keeps bees on the roof of the observatory"
 
 

@@ -50,6 +50,8 @@ from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.records import Sealed, digest, open_record, shape_of
 from satchel.seal.sealing import seal
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 ADA = "Dr. Ada Lovelace, ada@analytical.example, reads at +44 20 7946 0958"
 TOKENS = "Dr. [REDACTED:name:1], [REDACTED:email:1], reads at [REDACTED:phone:1]"
 _REDACTIONS = Filter(types=frozenset({"redaction"}))

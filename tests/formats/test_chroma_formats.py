@@ -18,7 +18,7 @@ import satchel
 from benchmarks import peers
 from satchel.api.satchel import Satchel
 from satchel.conformance.subject import sealed
-from satchel.errors import InputError, MalformedError
+from satchel.errors import InputError, MalformedError, UsageError
 from satchel.formats._frameworks.payloads import payload_of
 from satchel.memory.entries import Entry, Episodic, Semantic
 from satchel.memory.parts import Scope
@@ -241,3 +241,48 @@ def test_the_real_library_has_what_we_wrote(tmp_path: Path) -> None:
         assert back["documents"][there] == both["documents"][place]
         assert back["metadatas"][there] == both["metadatas"][place]
         assert back["embeddings"][there] == pytest.approx(both["embeddings"][place], abs=_NEAR)
+
+
+@pytest.mark.parametrize("space", ["cosine", "ip"])
+def test_the_metric_of_a_collection_survives(tmp_path: Path, space: str) -> None:
+    """A file says it as `create_collection()` takes it; import, export and convert keep it."""
+    path = tmp_path / "c.chroma.json"
+    lists = {"ids": ["a"], "embeddings": [[0.5, 0.25]], "documents": ["tea"], "metadatas": [None]}
+    path.write_text(json.dumps({**lists, "configuration": {"hnsw": {"space": space}}}))
+    (entry,), _ = _read("chroma_get", path)
+    assert entry.origin is not None
+    assert entry.origin.as_written["embedding"]["space"] == space
+    bring(path)
+    with Satchel.open() as here:
+        here.bank("b").export(tmp_path / "d.chroma.json", **_ANYWHERE)
+    assert json.loads((tmp_path / "d.chroma.json").read_bytes()) == json.loads(path.read_bytes())
+
+
+def test_the_metric_of_one_collection_of_a_database_is_written(tmp_path: Path) -> None:
+    """Two that compare differently cannot both keep theirs in one file, and that is named."""
+    for name, said in (("memories", {"hnsw": {"space": "cosine"}}), ("notes", None)):
+        bring(f"chroma://{_FOLDER}?collection={name}", name)
+        with Satchel.open() as here:
+            out = tmp_path / f"{name}.chroma.json"
+            here.bank(name).export(out, accept_loss=("all",), **_ANYWHERE)
+        assert json.loads(out.read_bytes()).get("configuration") == said
+    bring(_FOLDER)
+    with Satchel.open() as here:
+        done = here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",), **_ANYWHERE)
+    assert "configuration" not in json.loads((tmp_path / "o.chroma.json").read_bytes())
+    assert "embedding/space" in {one.name for one in done.losses}
+
+
+def test_collections_with_vectors_of_different_lengths_are_not_mixed(tmp_path: Path) -> None:
+    """Chroma would refuse the file; the error names both and says how to import one of them."""
+    topic = "(SELECT topic FROM embeddings_queue ORDER BY seq_id DESC LIMIT 1)"
+    queue = "INSERT INTO embeddings_queue (operation, topic, id, vector, encoding, metadata)"
+    added = "'new', x'0000803f', 'FLOAT32', '{\"chroma:document\": \"Newer.\"}'"
+    folder = _copy(tmp_path / "a", f"{queue} VALUES (0, {topic}, {added})")
+    bring(folder)
+    with Satchel.open() as here, pytest.raises(UsageError) as caught:
+        here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",), **_ANYWHERE)
+    assert "memories" in str(caught.value)
+    assert "notes" in str(caught.value)
+    assert "?collection=notes is one alone" in str(caught.value.hint)
+    assert not (tmp_path / "o.chroma.json").exists()

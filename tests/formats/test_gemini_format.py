@@ -75,7 +75,7 @@ def test_activities_of_other_products_are_named_not_taken(tmp_path: Path) -> Non
     found, reading = _read(path)
 
     assert _texts(found) == ["one"]
-    assert [(loss.name, loss.count) for loss in reading.report.losses.values()] == [("Search", 2)]
+    assert reading.report.ignored == {"activity of Search": 2}
 
 
 def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
     found, reading = _read(path)
 
     assert sorted(_texts(found)) == ["one", "one", "x"]
-    assert reading.report.total == 1
+    assert reading.report.ignored.total() == 1
 
 
 @pytest.mark.parametrize(

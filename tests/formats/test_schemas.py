@@ -21,6 +21,7 @@ from satchel.memory.records import RECORD_CLASSES, Model
 from satchel.ports.format import Writing
 from satchel.ports.place import Target
 from satchel.ports.registry import formats
+from satchel.screen.redacting import Redacting
 from satchel.seal.artifact.opening import MAGIC
 from satchel.seal.sealing import seal
 from satchel.seal.tokens.revocations import signed_list
@@ -71,7 +72,7 @@ def test_the_published_files_are_what_the_model_says() -> None:
 
     assert (made.returncode, made.stdout.decode(), made.stderr.decode()) == (0, "", "")
     ours = {"statement", "pam", "account", "plan", "bank_config", "configuration"}
-    ours |= {"capability_token", "revocations"}
+    ours |= {"agent_file", "capability_token", "proof_of_possession", "revocations"}
     assert set(_NAMES) == {*RECORD_CLASSES, *ours}
 
 
@@ -108,7 +109,6 @@ def test_what_each_writer_writes_validates(name: str, memory: list[Model]) -> No
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda value: value.pop("nonce"), "nonce"),
         (lambda value: value.pop("id"), "id"),
         (lambda value: value.update(id="blake3:00"), "blake3:00"),
         (lambda value: value.update(text=5), "5"),
@@ -169,3 +169,41 @@ def test_tokens_and_lists_of_revocations_fit_their_schemas() -> None:
     assert _problems("capability_token", {**tokens[0], "caveat": 1})
     revoked = json.loads(signed_list(BANK, OWNER, 7, [BANK], (NOW, later(24))))
     assert _problems("revocations", revoked["payload"]) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "Call [REDACTED:phone:1]"},
+        {"tags": ["a", "[REDACTED:text:1]"]},
+        {"metadata": {"a": [{"b": "[REDACTED:email:12]"}]}},
+        {"metadata": {"[REDACTED:name:1]": 1}},
+    ],
+    ids=["text", "list", "deep", "key"],
+)
+def test_a_redacted_form_validates(change: dict[str, Any]) -> None:
+    """The product's own files have entries without a nonce, with a token wherever one can stand."""
+    value = {**seal(simplest("semantic")).value, **change}
+    del value["nonce"]
+    assert _problems("semantic", value) == []
+
+
+@pytest.mark.parametrize("kind", ["semantic", "status"])
+@pytest.mark.parametrize("metadata", [{}, {"a": ["[REDACTED]"]}, {"[REDACTED:x]": {}}])
+def test_no_other_record_without_a_nonce_validates(kind: str, metadata: Any) -> None:
+    """A whole entry without a nonce proves nothing, and records of other types are not redacted."""
+    value = seal(simplest(kind)).value | {"metadata": metadata}
+    assert _problems(kind, value) == []
+    del value["nonce"]
+    assert any("nonce" in problem or "any of" in problem for problem in _problems(kind, value))
+
+
+def test_what_the_product_redacts_validates() -> None:
+    """Each member that is replaced as a whole leaves a token that the schema knows."""
+    metadata = {"phone": 491701234567, "deep": {"list": ["x", 5]}}
+    value = seal(simplest("semantic")).value | {"text": "t", "metadata": metadata}
+    for field in ("/text", "/metadata", "/metadata/phone", "/metadata/deep/list"):
+        form, found = Redacting(fields=[field]).form(value)
+        assert found
+        assert "nonce" not in form
+        assert _problems("semantic", form) == []

@@ -26,7 +26,6 @@ _SDK = {"episodic": 3, "semantic": 3, "procedural": 1, "working": 1, "identity":
 _GRAPH = {"graph_node": 2, "episodic": 1, "semantic": 2, "edge": 5}
 _CHAT = {"session_event": 40, "identity": 2}
 _ENGINE = "what the engine needs to go on with a run"
-_NO_MEMORY = "a file of the export that is no memory"
 
 READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
     "ama/cli_10.ama.jsonl": ("ama", {"semantic": 10}, {}),
@@ -51,12 +50,12 @@ READ: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
         {},
     ),
     "amplihack/raw/amplihack-rs-sqlite-raw.db": ("amplihack_db", _TEN | {"edge": 28}, {}),
-    "chat-exports/chatgpt_export": ("chatgpt", _CHAT, {f"user.json: {_NO_MEMORY}": 1}),
+    "chat-exports/chatgpt_export": ("chatgpt", _CHAT, {}),
     "chat-exports/chatgpt_export/conversations.json": ("chatgpt", _CHAT, {}),
     "chat-exports/claude_export": (
         "claude",
         {"session_event": 9, "semantic": 4, "graph_node": 1, "file_version": 1},
-        {f"users.json: {_NO_MEMORY}": 1},
+        {},
     ),
     "chat-exports/claude_export/conversations.json": ("claude", {"session_event": 9}, {}),
     "chat-exports/claude_export/memories.json": ("claude", {"semantic": 4}, {}),
@@ -155,7 +154,7 @@ PARTS = {
 LIVE = ("mem0/history.db", "mem0/qdrant/", "qdrant/db/", "chroma/db/")
 """Stores of live products, which are opened as such; tests/connectors reads them."""
 
-ELSEWHERE = ("injection/", "locomo/")
+ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
 """No memory of any product: tests/evaluating and tests/rehydrate read them."""
 
 

@@ -36,6 +36,8 @@ from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verifying import Request
 from tests.hostile.conftest import Value
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 PARTS = ("entries", "statement", "edges", "status", "tokens")
 QUICK, MANY = 60, 2_000
 """Edits of each part in `make check`, and in `make prove`: 10,000 in all."""
@@ -238,6 +240,7 @@ def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
     monkeypatch.setattr(wrapping, "_MEMORY", 8192)
     identity, recipient = new_identity()
     (tmp_path / "id").write_text(identity)
+    (tmp_path / "id").chmod(0o600)
     unlocking = Unlocking(files=(tmp_path / "id",), passphrase=lambda: "correct horse")
     lock = Lock(recipients=(recipient,))
     if how == "passphrase":

@@ -4,11 +4,10 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import schemathesis
-from http_kit import serving
+from http_kit import example_of, serving, where_of
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 
@@ -57,35 +56,17 @@ def test_every_request_has_an_example_that_the_server_understands(own_home: Path
         for path, operations in document["paths"].items():
             for method, operation in operations.items():
                 number += 1
-                said = _example(operation)
+                said = example_of(operation)
                 if said is None:
                     lacking.append((method, path))
                     continue
-                where = _where(path, said.pop("path"))
+                where = where_of(path, said.pop("path"))
                 answer = client.request(method, where, **said)
                 assert answer.status_code < 500, (method, path, answer.text)
                 problem = answer.headers.get("Content-Type") == "application/problem+json"
                 assert not problem or "errors" not in answer.json(), (method, path, answer.text)
     assert lacking == []
     assert number >= 80
-
-
-def _example(operation: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the request that an operation has for an example; None where something lacks one."""
-    said: dict[str, Any] = {"path": {}, "params": {}}
-    for one in operation.get("parameters", []):
-        if one["required"] and "example" not in one:
-            return None
-        if one["required"]:
-            said["path" if one["in"] == "path" else "params"][one["name"]] = one["example"]
-    for media, body in operation.get("requestBody", {}).get("content", {}).items():
-        if media == "application/octet-stream":
-            said["content"] = b"a file"
-        elif "example" not in body:
-            return None
-        else:
-            said["json"] = body["example"]
-    return said
 
 
 HOSTILE: list[Any] = [
@@ -122,24 +103,18 @@ def test_no_member_of_a_request_breaks_the_server_whatever_it_is(own_home: Path)
 
 def _altered(path: str, operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield requests in which one thing is not as in the example."""
-    said = _example(operation)
+    said = example_of(operation)
     assert said is not None
     steps = said.pop("path")
     names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
-    usual = _where(path, steps)
+    usual = where_of(path, steps)
     for value in HOSTILE:
         for name in steps:
-            yield _where(path, steps | {name: str(value) or " "}), said
+            yield where_of(path, steps | {name: str(value) or " "}), said
         for name in names:
             yield usual, said | {"params": said["params"] | {name: str(value)}}
         for name in said.get("json", {}):
             yield usual, said | {"json": said["json"] | {name: value}}
-
-
-def _where(path: str, steps: dict[str, str]) -> str:
-    for name, value in steps.items():
-        path = path.replace(f"{{{name}}}", quote(value, safe=""))
-    return path
 
 
 def test_some_requests_that_fit_the_document_do_not_break_the_server(own_home: Path) -> None:

@@ -11,14 +11,15 @@ from fastapi.testclient import TestClient
 from http_kit import ELSEWHERE, Proving, Served, serving
 from s3_kit import s3_server
 
+from satchel.errors import UsageError
 from satchel.files import MemoryStore
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.signing.key import SigningKey
-from satchel.surfaces.http.counting import Counting
-from satchel.surfaces.http.guard import Bounds, Guard
-from satchel.surfaces.http.rates import Rates
+from satchel.surfaces.http.answers import problem_of
+from satchel.surfaces.http.guard import Bounds
+from satchel.surfaces.http.places import OPERATOR, Places, Principal
 
-OPERATOR = "what the operator shows"
+SHOWN = "what the operator shows"
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
 
 
@@ -59,6 +60,18 @@ def test_a_memory_is_kept_recalled_changed_and_forgotten(client: TestClient, ban
     assert client.get(f"{bank}/entries").json()["memories"] == []
     assert client.post(f"{now}/restore", json={}).status_code == 200
     assert client.get(bank).json()["memories"] == 1
+
+
+def test_speakers_are_stored_as_such(client: TestClient, bank: str) -> None:
+    """By ``actor`` with a run, and by the names in messages."""
+    made = client.post(f"{bank}/entries", json={"text": "tea", "actor": "Ada", "run": "r1"}).json()
+    messages = [{"role": "user", "name": "Bela", "content": "coffee"}]
+    turns = client.post(f"{bank}/entries", json={"messages": messages, "run": "r1"}).json()["turns"]
+    said = [client.get(f"{bank}/entries/{each}").json()["record"] for each in (made["id"], *turns)]
+    assert [(each["type"], each["actor"]) for each in said] == [
+        ("episodic", "Ada"),
+        ("episodic", "Bela"),
+    ]
 
 
 def test_memory_goes_out_as_a_stream_and_comes_in_again(client: TestClient, bank: str) -> None:
@@ -206,7 +219,7 @@ def test_a_holder_sees_what_its_token_opens_and_nothing_else(
         ("POST", f"{bank}/entries"),
     ):
         body = {"bank": "assistant"} if path == "/pam/artifacts" else {"text": "x"}
-        answer = holder.request(method, path, json=body)
+        answer = holder.request(method, path, json=body if method == "POST" else None)
         assert answer.status_code == 403, path
         assert "stove" not in answer.text
 
@@ -251,13 +264,13 @@ def test_from_elsewhere_nobody_is_the_owner_without_the_operators_token(
     with serving() as found:
         assert found.client(ELSEWHERE).get("/v1/banks").status_code == 403
         assert found.client().get("/v1/banks").status_code == 200
-    with serving(admin=OPERATOR) as found:
+    with serving(admin=SHOWN) as found:
         for address in (ELSEWHERE, "127.0.0.1"):
             client = found.client(address)
             assert client.get("/v1/banks").status_code == 403
-            for headers in ({"Authorization": f"Bearer {OPERATOR}"}, {"X-Admin-Token": OPERATOR}):
+            for headers in ({"Authorization": f"Bearer {SHOWN}"}, {"X-Admin-Token": SHOWN}):
                 assert client.get("/v1/banks", headers=headers).status_code == 200
-            wrong = {"Authorization": f"Bearer {OPERATOR[:-1]}"}
+            wrong = {"Authorization": f"Bearer {SHOWN[:-1]}"}
             assert client.get("/v1/banks", headers=wrong).status_code == 403
         assert found.client(ELSEWHERE).get("/healthz").status_code == 200
 
@@ -332,43 +345,88 @@ def test_requests_are_counted_without_what_is_in_them(client: TestClient, bank: 
     assert bank not in page
 
 
-def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_again(
-    own_home: Path,
-) -> None:
+def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_again() -> None:
     """Attack: a few who ask again and again must not keep all others out."""
-    del own_home
-    order = list[str]()
+    order = list[int]()
 
-    async def slow(scope: Any, _: Any, send: Any) -> None:
-        order.append(scope["path"])
+    async def crowd(places: Places, number: int) -> list[bool]:
+        async def ask(one: int) -> bool:
+            if not await places.take(OPERATOR):
+                return False
+            order.append(one)
+            await asyncio.sleep(0)
+            places.release(OPERATOR)
+            return True
+
+        return list(await asyncio.gather(*(ask(one) for one in range(number))))
+
+    assert all(asyncio.run(crowd(Places(2, 50, 60), 50)))
+    assert order == [*range(50)]
+    few = asyncio.run(crowd(Places(1, 3, 60), 10))
+    assert few.count(False) == 10 - 4
+    late = asyncio.run(crowd(Places(1, 50, 0.0), 10))
+    assert late.count(True) >= 1
+    assert late.count(False) >= 1
+
+
+def test_holders_leave_the_operator_room_and_each_other() -> None:
+    """However many ask, and whatever they hand on: three quarters of the places, an eighth each."""
+    greedy, other = Principal("one"), Principal("other")
+
+    async def crowd() -> None:
+        places = Places(16, 64, 0.01)
+        assert [await places.take(greedy) for _ in range(5)] == [True, True, False, False, False]
+        assert await places.take(other)
+        many = [await places.take(Principal(str(number))) for number in range(20)]
+        assert many.count(True) == 12 - 3
+        assert [await places.take(OPERATOR) for _ in range(5)] == [True] * 4 + [False]
+        waits = asyncio.create_task(places.take(OPERATOR))
         await asyncio.sleep(0)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+        places.release(greedy)
+        assert await waits
 
-    async def crowd(bounds: Bounds, number: int) -> list[int]:
-        guard = Guard(slow, bounds, Counting(), Rates(0))
+    asyncio.run(crowd())
 
-        async def ask(path: str) -> int:
-            said = list[dict[str, Any]]()
 
-            async def send(message: Any) -> None:
-                said.append(message)
+def test_what_is_said_of_files_is_said_to_who_asks_over_http(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be is no full disk; hints speak of no options, nor of what is set."""
+    del own_home
+    monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path))
+    with serving() as found:
+        client = found.client()
+        client.post("/v1/banks", json={"name": "b"})
+        client.post("/v1/banks/b/entries", json={"text": "tea"})
 
-            async def receive() -> Any:
-                await asyncio.Event().wait()
+        def export(path: Path) -> Any:
+            return client.post("/v1/export", json={"bank_id": "b", "path": str(path)})
 
-            scope = {"type": "http", "method": "GET", "path": path, "scheme": "http"}
-            await guard(scope | {"headers": [(b"host", b"localhost")]}, receive, send)
-            if said[0]["status"] == 503:
-                assert (b"retry-after", b"1") in said[0]["headers"]
-            return int(said[0]["status"])
+        (tmp_path / "file").write_text("x")
+        impossible = export(tmp_path / "file" / "x.pam")
+        assert (impossible.status_code, impossible.json()["code"]) == (422, "path.refused")
+        outside = export(Path("/etc/x.pam"))
+        assert outside.status_code == 422
+        assert "SATCHEL_PORTABILITY_ROOTS" not in outside.json()["hint"]
+        assert "Name a path in the folders that the operator allows." in outside.json()["hint"]
 
-        return list(await asyncio.gather(*(ask(f"/{each}") for each in range(number))))
 
-    assert set(asyncio.run(crowd(Bounds(at_once=2), 50))) == {200}
-    assert order == [f"/{each}" for each in range(50)]
-    few = asyncio.run(crowd(Bounds(at_once=1, waiting=3), 10))
-    assert few.count(503) == 10 - 4 or few.count(503) == 10 - 3
-    late = asyncio.run(crowd(Bounds(at_once=1, patience=0.0), 10))
-    assert late.count(200) >= 1
-    assert late.count(503) >= 1
+def test_a_memory_file_that_is_not_there_is_not_found(client: TestClient, bank: str) -> None:
+    """Never, or not any more; one that is empty is there."""
+    del bank
+    where = "/v1/files/assistant/text/notes/a.md"
+    assert client.put(where, json={"text": ""}).is_success
+    there = client.get(where)
+    assert (there.status_code, there.text) == (200, "")
+    assert client.delete(where).status_code == 204
+    for gone in (where, "/v1/files/assistant/text/nothing.md"):
+        answer = client.get(gone)
+        assert (answer.status_code, answer.json()["code"]) == (404, "files.none")
+
+
+@pytest.mark.parametrize("hint", ["Say --bank NAME.", "Do this. Or use -y to go on.", "Use --yes."])
+def test_a_hint_over_http_says_no_option_of_a_command(hint: str) -> None:
+    """Whoever asks over HTTP has none."""
+    said = problem_of(UsageError("wrong", hint=hint), trusted=True)
+    assert b" -" not in bytes(said.body)
+    assert b'"hint":"Do this."' in bytes(said.body) or b"hint" not in bytes(said.body)

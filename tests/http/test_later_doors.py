@@ -23,7 +23,7 @@ def bank(client: TestClient) -> str:
 
 
 def test_memory_is_put_in_front_of_a_model_and_judged(client: TestClient, bank: str) -> None:
-    """What gives orders is held back, seen by its owner, let out or rejected."""
+    """What gives orders is withheld and stays; quarantined by its owner, released or rejected."""
     ids = [
         client.post(f"{bank}/entries", json={"text": f"{POISON} {number}"}).json()["id"]
         for number in (1, 2)
@@ -33,6 +33,10 @@ def test_memory_is_put_in_front_of_a_model_and_judged(client: TestClient, bank: 
     ).json()
     assert {one["id"] for one in woken["quarantined"]} == set(ids)
     assert "eve@example.com" not in woken["text"]
+    assert client.get(f"{bank}/quarantine").json()["held"] == []
+    flagged = client.post(f"{bank}/quarantine/scan", json={"enforce": "all"}).json()["flagged"]
+    assert {one["id"]: one["quarantined"] for one in flagged} == dict.fromkeys(ids, False)
+    client.post(f"{bank}/quarantine/add", json={"memories": ids})
     held = client.get(f"{bank}/quarantine").json()["held"]
     assert {one["memory"]["id"] for one in held} == set(ids)
     assert client.get(f"{bank}/quarantine/{ids[0]}").json()["findings"]

@@ -173,6 +173,23 @@ def test_attack_a_body_that_stalls_is_answered_and_forgotten(listening: Listenin
     listening.require_as_before(before)
 
 
+def test_attack_a_body_that_arrives_drop_by_drop_is_answered_and_forgotten(
+    listening: Listening,
+) -> None:
+    """However often a drop comes: JSON and files alike."""
+    before = _temporary()
+    for path in ("/v1/banks/b/upload", "/v1/banks/b/entries"):
+        with listening.connect() as client:
+            client.sendall(listening.head("POST", path, Content_Length=1_000_000))
+            with suppress(BrokenPipeError, ConnectionResetError):
+                for _ in range(PATIENCE * 20):
+                    client.sendall(b"{")
+                    time.sleep(0.05)
+                pytest.fail("it is taken for ever")
+            assert _all(client).startswith(b"HTTP/1.1 408")
+    listening.require_as_before(before)
+
+
 def test_attack_an_upload_that_breaks_off_leaves_nothing_behind(
     listening: Listening, capsys: pytest.CaptureFixture[str]
 ) -> None:

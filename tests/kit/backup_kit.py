@@ -229,9 +229,7 @@ def require_good(
 ) -> None:
     """Require what whoever starts a machine again can count on, whatever happened to it.
 
-    A store that was being restored over may have given way already without this machine having been
-    told: then it refuses the bank, as after any other that was put back, and the same restore done
-    again, by an owner, is what helps.
+    No bank is refused, also one that was being restored over: it is as it was, or restored.
 
     Args:
         machine: The machine.
@@ -247,10 +245,10 @@ def require_good(
     kept = [files_in(one) for one in machine.workspace.parent.glob("helper*")]
     assert all(len(one) in {61, 81} for one in kept), "half a workspace"
     assert any(len(one) == 81 for one in kept), "what the agent did last"
-    is_well = bool(files) and all(one.problem is None for one in list_banks(settings))
+    assert [one.problem for one in list_banks(settings)] == [None, None]
     if files:
         assert backed(settings, machine.backups).verified
-    if restores or not is_well:
+    if restores or not files:
         back = restored(settings, machine.backups, over=True, backup=last)
         assert (len(back.banks), len(back.agents)) == (2, 1)
         assert [one.problem for one in list_banks(settings)] == [None, None]

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from fastapi import FastAPI
@@ -79,3 +80,28 @@ def serving(admin: str | None = None, bounds: Bounds | None = None) -> Iterator[
         yield Served(app, gateway, satchel)
     finally:
         gateway.close()
+
+
+def example_of(operation: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the request that an operation has for an example; None where something lacks one."""
+    said: dict[str, Any] = {"path": {}, "params": {}}
+    for one in operation.get("parameters", []):
+        if one["required"] and "example" not in one:
+            return None
+        if one["required"]:
+            said["path" if one["in"] == "path" else "params"][one["name"]] = one["example"]
+    for media, body in operation.get("requestBody", {}).get("content", {}).items():
+        if media == "application/octet-stream":
+            said["content"] = b"a file"
+        elif "example" not in body:
+            return None
+        else:
+            said["json"] = body["example"]
+    return said
+
+
+def where_of(path: str, steps: dict[str, str]) -> str:
+    """Return a path of the document with its parameters filled in."""
+    for name, value in steps.items():
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    return path

@@ -13,8 +13,8 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.authority import ADMISSION, admission, ending, naming, signed_config, succeeding
-from satchel.ledger.keys.ended import RETIRED, REVOKED, SUCCEEDED
 from satchel.memory.records import Config
+from satchel.seal.keys.ended import RETIRED, REVOKED, SUCCEEDED
 from satchel.seal.records import Sealed
 from satchel.seal.signing.key import SigningKey
 

@@ -21,8 +21,8 @@ from satchel.ledger.authority import (
     succeeding,
     with_configs,
 )
-from satchel.ledger.keys.ended import RETIRED, REVOKED
-from satchel.ledger.keys.owners import MOST_OWNERS
+from satchel.seal.keys.ended import RETIRED, REVOKED
+from satchel.seal.keys.owners import MOST_OWNERS
 from satchel.seal.records import Sealed, open_record
 from satchel.seal.signing.key import SigningKey
 

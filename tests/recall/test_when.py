@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.memory.times import is_canonical_time
-from satchel.recall.when import told_in
+from satchel.recall.when import asks_when, names_time, told_in
+from satchel.stores.matching import tokens_of
 
 NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
 
@@ -101,3 +102,33 @@ def test_any_text_gives_a_time_in_order_or_none(text: str) -> None:
 def test_a_long_text_of_half_times_takes_no_long_time() -> None:
     """Attack: a question that every pattern begins to match; only its start is looked at."""
     assert told_in("the last " * 100_000 + "year", NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("When did Ada sail?", True),
+        ("On which day did it rain?", True),
+        ("What year was that?", True),
+        ("What did she do when it rained?", False),
+        ("", False),
+    ],
+)
+def test_whether_a_question_asks_for_a_time(question: str, *, asks: bool) -> None:
+    """By how it begins."""
+    assert asks_when(question) is asks
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("we sailed yesterday", True),
+        ("it was in 2019", True),
+        ("on Mondays", True),
+        ("we sailed", False),
+        ("20190 boats", False),
+    ],
+)
+def test_whether_a_text_names_a_time(text: str, *, names: bool) -> None:
+    """Days, months, years, and words that count from now."""
+    assert names_time(tokens_of(text)) is names

@@ -493,3 +493,17 @@ def test_the_moment_is_the_callers(bank: Remembering) -> None:
     (one,) = wake(bank).entries
     assert one.parts is not None
     assert one.parts.recency == 1.0
+
+
+def test_room_that_is_left_after_shortening_is_used(bank: Remembering) -> None:
+    """Shortened where there is not room for all, and no more than that."""
+    bank.add(*(Episodic(text=f"tea {number} {LONG * 20}") for number in range(10)))
+    all_of_it = wake(bank, task="an umbrella", budget=30000)
+    assert {one.form for one in all_of_it.entries} == {"verbatim"}
+    budget = all_of_it.tokens * 2 // 3
+    found = wake(bank, task="an umbrella", budget=budget)
+    forms = [one.form for one in found.entries]
+    assert len(forms) == 10
+    assert {"verbatim", "summary"} == set(forms)
+    assert found.tokens <= budget
+    assert budget - found.tokens < all_of_it.tokens / 10  # one more would not have fitted

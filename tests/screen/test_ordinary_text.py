@@ -120,8 +120,11 @@ def _values(path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.shared
-def test_in_the_sample_files_only_the_one_token_is_found(shared_data: Path) -> None:
-    """180,000 texts of providers, conversations and attacks; one attack steals a session token."""
+def test_in_the_sample_files_only_the_real_secrets_are_found(shared_data: Path) -> None:
+    """Texts of providers, conversations and attacks: nothing in them but what is there.
+
+    One attack steals a session token, and one conversation is about code with passwords in it.
+    """
     found = [
         (path.name, secret.kind)
         for path in sorted(shared_data.rglob("*"))
@@ -131,4 +134,5 @@ def test_in_the_sample_files_only_the_one_token_is_found(shared_data: Path) -> N
         for secret in find_secrets(text, name)
     ]
 
-    assert found == [("small_packs.jsonl", "jwt")]
+    passwords = [("chat.json", "assigned-secret")] * 5
+    assert found == [*passwords, ("small_packs.jsonl", "jwt")]

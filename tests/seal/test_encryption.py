@@ -28,6 +28,8 @@ from satchel.seal.encryption.unlocking import IdentityFile, Unlocking, parsed
 from satchel.seal.encryption.unlocking import opened as unwrapped
 from satchel.seal.signing import wrapping
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 _THEIRS = (
     "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBnZXFuc2hjeG9aTmtkTkNBOGdiR01BIDE3CnJPRCtnYmtwYXhy"
     "YTBqQzN1eitEUHV6ZFdMdjExK1RFY2ZQUk1QOTdYV3MKLS0tIFNLUWlSckRRMVNDK0IyNTRqODhjM1BFdFBJUFFyak9Q"
@@ -128,6 +130,7 @@ def test_any_of_several_recipients_opens_it_and_nobody_else(tmp_path: Path) -> N
     for number, (identity, _) in enumerate(pairs):
         path = tmp_path / f"{number}.txt"
         path.write_text(identity)
+        path.chmod(0o600)
         if number < 2:
             assert opened(made, Unlocking(files=(path,))) == b"memory"
         else:

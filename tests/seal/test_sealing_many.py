@@ -78,9 +78,22 @@ def test_the_memories_of_everyday_are_sealed_together(monkeypatch: pytest.Monkey
     assert list(seal_many(_ORDINARY, nonces=_nonces())) == expected
 
 
-def test_only_the_odd_ones_take_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty list in one memory does not make the others slow."""
-    odd = Semantic(text="x", origin=Origin(as_written={"categories": []}))
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Semantic(text="x", origin=Origin(as_written={"categories": []})),
+        Semantic(text="x", metadata={"score": 1.0}),
+        Semantic(text="x", metadata={"scores": [0.5, {"zero": 0.0}]}),
+        Semantic(text="x", metadata={"tiny": 1e-9}),
+        Semantic(text="x", salience=1.0),
+        Semantic(text="x", confidence=0.0),
+    ],
+    ids=repr,
+)
+def test_only_the_odd_ones_are_sealed_by_themselves(
+    odd: Semantic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty list, or a 1.0, in one memory does not make the others slow."""
     drafts = [*_ORDINARY, odd]
     expected = list(_singly(drafts))
     asked = itertools.count()

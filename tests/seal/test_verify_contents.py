@@ -148,14 +148,25 @@ def test_an_object_that_would_read_as_a_section_line_cannot_be_written_or_read(
 # -- provenance --------------------------------------------------------------------------------
 
 
-def test_a_parent_may_stand_anywhere_in_the_file(judge: Any) -> None:
-    """Before, after, in another component, or as a tombstone."""
+def test_a_parent_may_stand_anywhere_in_the_file(judge: Any, log: MemoryLog) -> None:
+    """Before, after, in another component, or as a tombstone that is proved to be logged."""
     root = seal(Episodic(observation="o"))
     gone = entry("gone")
     child = entry("child", root, gone)
     grave = seal(Erasure(entry=gone.id, reason="asked"))
-    assert judge(sections(child, root, grave)).outcome is Outcome.GOOD
-    assert judge(sections(child, root)).outcome is Outcome.INCOMPLETE
+    log.append(gone, root, child, grave)
+    held = sections(log.bank, child, root, grave, proofs=[log.proof(grave)])
+    assert judge(held, **log.logged()).outcome is Outcome.GOOD
+    assert judge(sections(child, root, log.bank), **log.logged()).outcome is Outcome.INCOMPLETE
+
+
+def test_a_tombstone_that_no_log_proves_satisfies_no_child(judge: Any, log: MemoryLog) -> None:
+    """Else whoever leaves a parent out writes an erasure of it."""
+    gone = entry("gone")
+    child, grave = entry("child", gone), seal(Erasure(entry=gone.id))
+    assert judge(sections(child, grave)).outcome is Outcome.INCOMPLETE
+    log.append(gone, child)
+    assert judge(sections(child, grave, log.bank), **log.logged()).outcome is Outcome.INCOMPLETE
 
 
 def test_a_record_that_is_no_entry_is_no_parent(judge: Any) -> None:
@@ -176,13 +187,41 @@ def form_and_record(record: Sealed, text: str = "[REDACTED:name:1]") -> tuple[An
     return form, seal(Redaction(entry=record.id, result=hash_of(form), fields=("/text",)))
 
 
-def test_a_redacted_form_stands_with_the_record_that_allows_it(judge: Any) -> None:
+def test_a_redacted_form_stands_with_the_logged_record_that_allows_it(
+    judge: Any, log: MemoryLog
+) -> None:
     """Its children stay provable, its own id is not recomputed, its nonce is gone."""
     name = entry("Aiko lives in Kyoto")
     form, allowed = form_and_record(name)
     assert "nonce" not in form
-    held = sections(entry("child", name), allowed, semantic=[form])
-    assert judge(held).outcome is Outcome.GOOD
+    child = entry("child", name)
+    log.append(name, child, allowed)
+    proofs = [log.proof(name), log.proof(allowed)]
+    held = sections(log.bank, child, allowed, semantic=[form], proofs=proofs)
+    assert judge(held, **log.logged()).outcome is Outcome.GOOD
+    for lacking in (proofs[:1], proofs[1:]):
+        held = sections(log.bank, child, allowed, semantic=[form], proofs=lacking)
+        result = judge(held, **log.logged())
+        assert (result.outcome, result.unproved_forms) == (Outcome.INCOMPLETE, [name.id])
+
+
+def test_a_redacted_form_in_a_file_without_a_log_is_incomplete(judge: Any) -> None:
+    """Files of before have no proof; what they say of a redaction is a claim, and no more."""
+    name = entry("Aiko lives in Kyoto")
+    form, allowed = form_and_record(name)
+    result = judge(sections(entry("child", name), allowed, semantic=[form]))
+    assert result.outcome is Outcome.INCOMPLETE
+    assert "does not prove that the bank redacted" in told(result)
+
+
+def test_a_whole_memory_beside_its_redaction_is_tampered(judge: Any, log: MemoryLog) -> None:
+    """SEAL-7.11: logged or not, in a file with a log and in one without."""
+    name = entry("Aiko lives in Kyoto")
+    _, allowed = form_and_record(name)
+    assert judge(sections(name, allowed)).outcome is Outcome.TAMPERED
+    log.append(name, allowed)
+    held = sections(log.bank, name, allowed, proofs=[log.proof(name), log.proof(allowed)])
+    assert judge(held, **log.logged()).outcome is Outcome.TAMPERED
 
 
 @pytest.mark.parametrize("case", ["no record", "another entry", "another form", "own nonce"])
@@ -202,13 +241,21 @@ def test_a_redacted_form_without_its_own_record_is_tampered(judge: Any, case: st
     assert result.outcome is Outcome.TAMPERED
 
 
-def test_the_latest_redaction_of_an_entry_wins(judge: Any) -> None:
+def test_the_latest_redaction_of_an_entry_wins(judge: Any, log: MemoryLog) -> None:
     """An earlier form shows more than it may any longer."""
     name = entry("Aiko lives in Kyoto")
     early, first = form_and_record(name, "[REDACTED:name:1] lives in Kyoto")
     late, second = form_and_record(name)
-    assert judge(sections(first, second, semantic=[late])).outcome is Outcome.GOOD
-    assert judge(sections(first, second, semantic=[early])).outcome is Outcome.TAMPERED
+    log.append(name, first, second)
+    proofs = [log.proof(one) for one in (name, first, second)]
+
+    def outcome(form: Any, *records: Sealed) -> Outcome:
+        held = sections(log.bank, *records, semantic=[form], proofs=proofs)
+        return Outcome(judge(held, **log.logged()).outcome)
+
+    # By its place in the log, whatever the order in the file.
+    assert outcome(late, first, second) is outcome(late, second, first) is Outcome.GOOD
+    assert outcome(early, first, second) is outcome(early, second, first) is Outcome.TAMPERED
 
 
 def test_redacted_forms_that_descend_from_each_other_are_tampered(judge: Any) -> None:
@@ -299,10 +346,21 @@ def test_a_proof_of_anything_else_is_tampered(
     """Another place, type, time, path or record: it does not lead to the head."""
     one = entry("one")
     log.append(one, entry("two"), entry("three"))
-    held = sections(log.bank, **{section: [log.proof(one) | change]})
+    shown = [one] if section == "proofs" else []
+    held = sections(log.bank, *shown, **{section: [log.proof(one) | change]})
     assert judge(held, **log.logged()).outcome is Outcome.TAMPERED
-    good = sections(log.bank, **{section: [log.proof(one)]})
+    good = sections(log.bank, *shown, **{section: [log.proof(one)]})
     assert judge(good, **log.logged()).outcome is Outcome.GOOD
+
+
+def test_a_proof_is_of_one_record_of_its_type_in_the_file(judge: Any, log: MemoryLog) -> None:
+    """A proof of what is not there, or one that is there twice, is refused."""
+    one = entry("one")
+    log.append(one)
+    absent = sections(log.bank, proofs=[log.proof(one)])
+    assert "of no record" in told(judge(absent, **log.logged()))
+    twice = sections(log.bank, one, proofs=[log.proof(one)] * 2)
+    assert "twice" in told(judge(twice, **log.logged()))
 
 
 @pytest.mark.parametrize(
@@ -359,10 +417,10 @@ def test_a_bank_without_a_head_of_the_right_shape_is_malformed(
     assert result.steps[0].state == "failed"
 
 
-def test_a_head_by_a_key_that_the_file_does_not_admit_is_told(
+def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
     judge: Any, log: MemoryLog, key: SigningKey
 ) -> None:
-    """An owner's word in the file admits a writer; nobody else's does."""
+    """SEAL-5.12: an owner's word in the file admits a writer; nobody else's does."""
     writer, stranger = SigningKey.generate(), SigningKey.generate()
 
     def admitted_by(signer: SigningKey, bank: str = log.bank.id) -> Sealed:
@@ -373,20 +431,21 @@ def test_a_head_by_a_key_that_the_file_does_not_admit_is_told(
         value = {"key": signature.key, "sig": signature.sig}
         return seal(Config(**{**_members(draft), "signatures": (value,)}))
 
-    def notes(*records: Sealed) -> bool:
+    def refused(*records: Sealed) -> bool:
         result = judge(sections(log.bank, *records), **log.logged(key=writer))
-        assert result.outcome is Outcome.GOOD
-        return any("belongs to the bank" in note for note in result.notes)
+        found = "never admitted" in told(result)
+        assert result.outcome is (Outcome.TAMPERED if found else Outcome.GOOD)
+        return found
 
-    assert not notes(admitted_by(key))
-    assert notes()
-    assert notes(admitted_by(stranger))
-    assert notes(admitted_by(writer))
-    assert notes(admitted_by(key, bank=ID))  # an admission of another bank
+    assert not refused(admitted_by(key))
+    assert refused()
+    assert refused(admitted_by(stranger))
+    assert refused(admitted_by(writer))
+    assert refused(admitted_by(key, bank=ID))  # an admission of another bank
     heir = SigningKey.generate()
     handed = succeeding(log.bank.id, key, heir, "2026-01-01T00:00:00.000000Z")
-    assert not notes(handed, admitted_by(heir))
-    assert notes(admitted_by(heir))
+    assert not refused(handed, admitted_by(heir))
+    assert refused(admitted_by(heir))
 
 
 def _members(draft: Config) -> dict[str, Any]:

@@ -38,6 +38,8 @@ from satchel.stores.sqlite.at_rest import key_files, replacing
 from satchel.stores.sqlite.at_rest.key_files import key_file, key_for, next_file, put_key
 from satchel.stores.sqlite.opening import open_for_writing
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 OTHER = StoreKey(bytes(range(1, 33)), b"held elsewhere, too")
 WORD = b"meadowsweet"
 _KINDS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_TEMP_DB
@@ -309,6 +311,7 @@ def test_a_key_file_holds_no_key_in_plain_and_opens_for_whom_it_is(tmp_path: Pat
     assert key.secret.hex().encode() not in key.held
     assert key.secret.hex() not in repr(key)
     (tmp_path / "mine.txt").write_text(identity)
+    (tmp_path / "mine.txt").chmod(0o600)
     (tmp_path / "strange.txt").write_text(stranger)
     path = tmp_path / "a.db"
     put_key(path, StoreKey(b"", key.held + b""))

@@ -1,5 +1,6 @@
 """Links that are made as facts are stored: the same on every store, chains in order."""
 
+import uuid
 from collections.abc import Sequence
 
 import pytest
@@ -75,7 +76,9 @@ def test_a_chain_is_the_same_in_whatever_order_and_groups_facts_arrive(
     order: Sequence[int], group: int, *, index: bool
 ) -> None:
     """For all orders: what held later leads to what held right before it, and to nothing else."""
-    bank = bank_of(MemoryStore(), "ada")
+    with pytest.MonkeyPatch.context() as machine:  # each example has a store of its own
+        machine.setenv("SATCHEL_STORE", f"{uuid.uuid4().hex}.db")
+        bank = bank_of(MemoryStore(), "ada")
     facts = [
         workers(10 * step, 1 if index else step, metadata={"temporal_index": step} if index else {})
         for step in order

@@ -191,7 +191,8 @@ def test_what_was_forgotten_here_is_not_brought_back_by_the_same_file(first: Pat
         with there.ledger.reading() as view:
             target = next(one.record.id for one in view.scan(Filter(user="ada")))
         there.ledger.append([seal(Status(target=target, state="deleted"))])
-    assert bring(first).banks[0].done.known == 3
+    done = bring(first).banks[0].done
+    assert (done.read, done.known, done.forgotten, done.added) == (3, 2, 1, 0)
     assert texts() == ["coffee", "water"]
 
 

@@ -20,21 +20,30 @@ from import_kit import (
 
 from satchel.actions.config import load_settings
 from satchel.actions.importing.undoing import list_imports, undo_import
+from satchel.actions.importing.work import Work
 from satchel.actions.opened import OpenBank
-from satchel.errors import (
-    ConflictError,
-)
+from satchel.errors import ConflictError, StoreDamagedError
+from satchel.jobs.steps import Step
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, Scope
+from satchel.ports.store import Commit
 from satchel.seal.sealing import seal
+from satchel.stores.sqlite.writing import Transaction
 from satchel.transfer.incoming import stage
 from satchel.transfer.incoming.planned import OnConflict
 
 
 @pytest.fixture
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log seven records at a time."""
+    """Log seven records at a time, each time in a transaction of its own."""
     monkeypatch.setattr(stage, "GROUP", 7)
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
+
+
+@pytest.fixture
+def in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the smallest import for one that one transaction does not hold."""
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
 
 
 def _many(path: Path, *, users: int = 1) -> Path:
@@ -140,6 +149,7 @@ def _beside(text: str, store: OpenBank) -> None:
     store.ledger.append([seal(Semantic(text=text, scope=Scope(user="ada"), origin=origin))])
 
 
+@pytest.mark.usefixtures("in_several_commits")
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -162,6 +172,7 @@ def test_who_is_quicker_with_another_version_is_settled_with(
     assert sorted(map(str, texts())) == sorted(expected)
 
 
+@pytest.mark.usefixtures("in_several_commits")
 def test_who_is_quicker_stops_an_import_that_was_to_have_no_conflict(tmp_path: Path) -> None:
     """What it had logged is retired."""
     bring(write(tmp_path / "b.json", rows(B)))
@@ -187,4 +198,91 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
     with pytest.raises(ConflictError, match="not complete"):
         bring(path, on_conflict=OnConflict.OVERWRITE)
     assert bring(path).banks[0].resumed == 21
+    assert len(texts()) == 40
+
+
+@pytest.mark.parametrize("at", [0, 3, 5])
+def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Nothing of it was acknowledged, so nothing of it is there; run again, it is whole."""
+    path = _many(tmp_path / "a.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, "GROUP", 7)
+        with pytest.raises(KilledError):
+            bring(path, "b", on_logging=killing(at))
+    assert _logged("b") == []
+    assert list_imports(load_settings(), "b") == []
+    done = bring(path, "b").banks[0]
+    assert (done.resumed, done.done.added) == (0, 40)
+    assert [line.state for line in list_imports(load_settings(), "b")] == ["complete"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (OnConflict.SKIP, ["quicker", "coffee"]),
+        (OnConflict.OVERWRITE, ["coffee", "tea"]),
+    ],
+)
+def test_who_is_quicker_before_the_one_transaction_is_settled_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: OnConflict, expected: list[str]
+) -> None:
+    """The same outcome as for an import of several transactions."""
+    bring(write(tmp_path / "b.json", rows(B)))
+    plan = Work.plan
+
+    def then_overtaken(work: Work) -> None:
+        plan(work)
+        with opened() as there:
+            _beside("quicker", there)
+
+    monkeypatch.setattr(Work, "plan", then_overtaken)
+    bring(write(tmp_path / "a.json", rows(A)), on_conflict=mode)
+    assert sorted(map(str, texts())) == sorted(expected)
+
+
+@pytest.mark.parametrize("commit_bytes", [1, stage.COMMIT_BYTES])
+@pytest.mark.parametrize("damage", ["body", "node"])
+def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_bytes: int, damage: str
+) -> None:
+    """Attack: the disk, or the store, keeps another byte than it was given."""
+    append = Transaction.append
+
+    def damaging(self: Transaction, bank: str, commit: Commit) -> None:
+        append(self, bank, commit)
+        if len(commit.rows) > 5 and damage == "body":
+            self._all("UPDATE record SET body = CAST(replace(body, 'y 3', 'y 4') AS BLOB)")
+        elif len(commit.rows) > 5:
+            self._all("UPDATE node SET hash = zeroblob(32) WHERE place % 7 = 3")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, "COMMIT_BYTES", commit_bytes)
+        patched.setattr(Transaction, "append", damaging)
+        with pytest.raises(StoreDamagedError, match="reads back otherwise"):
+            bring(_many(tmp_path / "a.json"), "b")
+    assert texts() == []
+    assert bring(_many(tmp_path / "a.json"), "b").banks[0].done.added == 40
+
+
+def test_what_progress_raises_ends_an_import_of_one_transaction_before_it_begins(
+    tmp_path: Path,
+) -> None:
+    """Nothing of it is there; raised after the end, it is complete, and the error says so."""
+    path = _many(tmp_path / "a.json")
+
+    def raising(at: int) -> Any:
+        def told(step: Step) -> None:
+            if step.done == at:
+                raise RuntimeError("enough")
+
+        return told
+
+    with pytest.raises(RuntimeError):
+        bring(path, on_step=raising(0))
+    assert _logged("b") == []
+    with pytest.raises(RuntimeError) as caught:
+        bring(path, on_step=raising(40))
+    assert "satchel undo" in caught.value.__notes__[0]
     assert len(texts()) == 40

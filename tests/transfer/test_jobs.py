@@ -18,6 +18,7 @@ from satchel.transfer.incoming.planned import OnConflict
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
     monkeypatch.setattr(stage, "GROUP", 7)
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture

@@ -234,6 +234,7 @@ def test_one_that_is_killed_is_gone_on_with(
 ) -> None:
     """The same memories are left out or replaced, and none comes twice."""
     monkeypatch.setattr(stage, "GROUP", 2)
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
     said = [*SEATS, *(f"room {n} is free" for n in range(6)), SEATS[0] + "!"]
     path = file(tmp_path / "a.json", *said)
 

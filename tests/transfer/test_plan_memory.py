@@ -3,6 +3,9 @@
 import tracemalloc
 from collections.abc import Iterator
 
+import pytest
+
+from satchel.disk.databases import keyed
 from satchel.disk.spool import Strands
 from satchel.memory.entries import Semantic
 from satchel.memory.parts import Origin, Scope
@@ -50,7 +53,15 @@ def _held(number: int) -> int:
     return found
 
 
-def test_the_plan_of_a_long_file_is_on_disk() -> None:
-    """What it holds in memory does not grow with the file."""
+def test_the_plan_of_a_long_file_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a number of keys on, what it holds in memory does not grow with the file."""
+    monkeypatch.setattr(keyed, "MOST_IN_MEMORY", _FEW // 4)
     _held(_FEW)
     assert _held(_MANY) - _held(_FEW) < (_MANY - _FEW) * WIDTH
+
+
+def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
+    """At the most keys that it holds there, some tens of megabytes."""
+    _held(_FEW)
+    each = (_held(_MANY) - _held(_FEW)) / (_MANY - _FEW)
+    assert each * keyed.MOST_IN_MEMORY < 40 * 10**6

@@ -314,7 +314,7 @@ def test_a_sealed_output_is_verified_and_not_compared_twice(first: Path, tmp_pat
 def test_a_log_that_reads_back_otherwise_takes_the_import_back(
     first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack by accident: the disk gives other bytes than were written."""
+    """Attack by accident: the disk gives other bytes than a killed attempt had written."""
     plain = View.held
 
     def damaged(self: View, source: str) -> Any:
@@ -322,6 +322,10 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
             yield row.erased() if number == 1 else row
 
     with monkeypatch.context() as patched:
+        patched.setattr(stage, "GROUP", 2)
+        patched.setattr(stage, "COMMIT_BYTES", 1)
+        with pytest.raises(KilledError):
+            bring(first, on_logging=killing(0))
         patched.setattr(View, "held", damaged)
         with pytest.raises(StoreDamagedError):
             bring(first)
@@ -371,6 +375,7 @@ def test_a_killed_import_that_is_gone_on_with_gives_the_same_receipt(
 ) -> None:
     """But for the times, and how much of it had been logged before."""
     monkeypatch.setattr(stage, "GROUP", 7)
+    monkeypatch.setattr(stage, "COMMIT_BYTES", 1)
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(40))))
     whole = bring(path, "whole")
     with pytest.raises(KilledError):

@@ -235,3 +235,24 @@ def test_a_session_is_renamed_and_put_away(
     page.get_by_role("heading", name="holidays at the sea").wait_for()
     listed = server[1].client().get(f"{BANK}/sessions").json()["sessions"]
     assert {one["name"] for one in listed} == {"holidays at the sea", "the hills"}
+
+
+def test_a_checkpoint_that_was_forked_from_can_be_clicked(
+    tab: Watched, server: tuple[str, Served], bank: str
+) -> None:
+    """The mark of the fork does not cover it, and can be clicked itself."""
+    client = server[1].client()
+    made = client.post(
+        f"{BANK}/sessions",
+        json={"name": "branching", "messages": [{"role": "user", "content": w} for w in "abcdef"]},
+    ).json()
+    at = f"{BANK}/sessions/{made['session']}"
+    point = client.post(f"{at}/checkpoints", json={"at": "3", "name": "half-way"}).json()
+    client.post(f"{at}/fork", json={"at": "half-way", "name": "another way"})
+    page = tab.go(f"b/{bank}/sessions/{made['session']}")
+    page.locator("svg.drawn rect.mark").click(timeout=5_000)
+    page.wait_for_url(lambda url: point["id"].removeprefix("blake3:")[:12] in url)
+    tab.go(f"b/{bank}/sessions/{made['session']}")
+    origin = page.locator("svg.drawn circle.origin")
+    origin.click(position={"x": 10, "y": 2}, timeout=5_000)
+    page.wait_for_url(lambda url: url.rstrip("/").endswith("at=3") or "/3" in url)

@@ -1,11 +1,19 @@
 """Whether the banks of the store are sound, and putting right those that are not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from satchel.actions.config import Settings
 from satchel.actions.diagnosing import Check
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.wiring import has_store, open_ledger, opened_store, shown_address, witness_of
+from satchel.actions.wiring import (
+    has_store,
+    holds_anything,
+    missing_banks,
+    open_ledger,
+    opened_store,
+    shown_address,
+    witness_of,
+)
 from satchel.errors import SatchelError
 from satchel.ledger.epochs import BankStanding
 from satchel.ledger.erasure.finishing import is_unfinished
@@ -28,28 +36,35 @@ def check_banks(
 
     Args:
         settings: The surroundings.
-        deep: Look at every record, column, index and node, instead of the signed heads and what
-            they count.
+        deep: Look for everything that is wrong, word by word, instead of the first difference.
         progress: Told how far the examination of one bank is.
     """
     require_owner(settings, "doctor")
     try:
-        is_there = has_store(settings)
+        is_there = holds_anything(settings)
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
         return
     if not is_there:
+        missing = list(_missing(settings, lambda _: False))
+        detail = "made when first needed"
+        if missing:
+            detail = "gone: this machine saw banks in it"
         yield Check(
             name="store",
-            state="note",
-            detail=f"{shown_address(settings.store)} (made when first needed)",
+            state="problem" if missing else "note",
+            detail=f"{shown_address(settings.store)} ({detail})",
         )
+        yield from missing
         return
     yield _witnessed(settings)
     try:
-        with opened_store(settings, read_only=True) as store:
+        with opened_store(settings, read_only=True, lost=True) as store:
             with store.reading() as reader:
-                banks, begun = reader.banks(), reader.begun()
+                banks = reader.banks()
+                seen = {one.bank for one in witness_of(settings).seen_here()}
+                # One that was whole here and has no head now was not begun: its head is gone.
+                begun = [bank for bank in reader.begun() if bank not in seen]
             yield Check(
                 name="store",
                 state="ok",
@@ -64,7 +79,7 @@ def check_banks(
                     detail="a copy of this bank to this store is not complete",
                     hint="Go on with it: satchel store copy, with the same two stores.",
                 )
-            yield from _missing(settings, {*banks, *begun})
+            yield from _missing(settings, {*banks, *begun}.__contains__)
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=str(error), hint=error.hint)
 
@@ -100,17 +115,19 @@ def _look(
     settings: Settings, store: Store, bank: str, *, deep: bool, progress: Progress | None
 ) -> Check:
     try:
-        with open_ledger(settings, store, bank).reading() as view:
+        ledger = open_ledger(settings, store, bank)
+        with ledger.reading() as view:
             size, standing = view.head.size, view.standing
             notes = [*view.notes, *_believed_still(settings, view.authority.revoked_keys)]
         if deep:
             found = examine(store, bank, progress=progress)
             if not found.is_sound:
                 return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
+        ledger.audit(progress)
     except SatchelError as error:
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
-    how = "every record looked at" if deep else "signed head and counts hold"
+    how = "each verified with its columns and indexes"
     detail = "; ".join([f"{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
@@ -127,16 +144,16 @@ def _believed_still(settings: Settings, revoked: frozenset[str]) -> Iterator[str
             yield f"an owner revoked {key.name}, which is believed here: keys revoke {key.key}"
 
 
-def _missing(settings: Settings, banks: set[str]) -> Iterator[Check]:
-    for bank in witness_of(settings).banks():
-        if bank not in banks:
-            yield Check(
-                name=bank,
-                state="problem",
-                detail="this machine saw this bank, and it is gone from the store",
-                hint="Restore it from a backup. Where there is none: satchel banks accept-gone"
-                f" {bank}",
-            )
+def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Check]:
+    for missing in missing_banks(settings, present):
+        called = "" if missing.name is None else f", {missing.name!r}"
+        yield Check(
+            name=missing.id,
+            state="problem",
+            detail=f"this machine saw this bank{called}, and it is gone from the store",
+            hint="Restore it from a backup: satchel backup restore. Where there is none: satchel"
+            f" banks accept-gone {missing.id}",
+        )
 
 
 def _witnessed(settings: Settings) -> Check:

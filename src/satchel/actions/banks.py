@@ -7,9 +7,13 @@ from satchel.actions.keys.told import Owners, decider
 from satchel.actions.opened import banks_called, find_bank, name_of
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import (
+    MissingBank,
     has_store,
+    missing_banks,
     open_ledger,
     opened_store,
+    require_not_lost,
+    require_not_missing,
     witness_of,
     writer_key,
 )
@@ -47,7 +51,7 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
     """
     require_owner(settings, "banks")
     with opened_store(settings) as store:
-        _require_free(store, name)
+        _require_free(settings, store, name)
         return _line(settings, store, made_bank(settings, store, name, owner).bank)
 
 
@@ -73,7 +77,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey)
     require_owner(settings, "banks")
     with opened_store(settings) as store:
         bank = find_bank(store, wanted)
-        _require_free(store, name, but=bank)
+        _require_free(settings, store, name, but=bank)
         _decider(settings, store, bank, owners).rename(name)
         return _line(settings, store, bank)
 
@@ -82,6 +86,7 @@ def list_banks(settings: Settings) -> list[BankLine]:
     """Return the banks of the store, by name."""
     require_owner(settings, "banks")
     if not has_store(settings):
+        require_not_lost(settings, None)
         return []
     with opened_store(settings, read_only=True) as store:
         with store.reading() as reader:
@@ -122,16 +127,39 @@ def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | Non
 def accept_gone(settings: Settings, bank: str) -> bool:
     """Accept that a bank is gone from the store; tell whether this machine knew it."""
     require_owner(settings, "banks")
-    with opened_store(settings) as store:
-        return acceptance.forget(store, bank, witness=witness_of(settings))
+    witness = witness_of(settings)
+    if not has_store(settings):  # to accept that is not to make one
+        return witness.forget(bank)
+    with opened_store(settings, read_only=True, lost=True) as store:
+        return acceptance.forget(store, bank, witness=witness)
 
 
-def _require_free(store: Store, name: str, but: str | None = None) -> None:
+def accept_all_gone(settings: Settings) -> list[MissingBank]:
+    """Accept that all banks are gone that are missing from the store, and return them."""
+    require_owner(settings, "banks")
+    missing = missing_from_store(settings)
+    return [one for one in missing if accept_gone(settings, one.id)]
+
+
+def missing_from_store(settings: Settings) -> list[MissingBank]:
+    """Return the banks that this machine saw in the store, and that are gone from it."""
+    if not has_store(settings):
+        return missing_banks(settings, lambda _: False)
+    with (
+        opened_store(settings, read_only=True, lost=True) as store,
+        store.reading() as reader,
+    ):
+        return missing_banks(settings, lambda bank: reader.head(bank) is not None)
+
+
+def _require_free(settings: Settings, store: Store, name: str, but: str | None = None) -> None:
     """Require that a name can be given to a new bank, or to the one that is named."""
     if not name.strip():
         raise UsageError("a bank needs a name", field="name")
     if set(banks_called(store, name)) - {but}:
         raise UsageError(f"there is a bank {name!r} already", field="name")
+    with store.reading() as reader:
+        require_not_missing(settings, reader, name, but or "")
 
 
 def _decider(settings: Settings, store: Store, bank: str, owners: Owners) -> Decider:

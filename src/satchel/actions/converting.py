@@ -38,10 +38,11 @@ from satchel.ports.place import Place
 from satchel.ports.records import RecordSet, opened_records
 from satchel.ports.registry import formats
 from satchel.ports.report import Loss, Refused, Report
-from satchel.ports.taking import taken
+from satchel.ports.taking import drawn
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.artifact.writing import ArtifactBuilder, Header
+from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.encryption.age import NOBODY, Lock
 from satchel.seal.encryption.files import locked
 from satchel.seal.records import Sealed
@@ -50,6 +51,7 @@ from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.transfer.receipts.account import Account, End, told, unaccepted
 from satchel.transfer.receipts.census import Census
+from satchel.transfer.receipts.empty_texts import EmptyTexts
 from satchel.transfer.receipts.plans import TransferPlan
 from satchel.transfer.receipts.tally import CARRIED, by_type
 from satchel.transfer.sidecars.restoring import Restoring
@@ -57,6 +59,7 @@ from satchel.transfer.writing import (
     NEVER,
     chosen_format,
     digest_of,
+    is_own,
     refuse_existing,
 )
 
@@ -86,6 +89,9 @@ class ConvertOptions:
     overwrite: bool = False
     skip_bad: bool = False
     """Leave out records that are malformed or too large, and count and name them."""
+
+    text_member: str | None = None
+    """The member of a row that is its text, where no reader knows it."""
 
     fail_on_loss: bool = False
     accept_loss: tuple[str, ...] = ()
@@ -207,9 +213,18 @@ def _converted(
     report, census = Report(), Census(texts=asked.dry_run)
     with ExitStack() as held:
         held.enter_context(census.timed())
-        reading = _records(place, source_name, before, settings, asked, report)
-        records, verdict, deep = held.enter_context(reading)
-        keep = records.sealed is not None and writer.info.traits.sealed and target_name != "pam_sdk"
+        reading = Reading(
+            limits=settings.options.limits,
+            report=report,
+            skip_bad=asked.skip_bad,
+            text_member=asked.text_member,
+            requires_content=is_own(target_name),
+        )
+        given = _records(place, source_name, before, settings, asked, reading)
+        records, verdict, deep = held.enter_context(given)
+        if not is_own(target_name):
+            records.without_redactions(report)
+        keep = records.sealed is not None and is_own(target_name)
         writing = Writing(
             limits=settings.options.limits,
             report=report,
@@ -325,11 +340,17 @@ def _refuse_same(file: OpenFile, outlet: Outlet) -> None:
 
 @contextmanager
 def _records(
-    place: Place, name: str, digest: str, settings: Settings, asked: ConvertOptions, report: Report
+    place: Place,
+    name: str,
+    digest: str,
+    settings: Settings,
+    asked: ConvertOptions,
+    reading: Reading,
 ) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
     """Give the input as sealed records, verified when it was sealed, sealed when it was not.
 
     With them come the verdict, and whether what they say about each other is still to be proved.
+    Into an artifact, rows without text are judged as by an import: they would become memories.
     """
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
@@ -343,7 +364,8 @@ def _records(
         return
     with ExitStack() as held:
         builder = held.enter_context(ArtifactBuilder())
-        reading = Reading(limits=limits, report=report, skip_bad=asked.skip_bad)
+        report = reading.report
+        empty = EmptyTexts(report)
         if not asked.ignore_sidecar:
             sidecar = held.enter_context(found_beside(settings, place.path, None, digest))
             if sidecar is not None:
@@ -351,8 +373,11 @@ def _records(
                 restoring = Restoring(reader, name, sidecar, called, digest)
                 held.callback(restoring.close)
                 reader = restoring
-        for record in taken(reader, place, reading):
+        for record, draft in drawn(reader, place, reading):
             builder.add(record)
+            if reading.requires_content:
+                empty.see(record.id, draft)
+        empty.end()
         if builder.records == 0:
             hint = report.first_refused
             raise EmptyInputError("there is no memory in this file", file=place.name, hint=hint)
@@ -371,7 +396,7 @@ def _source_record(name: str, digest: str, reading: Reading) -> Sealed:
             provider=name,
             format=name,
             digest=digest,
-            container=reading.container,
+            container=reading.container | numbers_of(reading.container),
             trust=TrustClass.IMPORTED,
         )
     )
@@ -381,11 +406,11 @@ def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str
     """Refuse to take records out of a file that nobody trusted vouches for, unless told to."""
     refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
     if refused:
+        why = next(one.message for one in verdict.findings if one.outcome is refused[0])
+        accept = " ".join(f"--unsafe-accept {found}" for found in refused)
+        trust = "Trust its key: satchel keys trust. " if Outcome.STRANGER in refused else ""
         raise VerificationError(
-            f"the file is {' and '.join(refused)}: {verdict.findings[0].message}",
+            f"the file is {' and '.join(refused)}: {why}",
             file=name,
-            hint=" ".join(
-                ["Trust its key (satchel keys trust), or put up with it:"]
-                + [f"--unsafe-accept {found}" for found in refused]
-            ),
+            hint=f"{trust}To accept it all the same: {accept}",
         )

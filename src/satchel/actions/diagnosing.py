@@ -5,6 +5,7 @@ import platform
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,10 +16,14 @@ import msgspec
 from satchel.actions.config import Settings
 from satchel.actions.selecting.layout import FLAT, FLAT_GRAPH, ONE
 from satchel.actions.wiring import is_encrypted, local_path, shown_address
-from satchel.disk.databases.ciphers import KEY_ENDING, has_ciphers
+from satchel.disk.databases.ciphers import KEY_ENDING, has_ciphers, looks_encrypted
+from satchel.disk.secret import exposure
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import FORMAT
+from satchel.seal.encryption.unlocking import SUFFIX as IDENTITY_SUFFIX
+from satchel.seal.encryption.unlocking import VARIABLE as IDENTITY_VARIABLE
+from satchel.seal.signing.keyring import SUFFIX as KEY_SUFFIX
 
 _PACKAGES = (
     "msgspec",
@@ -63,6 +68,7 @@ def diagnose(settings: Settings) -> list[Check]:
         _selected(settings),
         *_at_rest(settings),
         *_keys(settings),
+        *_secrets(settings),
         _registry(settings),
         _formats(),
         _space(),
@@ -167,6 +173,11 @@ def _at_rest(settings: Settings) -> list[Check]:
             hint = "pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc"
             detail = "encrypted, and another package is in the place of the one that encrypts"
             return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
+        if not keyed and looks_encrypted(path):
+            key = f"{path}{KEY_ENDING}"
+            hint = f"Put {key} there, from a copy: without it nothing opens the store."
+            detail = "the store is encrypted, and its key is not beside it"
+            return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
         detail = f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is in plain"
         return [Check(name="at rest", state="ok", detail=detail)]
     return []  # what is wrong with the address is said where it is chosen
@@ -192,6 +203,35 @@ def _keys(settings: Settings) -> list[Check]:
             Check(name="keys", state="note", detail="none yet; one is made when first needed")
         )
     return checks
+
+
+def secret_files(settings: Settings) -> list[Path]:
+    """Return every file that holds a secret: keys, identities, those of the store."""
+    found = [*settings.keyring.folder.glob(f"*{KEY_SUFFIX}")]
+    if settings.unlocking.folder is not None:
+        found += settings.unlocking.folder.glob(f"*{IDENTITY_SUFFIX}")
+    named = os.environ.get(IDENTITY_VARIABLE, "").split(os.pathsep)
+    found += [*settings.unlocking.files, *(Path(one) for one in named if one)]
+    with suppress(SatchelError):
+        path = local_path(settings.store)
+        if path is not None:
+            found += path.parent.glob(f"{path.name}{KEY_ENDING}*")
+    return sorted({path for path in found if path.is_file()})
+
+
+def _secrets(settings: Settings) -> Iterator[Check]:
+    """Report the files with secrets that others may have read or could replace."""
+    files = secret_files(settings)
+    exposed = {path: problem for path in files if (problem := exposure(path)) is not None}
+    for path, problem in exposed.items():
+        yield Check(
+            name=f"secret {path.name}",
+            state="problem",
+            detail=f"{path}: {problem.problem}",
+            hint=problem.command,
+        )
+    if files and not exposed:
+        yield Check(name="secrets", state="ok", detail=f"{len(files)} files, nobody else's")
 
 
 def _registry(settings: Settings) -> Check:

@@ -18,6 +18,7 @@ from satchel.memory.times import now
 from satchel.ports.format import Format, Reading
 from satchel.ports.place import Place
 from satchel.ports.registry import formats
+from satchel.ports.report import Loss
 from satchel.screen.records import screened
 from satchel.seal.records import Sealed
 
@@ -60,6 +61,8 @@ class Overview(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The verdict on a sealed file, without looking at every record."""
 
     notes: list[str] = []
+    losses: list[Loss] = []
+    """What an import of it would lose or ignore: files and lines that this format does not read."""
 
 
 def inspect(path: Path, settings: Settings, source_format: str | None = None) -> Overview:
@@ -80,7 +83,7 @@ def _inspected(file: OpenFile, settings: Settings, source_format: str | None) ->
     reader = formats[name]
     outcome = None
     if reader.info.traits.sealed:
-        outcome = verify(file, settings, VerifyOptions()).outcome.value
+        outcome = verify(file, settings, VerifyOptions(remember=False)).outcome.value
     reading = Reading(limits=settings.options.limits)
     tally = _Tally()
     for model in _models(reader, place, reading):
@@ -95,6 +98,7 @@ def _inspected(file: OpenFile, settings: Settings, source_format: str | None) ->
         container=reading.container,
         outcome=outcome,
         notes=reading.report.notes,
+        losses=list(reading.report.losses.values()),
         **tally.facts(),
     )
 

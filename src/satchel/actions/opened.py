@@ -9,7 +9,14 @@ from satchel.actions.config import Settings
 from satchel.actions.configured.effective import BankConfig, effective, understood
 from satchel.actions.configured.hooks import Contents
 from satchel.actions.configured.sections import BankSettings
-from satchel.actions.wiring import has_store, open_ledger, opened_store, witness_of
+from satchel.actions.wiring import (
+    has_store,
+    open_ledger,
+    opened_store,
+    require_not_lost,
+    require_not_missing,
+    witness_of,
+)
 from satchel.errors import (
     InputError,
     StoreError,
@@ -137,6 +144,7 @@ def opened_bank(
         StoreError: If the store cannot be opened.
     """
     if not has_store(settings):
+        require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
     with opened_store(settings, read_only=not writes, for_holder=True) as store:
         yield open_bank_in(settings, store, wanted, writes=writes)
@@ -155,6 +163,8 @@ def open_bank_in(
     ledger = open_ledger(settings, store, bank, writes=writes)
     with store.reading() as reader:
         name = name_of(reader, bank)
+        is_only = not wanted and not settings.options.store.bank
+        require_not_missing(settings, reader, None if is_only else name, bank)
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
 
 
@@ -204,6 +214,8 @@ def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
             return find_bank(store, wanted)
         except UnknownBankError:
             _require_unseen(settings, store, wanted)
+            with store.reading() as reader:
+                require_not_missing(settings, reader, wanted, "")
             raise
     with store.reading() as reader:
         banks = reader.banks(limit=2)
@@ -231,7 +243,10 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
+    here = {one.bank for one in witness.seen_here()} | set(witness.never_placed())
     for bank in witness.banks(_PREFIX + digits):
+        if bank not in here:
+            continue  # it is another store's
         last = witness.last(bank)
         with store.reading() as reader:
             is_begun = is_on_its_way(reader, bank)

@@ -46,6 +46,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speaker: float
     """Whether the question names who said it."""
 
+    dated: float = 0.0
+    """Whether it names a time, where the question asks for one."""
+
+    time: float = 0.0
+    """Whether it is of the time that the question names."""
+
     linked: float
     """What it has from another memory, weighed."""
 
@@ -87,7 +93,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code that it speaks of, as the bank knows it now; nothing proves that."""
 
     other_time: bool = False
-    """Whether it is of another time than the words name, and fills what that left of the budget."""
+    """Whether it is of another time than the words name."""
 
     superseded_by: str | None = None
     """Id of what has taken its place since, where the bank was asked as it was before."""
@@ -154,10 +160,10 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it was taken for: from, before."""
 
     time_dropped: bool = False
-    """Whether that was dropped again, since nothing of that time was found."""
+    """Whether that made no difference, since nothing of that time was found."""
 
     time_beyond: int = 0
-    """Memories of other times that fill what it left of the budget; they come last."""
+    """How many of the memories are of other times."""
 
     vectors: str | None = None
     """The model whose vectors were compared; None where words alone counted."""

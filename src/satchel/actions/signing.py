@@ -3,6 +3,7 @@
 import binascii
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -265,14 +266,9 @@ def read_public_key(text: str) -> str:
         MalformedError: If it is no usable key.
         UnreadableError: If it looks like a file and cannot be read.
     """
-    if text.startswith("did:"):
-        public_key(text)
-        return text
-    if len(text) == 2 * _RAW_KEY_BYTES:
-        try:
-            return did_of(binascii.unhexlify(text))
-        except (binascii.Error, ValueError):
-            pass
+    stated = stated_key(text)
+    if stated is not None:
+        return stated
     with reading(Path(text)) as stream:
         data = stream.read(_MAX_KEY_FILE)
     if len(data) == _RAW_KEY_BYTES:
@@ -288,6 +284,21 @@ def read_public_key(text: str) -> str:
     raise MalformedError(
         "not a public key", file=text, hint="Give a did:key, 64 hex digits, or 32 raw bytes."
     )
+
+
+def stated_key(text: str) -> str | None:
+    """Return the did:key that a text itself says, as one or in hex; None where it says none.
+
+    Raises:
+        MalformedError: If it is a DID, and no usable key.
+    """
+    if text.startswith("did:"):
+        public_key(text)
+        return text
+    if len(text) == 2 * _RAW_KEY_BYTES:
+        with suppress(binascii.Error, ValueError):
+            return did_of(binascii.unhexlify(text))
+    return None
 
 
 def _from_json(content: str, name: str) -> str:

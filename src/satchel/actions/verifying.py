@@ -1,6 +1,6 @@
 """Verifying a file against this machine's trust."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from satchel.actions.config import Settings
@@ -26,6 +26,9 @@ class VerifyOptions:
     """Keys to believe this once: did:key, hex, or files."""
 
     threshold: int | None = None
+    remember: bool = True
+    """Whether the witness remembers how new the file is, to recognise an older one later."""
+
     on_progress: Progress | None = None
 
 
@@ -48,7 +51,8 @@ def verify(
 def policy_of(settings: Settings, options: VerifyOptions) -> TrustPolicy:
     """Return whose signature is enough."""
     keys = frozenset(read_public_key(key) for key in options.keys)
-    return settings.policy(keys, options.threshold)
+    policy = settings.policy(keys, options.threshold)
+    return policy if options.remember else replace(policy, remembers=False)
 
 
 def request_of(settings: Settings, options: VerifyOptions) -> Request:

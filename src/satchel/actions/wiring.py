@@ -5,8 +5,9 @@ path of a file of SQLite's, or ``postgresql://USER@HOST/DATABASE``. That of a se
 password, so what is shown of it goes through ``shown_address``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -17,11 +18,20 @@ from nacl.bindings import randombytes
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.provider import STORES
-from satchel.disk.private import private_folder
-from satchel.errors import ConfigError, PermissionRefusedError, StoreBusyError, UsageError
+from satchel.disk.private import private_folder, secure_files, secure_modes
+from satchel.errors import (
+    ConfigError,
+    PermissionRefusedError,
+    RolledBackError,
+    SatchelError,
+    StoreBusyError,
+    UsageError,
+)
+from satchel.errors.addresses import shown_address as shown_address  # noqa: PLC0414
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
-from satchel.ports.store import Store
+from satchel.ledger.witness_files.whereabouts import mark_of
+from satchel.ports.store import Reader, Store
 from satchel.seal.encryption.store_keys import KEY_BYTES, StoreKey
 from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.signing.key import SigningKey
@@ -36,7 +46,7 @@ WRITER_NAME = "writer"
 
 @contextmanager
 def opened_store(
-    settings: Settings, *, read_only: bool = False, for_holder: bool = False
+    settings: Settings, *, read_only: bool = False, for_holder: bool = False, lost: bool = False
 ) -> Iterator[Store]:
     """Give the configured store, and close it.
 
@@ -45,8 +55,10 @@ def opened_store(
         read_only: Whether nothing is going to be written.
         for_holder: That what is done with it is judged by the token that was presented, if one
             was: a bank of it is opened by ``opened.open_bank_in``. Nothing else is done for one.
+        lost: Whether it may be empty though this machine saw banks in it.
 
     Raises:
+        RolledBackError: If it is gone or empty, and is not to be.
         PermissionRefusedError: If a token was presented, and it is not judged.
         ConfigError: If it is in plain, and is not to be.
         EncryptionError: If it is encrypted, and nothing here opens it.
@@ -57,18 +69,41 @@ def opened_store(
             "no token allows this, only the owner may do it",
             hint="Leave --token and SATCHEL_TOKEN out, as the owner.",
         )
-    path = local_path(settings.store)
-    if not read_only and path is not None and path.parent == settings.home:
-        private_folder(settings.home)
+    makes = local_path(settings.store) is not None or not read_only
+    if not lost and makes and not holds_anything(settings):
+        require_not_lost(settings, None)
     store = open_configured(settings, read_only=read_only)
     try:
+        if not lost:
+            with store.reading() as reader:
+                require_not_lost(settings, reader)
         yield store
     finally:
         store.close()
 
 
+def _close_to_others(settings: Settings, *, read_only: bool) -> None:
+    """Put right the modes of the home and of the store, for who reads as well.
+
+    No byte changes. A reader may have no right to it, and reads all the same.
+    """
+    path = local_path(settings.store)
+    refused: tuple[type[Exception], ...] = (SatchelError, OSError) if read_only else ()
+    with suppress(*refused):
+        if path is not None and path.parent == settings.home:
+            private_folder(settings.home)
+    with suppress(SatchelError, OSError):  # whoever writes is told when it is opened
+        if settings.home.is_dir():
+            private_folder(settings.home)
+        if path is not None and path.is_file():
+            secure_modes(path)
+        elif path is not None and path.is_dir():
+            secure_files(path)
+
+
 def open_configured(settings: Settings, *, read_only: bool) -> Store:
     """Open the configured store; raises as ``opened_store``."""
+    _close_to_others(settings, read_only=read_only)
     if settings.options.store.encrypted and not is_encrypted(settings.store):
         raise ConfigError(
             "the store is in plain, and store.encrypted refuses that",
@@ -99,13 +134,23 @@ def has_store(settings: Settings) -> bool:
     return is_there(settings.store)
 
 
+def holds_anything(settings: Settings) -> bool:
+    """Tell whether the configured store is there, and not an empty file."""
+    path = local_path(settings.store)
+    if path is not None and path.is_file() and not path.stat().st_size:
+        return False
+    return has_store(settings)
+
+
 def witness_of(settings: Settings) -> Witness:
     """Return what this machine saw of its banks, in this store.
 
-    That is one record for all stores, but for one that ``witness_beside`` was made for.
+    The heads are one record for all stores, but for one that ``witness_beside`` was made for;
+    which banks a store has is noted for each.
     """
     own = witness_beside(settings)
-    return Witness(own if own.is_dir() else settings.state / "banks")
+    here = settings.state / "stores" / own.name
+    return Witness(own if own.is_dir() else settings.state / "banks", here)
 
 
 def witness_beside(settings: Settings) -> Path:
@@ -171,8 +216,8 @@ def open_store(
     """Open the store at an address.
 
     Args:
-        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``ladybug:///folder``, the
-            path of a file, or ``postgresql://USER@HOST/DATABASE``.
+        address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``,
+            ``ladybug:///absolute/folder``, the path of a file, or ``postgresql://USER@HOST/DATABASE``.
         read_only: Whether nothing is going to be written.
         unlocking: What opens the key of one that is encrypted; the environment when None.
 
@@ -244,10 +289,34 @@ def split_address(address: str) -> tuple[str, str]:
         raise UsageError(
             f"not the address of a store: {shown_address(address)}",
             field="store",
-            hint="Write it as sqlite:///path/to/file.db or ladybug:///path/to/folder; four slashes"
-            " for an absolute path.",
+            hint="Write it as sqlite:////path/to/file.db, with four slashes, or as"
+            " ladybug:///path/to/folder. sqlite:///file.db and ladybug:///name are in this folder.",
         )
-    return parts.scheme, unquote(parts.path.removeprefix("/"))
+    there = unquote(parts.path.removeprefix("/"))
+    return parts.scheme, _graph_folder(there) if parts.scheme == "ladybug" else there
+
+
+def _graph_folder(there: str) -> str:
+    """Return the folder of a graph store: a name is in this folder, a path is absolute.
+
+    An earlier version took a path for one below this folder, too. That is still meant where it is
+    there, or could only be there.
+
+    Raises:
+        UsageError: If there is one in both places.
+    """
+    absolute, first = f"/{there}", there.partition("/")[0]
+    if there.startswith(("/", "~", ".")) or "/" not in there:
+        return there
+    if not Path(there).exists():
+        return there if Path(first).is_dir() and not Path("/", first).is_dir() else absolute
+    if Path(absolute).exists():
+        raise UsageError(
+            f"ladybug:///{there} may be {absolute} or {Path(there).absolute()}, and both are there",
+            field="store",
+            hint=f"Say which: ladybug:///{absolute} or ladybug:///./{there}.",
+        )
+    return there
 
 
 def is_there(address: str) -> bool:
@@ -274,7 +343,7 @@ def is_same(one: str, other: str) -> bool:
     """Tell whether two addresses are those of one store."""
     path, beside = local_path(one), local_path(other)
     if path is None or beside is None:
-        return path is beside and shown_address(one) == shown_address(other)
+        return path is beside and _without_password(one) == _without_password(other)
     if path.absolute() == beside.absolute():
         return True
     with suppress(OSError):
@@ -282,20 +351,16 @@ def is_same(one: str, other: str) -> bool:
     return False
 
 
-def shown_address(address: str) -> str:
-    """Return an address as it may be shown: whatever is a password in it is left out."""
-    if "://" not in address:
-        return address
+def _without_password(address: str) -> str:
+    """Return what tells a store on a server from others; it is compared, and never shown."""
     try:
         parts = urlsplit(address)
     except ValueError:
-        return "an address that is none"
-    if not parts.netloc and not parts.query:  # joined again, it would lose slashes
         return address
     who, at, where = parts.netloc.rpartition("@")
-    asked = parse_qsl(parts.query, keep_blank_values=True)
-    query = urlencode([pair for pair in asked if "pass" not in pair[0].lower()], safe="/:")
-    return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{where}", query=query))
+    asked = [one for one in parse_qsl(parts.query) if "pass" not in one[0].lower()]
+    netloc = f"{who.partition(':')[0]}{at}{where}"
+    return urlunsplit(parts._replace(netloc=netloc, query=urlencode(asked)))
 
 
 def local_path(address: str) -> Path | None:
@@ -328,6 +393,121 @@ def _is_made(address: str) -> bool:
     from satchel.stores.postgres import is_made
 
     return is_made(address)
+
+
+# -- banks that are gone ---------------------------------------------------------------------
+
+_SHOWN = 3
+_HINT = (
+    "Put the store back where it was, or restore it: satchel backup restore. To accept that it is"
+    " gone: satchel banks accept-gone --all, or one by one with its ID. See: satchel doctor."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingBank:
+    """A bank that was seen in the store at hand."""
+
+    id: str
+    name: str | None
+    """What it was called; None where that is not known."""
+
+    @property
+    def shown(self) -> str:
+        """The name and the id, as they are shown."""
+        return self.id if self.name is None else f"{self.name!r} ({self.id})"
+
+
+def missing_banks(settings: Settings, present: Callable[[str], bool]) -> list[MissingBank]:
+    """Return the banks that were seen in the configured store, and that are not in it.
+
+    Args:
+        settings: Where the store and the witness are.
+        present: Tells whether the store has a bank.
+    """
+    witness = witness_of(settings)
+    missing = [
+        MissingBank(id=one.bank, name=one.name())
+        for one in witness.seen_here()
+        if not present(one.bank) and witness.knows(one.bank)
+    ]
+    missing += [
+        MissingBank(id=bank, name=None)
+        for bank in _never_placed(settings, witness)
+        if not present(bank)
+    ]
+    return missing
+
+
+def require_not_lost(settings: Settings, reader: Reader | None) -> None:
+    """Refuse a store that is not there, or has no bank, where this machine saw banks in it.
+
+    Args:
+        settings: Where the store and the witness are.
+        reader: A view of the store; None for one that is not there.
+
+    Raises:
+        RolledBackError: Naming the store and the banks.
+    """
+    if reader is not None and (reader.banks(limit=1) or reader.begun()):
+        return
+    missing = missing_banks(settings, lambda _: False)
+    if missing:
+        how = "is not there" if reader is None else "has no bank"
+        raise RolledBackError(
+            f"the store {how}, and this machine saw {_listed(missing)} in it",
+            file=shown_address(settings.store),
+            hint=_HINT,
+        )
+
+
+def require_not_missing(settings: Settings, reader: Reader, name: str | None, but: str) -> None:
+    """Refuse a bank in the place of another one of its name that this machine saw in the store.
+
+    Args:
+        settings: Where the store and the witness are.
+        reader: A view of the store.
+        name: The name that is meant; None where none was said, and the only bank there is meant.
+        but: The id of the bank that was found; empty for none.
+
+    Raises:
+        RolledBackError: Naming the bank that is gone.
+    """
+    mark, witness = mark_of(name), witness_of(settings)
+    for one in witness.seen_here():
+        if (
+            one.bank != but
+            and (name is None or one.mark == mark)
+            and reader.head(one.bank) is None
+            and witness.knows(one.bank)
+        ):
+            found = MissingBank(id=one.bank, name=one.name())
+            raise RolledBackError(
+                f"the bank {found.shown} is gone from the store, and this machine saw it there",
+                file=shown_address(settings.store),
+                hint=_HINT,
+            )
+
+
+def _listed(missing: Iterable[MissingBank]) -> str:
+    every = [one.shown for one in missing]
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return f"the bank{'s' if len(every) > 1 else ''} {', '.join(every[:_SHOWN])}{more}"
+
+
+def _never_placed(settings: Settings, witness: Witness) -> list[str]:
+    """Return the banks that an earlier version witnessed for this home, without saying where.
+
+    They were in the home's own store, as far as anybody knows: its writer key signed their heads.
+    """
+    try:
+        if settings.chosen.stated or WRITER_NAME not in settings.keyring.names():
+            return []
+        writer = settings.keyring.read(WRITER_NAME).key
+        heads = ((bank, witness.last(bank)) for bank in witness.never_placed())
+        return [bank for bank, last in heads if last is not None and last.head.key == writer]
+    except SatchelError:
+        return []
 
 
 _SCHEMES: dict[str, Opener] = {"ladybug": _ladybug, "postgresql": _postgresql, "sqlite": _sqlite}

@@ -40,8 +40,8 @@ def convert(
         source: What to read; its format is recognised.
         output: What to write; the format follows from the name, or ``to``.
         **options: ``from_``, ``to``, ``profile``, ``key_name``, ``passphrase``, ``sign``,
-            ``overwrite``, ``skip_bad``, ``fail_on_loss``, ``accept_loss``, ``sidecar``,
-            ``ignore_sidecar``, ``receipt``,
+            ``overwrite``, ``skip_bad``, ``text_member``, ``fail_on_loss``,
+            ``accept_loss``, ``sidecar``, ``ignore_sidecar``, ``receipt``,
             ``dry_run``, ``unsafe_accept``, ``trusted_keys``.
 
     Returns:
@@ -68,6 +68,7 @@ def convert(
             key=key,
             overwrite=options.get("overwrite", False),
             skip_bad=options.get("skip_bad", False),
+            text_member=options.get("text_member"),
             fail_on_loss=options.get("fail_on_loss", False),
             accept_loss=tuple(options.get("accept_loss", ())),
             sidecar=options.get("sidecar", False),

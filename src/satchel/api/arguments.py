@@ -57,6 +57,9 @@ class ConvertArguments(TypedDict, total=False):
     skip_bad: bool
     """Leave out records that are malformed or too large, and count and name them."""
 
+    text_member: str | None
+    """The member of a row that is its text, where it is not one of the usual ones."""
+
     fail_on_loss: bool
     """Write nothing when something would be lost."""
 
@@ -121,11 +124,16 @@ class MemberArguments(TypedDict, total=False):
     """Any other members of an entry, such as ``subject``; see docs/spec/2-records.md."""
 
     actor: str | None
-    """Who does it, for the history, such as ``agent:planner``."""
+    """Who says it, such as ``Ada``: with a run it is the speaker of a turn of that conversation.
+    Else who does it, for the history, such as ``agent:planner``."""
 
 
 class RememberArguments(MemberArguments, total=False):
     """Optional arguments of ``Bank.remember``."""
+
+    messages: Sequence[Mapping[str, Any]] | None
+    """Messages of a conversation (``run``) instead of a memory: each with ``role``, ``content``
+    and, where known, ``name`` (the speaker) and ``created_at``. Each becomes a turn."""
 
     key: str | None
     """A stable name: what is remembered under it again replaces what it named."""
@@ -221,7 +229,7 @@ class RecallArguments(TypedDict, total=False):
     """Also what has expired, is not true yet or not any more."""
 
     any_time: bool
-    """A time that the words name, such as "last May", is no filter."""
+    """Do not rank memories of a time that the words name, such as "last May", higher."""
 
     explain: bool
     """Each memory says in ``why`` what its score is made of."""
@@ -350,6 +358,10 @@ class ImportArguments(TypedDict, total=False):
     scrub_secrets: bool
     skip_bad: bool
     """Leave out records that are malformed or too large, and count and name them."""
+
+    text_member: str | None
+    """The member of a row that is its text, where it is not one of the usual ones."""
+
     near_duplicates: Literal["off", "list", "skip", "merge"] | None
     """What to do with memories that say what another one says in other words."""
 

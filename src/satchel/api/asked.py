@@ -1,7 +1,7 @@
 """What callers of the Python API ask for, as the actions take it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,15 @@ from satchel.api.arguments import FilePath
 from satchel.api.telling import teller
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
-from satchel.errors import UsageError
+from satchel.errors import SatchelError, UsageError
 from satchel.jobs.steps import Step
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
 from satchel.recall.query import COMPONENTS, Query
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.writing import chosen_format
 
 Options = Mapping[str, Any]
 
@@ -86,6 +89,15 @@ def export_as_asked(bank: OpenBank | LiveBank, path: FilePath | Outlet, wanted: 
         return _export(bank, Path(str(path)), options)
     with file_to_write(bank.settings, path, permission) as output:
         return _export(bank, output, options)
+
+
+def is_earlier_export(output: Outlet, name: str | None) -> bool:
+    """Tell whether there is a file at an output in the very format that is going to be written."""
+    with suppress(SatchelError):
+        wanted, _ = chosen_format(output.path, name)
+        with output.earlier() as file:
+            return formats.recognise(Place(output.path, held=file)) == wanted
+    return False
 
 
 def _is_live(path: FilePath | Outlet | OpenFile, name: str | None) -> bool:

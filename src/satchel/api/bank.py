@@ -37,6 +37,7 @@ from satchel.api.linking import Linking
 from satchel.api.sharing.disclosing import Sharing
 from satchel.api.sharing.removing import Removing
 from satchel.api.waking import Waking
+from satchel.errors import UsageError
 from satchel.memory.entries import Entry
 from satchel.seal.encoding.domain import plain
 from satchel.transfer.near.finding import LEAST
@@ -72,7 +73,7 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         memory: str | Entry | Mapping[str, Any] | None = None,
         **said: Unpack[RememberArguments],
     ) -> Remembered:
-        """Keep a memory.
+        """Store a memory, or with ``messages`` the turns of a conversation.
 
         Args:
             memory: Its words; or an entry such as ``Procedural(...)``; or members by name.
@@ -90,8 +91,20 @@ class Bank(Sharing, Removing, Linking, Waking, Conversing, Filing):
         key, actor = options.pop("key", None), options.pop("actor", None)
         scrub = bool(options.pop("scrub_secrets", False))
         parents = options.pop("parents", None) or ()
+        messages = options.pop("messages", None)
         members = _members(memory)
         members |= _said(options, members)
+        if messages is not None:
+            alone = [name for name, part in (("key", key), ("parents", parents)) if part]
+            if alone or isinstance(messages, str | bytes | Mapping):
+                field = alone[0] if alone else "messages"
+                raise UsageError("messages are a list, without a key and parents", field=field)
+            if actor is not None:
+                raise UsageError("each message names its own speaker", field="actor")
+            with self._lifetime.use():
+                return remembering.remember_messages(
+                    self._opened, list(messages), members, scrub_secrets=scrub
+                )
         with self._lifetime.use():
             return remembering.remember(
                 self._opened,

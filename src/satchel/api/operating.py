@@ -33,6 +33,9 @@ class MigrateArguments(TypedDict, total=False):
     jobs: int
     """How many at a time; 4 when not given."""
 
+    leave_others: bool
+    """Switch although the new store lacks banks of the old one: ``Migrated.left``."""
+
     switch: bool
     """False leaves the active configuration as it is."""
 
@@ -76,6 +79,7 @@ def migrate(**said: Unpack[MigrateArguments]) -> Migrated:
         banks=tuple(said.get("banks", ())),
         jobs=said.get("jobs", 4),
         new=new if said.get("switch", True) else None,
+        leaves_others=said.get("leave_others", False),
         active=load_settings().file,
         accept_loss=tuple(said.get("accept_loss", ())),
         dry_run=said.get("dry_run", False),

@@ -28,9 +28,15 @@ from satchel.actions.serving import boards
 from satchel.actions.starting import bank_to_fill
 from satchel.actions.upkeep import bank_settings
 from satchel.actions.upkeep.bank_settings import BankConfigured
-from satchel.actions.wiring import has_store, opened_store, shown_address
+from satchel.actions.wiring import has_store, opened_store, require_not_lost, shown_address
 from satchel.api.arguments import ExportBankArguments, FilePath, ImportBankArguments, Roots
-from satchel.api.asked import export_as_asked, import_as_asked, known, permission_of
+from satchel.api.asked import (
+    export_as_asked,
+    import_as_asked,
+    is_earlier_export,
+    known,
+    permission_of,
+)
 from satchel.api.bank import Bank
 from satchel.api.lifetime import Lifetime
 from satchel.api.working import Working
@@ -175,7 +181,9 @@ class Satchel(Working):
 
         Args:
             bank_id: Its name or its id.
-            path: The file; its name says the format, ``.pam`` when it says nothing.
+            path: The file; its name says the format, ``.pam`` when it says nothing. Its folder is
+                made where it is missing. An earlier export in that format is replaced unless
+                ``overwrite=False``; anything else is not, unless ``overwrite=True``.
             **wanted: Where the path may lead, which memory, and how: see ``ExportBankArguments``.
 
         Raises:
@@ -187,8 +195,10 @@ class Satchel(Working):
         permission = permission_of(dict(options))
         with (
             self._lifetime.use(),
-            file_to_write(self._settings, path, permission) as output,
+            file_to_write(self._settings, path, permission, makes=True) as output,
         ):
+            if "overwrite" not in options:
+                options["overwrite"] = is_earlier_export(output, options.get("format"))
             return export_as_asked(self._where_it_is(_named(bank_id)), output, options)
 
     def import_bank(
@@ -327,6 +337,7 @@ def opened(
 ) -> _Kind:
     """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
     if read_only and not has_store(settings):
+        require_not_lost(settings, None)
         raise UnknownBankError("there is no store yet", file=shown_address(settings.store))
     stack = ExitStack()
     stack.callback(settings.hooks.finish)
@@ -356,6 +367,17 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
         writes = not satchel._read_only
         found = open_bank_in(satchel._settings, satchel._store, _named(name), writes=writes)
         return Bank(found, satchel._lifetime, satchel._owner)
+
+
+def require_token(bank: Bank) -> None:
+    """Require that the token, with which a bank was opened, holds now, whatever it allows.
+
+    Raises:
+        TokenError: If it was not issued by an owner, was revoked, or does not hold any more.
+    """
+    bearer = bank._opened.bearer
+    if bearer is not None:
+        bearer.require_valid(bank._opened.ledger)
 
 
 def is_still(bank: Bank, name: str) -> bool:

@@ -11,7 +11,7 @@ from satchel.actions.paths.permission import file_to_read
 from satchel.actions.waking import promoting, quarantining, rehydrating
 from satchel.actions.waking.of_files import FromFile
 from satchel.actions.waking.promoting import Promoted
-from satchel.actions.waking.quarantining import Held
+from satchel.actions.waking.quarantining import Held, Screened
 from satchel.actions.waking.quarantining import Quarantine as Listed
 from satchel.actions.waking.wanted import Wanted
 from satchel.api.arguments import FilePath
@@ -55,7 +55,7 @@ class RehydrateArguments(TypedDict, total=False):
     run: str | None
     app: str | None
     any_time: bool
-    """Whether a time that the task names is no filter."""
+    """Whether memories of a time that the task names rank no higher."""
 
     system: str | None
     """The system prompt that messages begin with."""
@@ -81,7 +81,7 @@ class PipelineArguments(RehydrateArguments, total=False):
 
 
 class Quarantine:
-    """What a bank holds back until somebody has looked at it; ``Bank.quarantine`` gives it."""
+    """What is neither recalled nor provided until it is reviewed; ``Bank.quarantine`` gives it."""
 
     def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
         self._opened = opened
@@ -102,16 +102,51 @@ class Quarantine:
         with self._lifetime.use():
             return quarantining.show_held(self._opened, memory)
 
-    def release(
+    def scan(self, *, enforce: str | None = None, dry_run: bool = False) -> Screened:
+        """Look through all memories for what reads like a prompt; quarantine what is from outside.
+
+        Args:
+            enforce: What is looked for: ``outside``, ``all``, ``shapes``; the setting otherwise.
+            dry_run: List only.
+
+        Raises:
+            UsageError: If there is no such enforcement.
+        """
+        with self._lifetime.use():
+            return quarantining.screen_bank(self._opened, enforce=enforce, dry_run=dry_run)
+
+    def add(
         self, *memories: str, reason: str | None = None, actor: str | None = None
     ) -> Sequence[Moved]:
-        """Let memories out; they are not put there again.
+        """Put memories there: not recalled, listed or provided until they are released.
 
         Raises:
             UnknownMemoryError: If there is none.
         """
         with self._lifetime.use():
-            return quarantining.release(self._opened, memories, reason=reason, actor=actor)
+            return quarantining.quarantine(self._opened, memories, reason=reason, actor=actor)
+
+    def release(
+        self,
+        *memories: str,
+        own: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> Sequence[Moved]:
+        """Let memories be provided, out of quarantine where they are in it; they stay released.
+
+        Args:
+            *memories: Ids, or prefixes of them.
+            own: Also everything of your own that an earlier version quarantined while it read.
+            reason: Why, for the history.
+            actor: Who does it.
+
+        Raises:
+            UnknownMemoryError: If there is none.
+            UsageError: If nothing is named.
+        """
+        with self._lifetime.use():
+            return quarantining.release(self._opened, memories, own=own, reason=reason, actor=actor)
 
     def reject(
         self, *memories: str, reason: str | None = None, actor: str | None = None

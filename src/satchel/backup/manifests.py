@@ -23,6 +23,9 @@ from satchel.seal.signing.key import SigningKey
 
 FORMAT = "satchel-backup/1"
 
+BEFORE_RESTORE = "before a restore"
+"""The reason of a safety copy, which a restore makes of what it replaces."""
+
 MOST_BYTES = 32 << 20
 """Of a manifest, a mark or a list of erasures."""
 

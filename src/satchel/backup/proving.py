@@ -192,6 +192,8 @@ class _Walk:
         self._frontier, self._counts = Frontier(), Counter[str]()
         self._empty, self._erased = set[str](), set[str]()
         self._forms, self._redacted = dict[str, str](), dict[str, str]()
+        self._returned = set[str]()
+        """Of entries that are whole again."""
 
     def take(self, rows: list[Kept]) -> int:
         """Take some records, and return how many."""
@@ -213,7 +215,8 @@ class _Walk:
             one = min(self._empty - self._erased)
             raise VerificationError(f"the record {one} is empty, and nobody erased it")
         for one, result in self._redacted.items():
-            if one not in self._empty and self._forms.get(one) != result:
+            returned = one in self._returned and one not in self._forms  # and its id holds
+            if one not in self._empty and not returned and self._forms.get(one) != result:
                 raise VerificationError(f"the record {one} is not in the form that was logged")
         if self._forms.keys() - self._redacted.keys():
             one = min(self._forms.keys() - self._redacted.keys())
@@ -234,3 +237,4 @@ class _Walk:
             self._erased.add(model.entry)
         if isinstance(model, Redaction):
             self._redacted[model.entry] = model.result
+            (self._returned.discard if model.fields else self._returned.add)(model.entry)

@@ -222,7 +222,14 @@ def opened_shelf(destination: str, *, create: bool = False) -> Shelf:
     if not is_address:
         return FolderShelf(Path(destination).expanduser().absolute(), create=create)
     if scheme == "file":
-        return FolderShelf(Path(destination.removeprefix("file://")), create=create)
+        path = destination.removeprefix("file://")
+        if not path.startswith("/"):
+            raise PathRefusedError(
+                "no destination of backups: file:// is followed by an absolute path",
+                file=destination,
+                hint="Write it as file:///absolute/folder.",
+            )
+        return FolderShelf(Path(path), create=create)
     if scheme not in SCHEMES:
         raise PathRefusedError(
             f"no destination of backups: {scheme}://",

@@ -13,7 +13,14 @@ from satchel.seal.encoding.carry import carry, restore
 _SPARSE = Global(POINTS, "SparseVector")
 _PARTS = ("indices", "values")
 _ALONE = ""
-_SIZE = "size"
+_SIZE, _DISTANCE, _MULTI = "size", "distance", "multivector_config"
+_COMPARED = (_DISTANCE, _MULTI)
+DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
+"""How a collection can compare vectors."""
+
+USUAL = DISTANCES[0]
+"""What is taken where nobody says it."""
+
 
 Row = dict[str, Any]
 
@@ -85,20 +92,70 @@ def _sparse(parts: Row) -> Model:
     return found
 
 
-def config_for(vectors: Any, distance: str) -> Row:
-    """Return what to make a collection with, for vectors as a first point has them."""
+def kinds_of(config: Any) -> Row:
+    """Return how the vectors of a collection are compared, by name, where not by angle.
+
+    ``""`` is the name of one that is alone. Of sparse vectors it is what is said beside the index.
+    """
+    config = config if isinstance(config, dict) else {}
+    vectors, sparse = config.get("vectors"), config.get("sparse_vectors")
+    vectors = vectors if isinstance(vectors, dict) else {}
+    dense = {_ALONE: vectors} if _SIZE in vectors else vectors
+    found = {
+        str(name): {key: part for key, part in one.items() if key in _COMPARED and part}
+        for name, one in dense.items()
+        if isinstance(one, dict)
+    }
+    found = {name: one for name, one in found.items() if one not in ({}, {_DISTANCE: USUAL})}
+    for name, one in (sparse if isinstance(sparse, dict) else {}).items():
+        if isinstance(one, dict) and one.get("modifier"):
+            found[str(name)] = {"modifier": one["modifier"]}
+    return carried(found)
+
+
+def carried(kinds: Row) -> Row:
+    """Return what is said of vectors in the reversible form for foreign values."""
+    found = carry(as_json(kinds))
+    return found if isinstance(found, dict) else {}
+
+
+def config_for(vectors: Any, distance: str | None, kinds: Any = None) -> Row:
+    """Return what to make a collection with, for vectors as a first point has them.
+
+    Args:
+        vectors: The vectors.
+        distance: How all of them are compared, where somebody said it.
+        kinds: As ``kinds_of`` gave it of the collection that they are from.
+    """
+    said = restore(kinds) if isinstance(kinds, dict) else {}
+    said = said if isinstance(said, dict) else {}
     value = restore(vectors)
     if value is None:
         return {"vectors": {}, "sparse_vectors": None}
     found = value if _is_named(value) else {_ALONE: value}
     dense = {
-        name: {_SIZE: _size(one), "distance": distance}
+        name: {_SIZE: _size(one), **_compared(said.get(name), distance)}
         for name, one in found.items()
         if isinstance(one, list)
     }
-    words: Row = {name: {} for name, one in found.items() if isinstance(one, dict)}
+    words: Row = {
+        name: _modifier(said.get(name)) for name, one in found.items() if isinstance(one, dict)
+    }
     alone = dense.get(_ALONE)
     return {"vectors": alone if alone is not None else dense, "sparse_vectors": words or None}
+
+
+def _compared(kind: Any, distance: str | None) -> Row:
+    kind = kind if isinstance(kind, dict) else {}
+    known = kind.get(_DISTANCE) if kind.get(_DISTANCE) in DISTANCES else USUAL
+    more = kind.get(_MULTI)
+    multi = {_MULTI: {"comparator": "max_sim"}} if isinstance(more, dict) else {}
+    return {_DISTANCE: distance or known, **multi}
+
+
+def _modifier(kind: Any) -> Row:
+    is_idf = isinstance(kind, dict) and kind.get("modifier") == "idf"
+    return {"modifier": "idf"} if is_idf else {}
 
 
 def widened(config: Row | None, more: Row) -> Row:

@@ -9,14 +9,22 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from satchel.connectors._qdrant import Folder, Identity, Point, Points
-from satchel.connectors._qdrant_vectors import config_for, shown, stored, widened
+from satchel.connectors._qdrant_vectors import (
+    DISTANCES,
+    config_for,
+    kinds_of,
+    shown,
+    stored,
+    widened,
+)
 from satchel.connectors.address import Kind
 from satchel.errors import MalformedError, UnreadableError, UsageError
-from satchel.formats._frameworks.points import VECTOR, entry_of, row_of
+from satchel.formats._frameworks.points import KINDS, VECTOR, entry_of, row_of
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Component
 from satchel.ports.connector import Page, Taken
@@ -30,7 +38,6 @@ SCHEME = "qdrant:"
 USUAL = "memories"
 """The collection that is made when none is named."""
 
-_DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
 _KIND = Kind(
     SCHEME,
     "Qdrant folder",
@@ -48,8 +55,8 @@ class Address:
 
     folder: Path
     collection: str | None = None
-    distance: str = _DISTANCES[0]
-    """How the vectors of a collection that is made are compared."""
+    distance: str | None = None
+    """How all vectors of a collection that is made are compared; as at their source when None."""
 
     @classmethod
     def read(cls, text: str) -> "Address":
@@ -59,9 +66,9 @@ class Address:
             UsageError: If it is none.
         """
         folder, members = _KIND.read(text)
-        distance = members.get("distance", _DISTANCES[0])
-        if distance not in _DISTANCES:
-            raise _KIND.refused(f"a distance is one of {', '.join(_DISTANCES)}")
+        distance = members.get("distance")
+        if distance is not None and distance not in DISTANCES:
+            raise _KIND.refused(f"a distance is one of {', '.join(DISTANCES)}")
         return cls(folder=folder, collection=members.get("collection") or None, distance=distance)
 
 
@@ -141,7 +148,7 @@ class QdrantLocal:
         items = list[Entry]()
         for point in points:
             try:
-                items.append(entry_of(_row(point), self.collection))
+                items.append(entry_of(_row(point), self.collection, self._kinds))
             except MalformedError as error:
                 error.field = f"points/{point.place}/{error.field}"
                 refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
@@ -169,7 +176,15 @@ class QdrantLocal:
         same = there is not None and _same(there.payload, payload)
         if name in points or (there is not None and not same and not self._overwrite):
             return Taken(record.id, None, _OTHER_VERSION)
-        vectors = stored(row.get("vector"), self._config(row.get("vector")), report, record.id)
+        kept = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
+        kinds = kept.get(KINDS) if isinstance(kept, dict) else None
+        config = self._config(row.get("vector"), kinds)
+        if self._made is None and row.get("vector") is not None:
+            compared = kinds_of(config)
+            if any(compared.get(name) != kind for name, kind in (kinds or {}).items()):
+                reason = "the collection that is there compares its vectors otherwise"
+                report.lost("vector/distance", reason, example=record.id)
+        vectors = stored(row.get("vector"), config, report, record.id)
         if there is not None and not vectors:
             vectors = there.vectors if same else {}
         if there is not None and same and shown(vectors) == shown(there.vectors):
@@ -177,12 +192,19 @@ class QdrantLocal:
         points[name] = (vectors, payload)
         return Taken(record.id, str(name))
 
-    def _config(self, vectors: Any) -> dict[str, Any]:
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        """How the collection compares vectors."""
+        if self._folder is None:
+            return {}
+        return kinds_of(self._folder.collections.get(self.collection))
+
+    def _config(self, vectors: Any, kinds: Any) -> dict[str, Any]:
         """Return what is said of the collection; one that is made here is made for all vectors."""
         found = None if self._folder is None else self._folder.collections.get(self.collection)
         if isinstance(found, dict) and self._made is None:
             return found
-        made = widened(self._made, config_for(vectors, self.address.distance))
+        made = widened(self._made, config_for(vectors, self.address.distance, kinds))
         if made != self._made and self._folder is not None and self._points is not None:
             self._folder.make_with(self.collection, made)
         self._made = made

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterator
-from typing import Any
 
 from satchel.continuity.chains import at_places, places
 from satchel.continuity.elements import count_in, event_of, key_of
@@ -12,14 +11,13 @@ from satchel.continuity.shown import CheckpointShown
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Semantic
+from satchel.memory.messages import words_of
 from satchel.memory.parts import Evidence, Origin, Scope, TrustClass
 from satchel.memory.records import Edge, SessionEvent
 from satchel.ports.inference.distiller import Finding, Turn
 from satchel.ports.rows import DERIVES_FROM
 
 _MOST_NUMBER = 2**31
-_MOST_TEXT = 1 << 20
-_DEPTH = 8
 
 
 class Turns:
@@ -58,17 +56,6 @@ def _number(done: CheckpointShown) -> int:
     """Return which distillation of its conversation one was: the first ones may not have come."""
     found = (done.distillation or {}).get("number")
     return found if type(found) is int and found < _MOST_NUMBER else 0
-
-
-def words_of(content: Any, depth: int = _DEPTH) -> str:
-    """Return what the content of a message says in words; of its parts, the texts."""
-    if isinstance(content, str):
-        return content[:_MOST_TEXT]
-    if depth and isinstance(content, list):
-        return "\n".join(text for part in content if (text := words_of(part, depth - 1)))
-    if depth and isinstance(content, dict):
-        return words_of(content.get("text") or content.get("content"), depth - 1)
-    return ""
 
 
 def memory_of(finding: Finding, start: Logged, at: str, provider: str) -> Semantic:

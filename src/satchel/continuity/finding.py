@@ -1,6 +1,7 @@
 """Which conversations a bank has, which one is meant, and what stands at its points."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -12,6 +13,7 @@ from satchel.continuity.chains import (
     tip_of,
 )
 from satchel.continuity.elements import (
+    ELEMENTS,
     EVENTS,
     NOTE,
     STARTS,
@@ -37,6 +39,7 @@ from satchel.continuity.shown import (
 from satchel.errors import UnknownSessionError, UsageError
 from satchel.ledger.logged import Likely, Logged
 from satchel.ledger.view import View
+from satchel.memory.messages import attachments_in, words_of
 from satchel.memory.parts import is_id
 from satchel.memory.records import SessionEvent
 from satchel.ports.rows import Filter
@@ -80,9 +83,22 @@ class _Gathered:
             self.archived = archived if isinstance(archived, bool) else self.archived
 
 
-def sessions(view: View) -> list[SessionShown]:
-    """Return all conversations of a bank: each tree of forks together, older ones first."""
-    shown = {one.record.id: _shown(view, said, one) for said, one in _gathered(view)}
+def sessions(view: View, *, limit: int | None = None, archived: bool = True) -> list[SessionShown]:
+    """Return conversations of a bank: each tree of forks together, older ones first.
+
+    Args:
+        view: The bank.
+        limit: Only so many, the newest; None for all.
+        archived: Whether those that were put away are among them.
+    """
+    found = _gathered(view) if limit is None else _newest(view)
+    wanted = (pair for pair in found if archived or not pair[0].archived)
+    pairs = sorted(islice(wanted, limit), key=lambda pair: pair[1].seq)
+    last = _last_elements(view, [start for _, start in pairs])
+    shown = {
+        start.record.id: _shown(view, gathered, start, last.get(start.record.id))
+        for gathered, start in pairs
+    }
     children = dict[str | None, list[SessionShown]]()
     for one in shown.values():
         above = one.origin.session if one.origin is not None else None
@@ -97,11 +113,8 @@ def sessions(view: View) -> list[SessionShown]:
 
 def session(view: View, start: Logged) -> SessionShown:
     """Return one conversation."""
-    found = _Gathered(start)
-    for logged in pointers(view, key_of(start)):
-        if event_of(logged.model) in ("about", "checkpoint"):
-            found.take(logged)
-    return _deeper(_shown(view, found, start), len(lineage(view, start)) - 1)
+    shown = _shown(view, _about(view, start), start)
+    return _deeper(shown, len(lineage(view, start)) - 1)
 
 
 def find(view: View, wanted: str, field: str = "session") -> Logged:
@@ -191,7 +204,9 @@ def message(logged: Logged, number: int) -> MessageShown:
         id=logged.record.id,
         role=model.role,
         name=model.name,
-        content=model.content if model.text is None else model.text,
+        content=model.text if model.content is None else model.content,
+        text=None if model.content is None else model.text or words_of(model.content) or None,
+        attachments=attachments_in(model.content),
         created_at=model.created_at,
         session=model.session,
         more=model.metadata,
@@ -271,7 +286,8 @@ def _start_of(view: View, key: str) -> Logged | None:
 def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
     """Yield what the log says of each conversation, with its record, in the order of the log."""
     found, starts = dict[str, _Gathered](), list[Logged]()
-    for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
+    wanted = Filter(types=EVENTS, marks=POINTERS)
+    for logged in view.scan(wanted, likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
             starts.append(logged)
@@ -283,13 +299,51 @@ def _gathered(view: View) -> Iterator[tuple[_Gathered, Logged]]:
         yield one, start
 
 
+def _newest(view: View) -> Iterator[tuple[_Gathered, Logged]]:
+    """Yield as ``_gathered``, the newest conversations first: who stops early reads little."""
+    wanted = Filter(types=EVENTS, marks=BEGINNINGS)
+    for start in view.newest(wanted, likely=_likely(BEGINNINGS)):
+        if event_of(start.model) in STARTS:
+            yield _about(view, start), start
+
+
+def _about(view: View, start: Logged) -> _Gathered:
+    """Return what the log says of one conversation."""
+    gathered = _Gathered(start)
+    for logged in pointers(view, key_of(start)):
+        if event_of(logged.model) in ("about", "checkpoint"):
+            gathered.take(logged)
+    return gathered
+
+
+def _last_elements(view: View, starts: Sequence[Logged]) -> dict[str, Logged]:
+    """Return the last element of each conversation for which one record tells it.
+
+    That is the newest of its records where this machine appended it, or where it came with the
+    conversation itself: whatever is appended counts on from the end, and an import links what it
+    brings in order. Any other conversation has to be walked through; see ``tip_of``.
+    """
+    keys = dict[str, list[Logged]]()
+    for start in starts:
+        keys.setdefault(key_of(start), []).append(start)
+    last = dict[str, Logged]()
+    for logged in view.newest_of_sessions(list(keys), EVENTS):
+        counted = count_in(logged.model, "step") >= 0 and count_in(logged.model, "number") >= 0
+        if event_of(logged.model) not in ELEMENTS or not counted:
+            continue
+        for start in keys.get(getattr(logged.model, "session", None) or "", ()):
+            if logged.row.batch in (0, start.row.batch):
+                last[start.record.id] = logged
+    return last
+
+
 def _likely(marks: tuple[bytes, ...]) -> Likely:
     return lambda body: any(mark in body for mark in marks)
 
 
 def pointers(view: View, key: str, marks: tuple[bytes, ...] = POINTERS) -> Iterator[Logged]:
     """Yield what the log says of one conversation beside its messages, and maybe more."""
-    return view.scan(of_session(key), likely=_likely(marks))
+    return view.scan(of_session(key, marks=marks), likely=_likely(marks))
 
 
 def _is_there(logged: Logged) -> bool:
@@ -297,15 +351,18 @@ def _is_there(logged: Logged) -> bool:
     return event_of(logged.model) in STARTS and row.retired is None and not row.hold
 
 
-def _shown(view: View, said: _Gathered, start: Logged) -> SessionShown:
+def _shown(view: View, said: _Gathered, start: Logged, end: Logged | None = None) -> SessionShown:
     model = start.model
     assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
-    last = tip_of(view, start)
-    end = view.get([last.element]).get(last.element)
+    if end is None:
+        tip = tip_of(view, start)
+        end, number = view.get([tip.element]).get(tip.element), tip.number
+    else:
+        number = count_in(end.model, "number")
     return SessionShown(
         id=start.record.id,
         name=said.called(),
-        messages=last.number,
+        messages=number,
         created_at=model.created_at,
         last_at=getattr(end.model, "created_at", None) if end is not None else None,
         agent=start.row.agent,

@@ -70,6 +70,14 @@ class MessageShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     role: str | None = None
     name: str | None = None
     content: Json = None
+    """What it says: a text, or parts as its source has them."""
+
+    text: str | None = None
+    """Its words, where its content is parts."""
+
+    attachments: list[str] = []
+    """What is attached to it, such as pictures, by name."""
+
     created_at: str | None = None
     session: str | None = None
     """The session that it was appended to; another one for what a fork has from before."""

@@ -166,6 +166,17 @@ class Outlet:
             finally:
                 self._drafts, self._draft = None, None
 
+    def earlier(self) -> OpenFile:
+        """Open what has the name before anything is written; the caller closes it.
+
+        Raises:
+            PathRefusedError: If it is a link or no file.
+            UnreadableError: If there is nothing.
+        """
+        with explaining(self.path, writes=False):
+            handle = open_file(self.path, os.O_RDONLY, within=self._folder)
+            return OpenFile(handle, self.path)
+
     def written(self) -> OpenFile:
         """Open what was written or has the name now, to read it back; the caller closes it.
 
@@ -299,7 +310,7 @@ class StagedFolder:
                     raise TargetExistsError(
                         "the folder is there already",
                         file=str(self._path),
-                        hint="Use --force to put it aside.",
+                        hint="Use --force (overwrite=True) to put it aside.",
                     ) from None
                 return self._replace()
         except OSError as error:

@@ -142,6 +142,22 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
     return found
 
 
+def secure_modes(path: Path) -> tuple[Repair, ...]:
+    """Put right the modes of a file of ours and of what SQLite keeps beside it; read no byte.
+
+    Raises:
+        PathRefusedError: If one is a link, another user's, or has a second name.
+        TargetError: If a mode cannot be put right.
+    """
+    with (
+        explaining(path, writes=True),
+        _folder_of(path, create=False, ours=False) as (folder, _),
+    ):
+        found = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
+        changes = [_unopened(file, within=folder) for file in found]
+        return tuple(change for change in changes if change)
+
+
 def secure_files(folder: Path) -> tuple[Repair, ...]:
     """Make a folder of ours and the files in it private; none of these is opened.
 

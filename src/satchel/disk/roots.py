@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from satchel.disk.contained import ContainedFolder, parts_of
@@ -29,6 +30,8 @@ _ODD = re.compile(
     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """What makes a name look like another one, or end where it does not."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 _SYSTEM = frozenset({"dev", "proc", "sys"})
 """Folders whose names lead anywhere: to open files, other processes, devices."""
@@ -90,8 +93,12 @@ class Roots:
             finally:
                 os.close(passed)
 
-    def open_outlet(self, path: Said) -> Outlet:
+    def open_outlet(self, path: Said, *, makes: bool = False) -> Outlet:
         """Open the folder of a file that is to be written; the caller closes it.
+
+        Args:
+            path: The file.
+            makes: Whether folders that are missing below the root are made, for their owner only.
 
         Raises:
             ContainmentError: If the path is not in the roots.
@@ -101,7 +108,7 @@ class Roots:
         parts, depth = self._allowed(path)
         shown = Path("/", *parts)
         with explaining(shown, writes=True):
-            passed = _walked(parts[:-1], depth)
+            passed = _walked(parts[:-1], depth, makes=makes)
             try:
                 folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passed)
             finally:
@@ -130,6 +137,31 @@ class Roots:
         shown = tuple(dict.fromkeys(map(str, roots)))
         return ContainmentError(
             "the path leads out of the folders that are allowed", file=text, roots=shown
+        )
+
+
+def absolute_root(said: Said) -> Said:
+    """Return a root of a call from ``/``: a relative one is below the current folder.
+
+    What an operator sets has to be absolute, since nobody sees in which folder a server runs.
+    """
+    text: str | bytes = os.fspath(said)
+    if isinstance(text, bytes) or not text or text.startswith("/"):
+        return said
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    return "/" + "/".join((*_here(text), *parts))
+
+
+def refuse_control(path: Said) -> None:
+    """Refuse a path with a control character in it, wherever it may lead.
+
+    Raises:
+        ContainmentError: If there is one.
+    """
+    shown = os.fsdecode(path)
+    if found := _CONTROL.search(shown):
+        raise ContainmentError(
+            f"a path cannot hold the character U+{ord(found[0]):04X}", file=ascii(shown)
         )
 
 
@@ -186,12 +218,13 @@ def _is_in(parts: _Parts, root: _Parts) -> bool:
     return len(parts) > len(root) and parts[: len(root)] == root
 
 
-def _walked(parts: _Parts, depth: int) -> int:
+def _walked(parts: _Parts, depth: int, *, makes: bool = False) -> int:
     """Return the descriptor of a folder, of use for opening what is in it.
 
     Args:
         parts: Its path from ``/``.
         depth: How many of them are the root's; from there on, nobody else may write.
+        makes: Whether what is missing from there on is made.
     """
     path = Path("/")
     handle = open_folder(path, passing=True)
@@ -199,6 +232,9 @@ def _walked(parts: _Parts, depth: int) -> int:
         for number, part in enumerate(("", *parts)):
             if part:
                 path /= part
+                if makes and number > depth:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=handle)
                 below = open_folder(path, within=handle, passing=True)
                 os.close(handle)
                 handle = below

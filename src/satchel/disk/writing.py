@@ -221,7 +221,9 @@ def _refuse_no_name(path: Path) -> None:
 
 def _exists(path: Path) -> TargetExistsError:
     return TargetExistsError(
-        "the target exists already", file=str(path), hint="Use --force to replace it."
+        "the target exists already",
+        file=str(path),
+        hint="Use --force (overwrite=True) to replace it.",
     )
 
 

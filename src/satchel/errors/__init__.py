@@ -20,6 +20,7 @@ from satchel.errors.memory_files import (
     ManyDeletedError,
     MemoryStoreError,
     NoMemoryFilesError,
+    StoreExistsError,
 )
 from satchel.errors.refusals import (
     AdoptedError,
@@ -116,6 +117,7 @@ __all__ = [
     "StoreBusyError",
     "StoreDamagedError",
     "StoreError",
+    "StoreExistsError",
     "StoreFullError",
     "StoreVersionError",
     "TargetError",

@@ -23,6 +23,28 @@ class MemoryStoreError(SatchelError, RuntimeError):
         self.path = path
 
 
+class StoreExistsError(MemoryStoreError):
+    """A store was to be created where there is one.
+
+    Args:
+        address: Its place.
+    """
+
+    code: ClassVar[str] = "files.exists"
+    http_status: ClassVar[int] = 409
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            "a store of this key already exists",
+            file=address,
+            hint="Open it with get_or_create, or use another key.",
+        )
+        self.address = address
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoreExistsError, (self.address,)
+
+
 class NoMemoryFilesError(MemoryStoreError):
     """Nobody wrote memory files of this name yet."""
 
@@ -49,13 +71,14 @@ class ConcurrencyError(MemoryStoreError):
         actual_version: What number it has; 0 when it is not there, None when it was changed
             outside and has none.
         message: What to say instead.
+        hint: What to do about it; to read again, by default.
     """
 
     code: ClassVar[str] = "files.changed"
     exit_status: ClassVar[int] = 1
     http_status: ClassVar[int] = 409
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the facts of one refusal
         self,
         path: str,
         expected_sha: str | None = None,
@@ -64,11 +87,12 @@ class ConcurrencyError(MemoryStoreError):
         expected_version: int | None = None,
         actual_version: int | None = None,
         message: str | None = None,
+        hint: str = "Read the file again and repeat the change.",
     ) -> None:
         super().__init__(
             message or _said(expected_sha, actual_sha, expected_version, actual_version),
             path=path,
-            hint="Read it again, and decide anew.",
+            hint=hint,
         )
         self.expected_sha = expected_sha
         self.actual_sha = actual_sha
@@ -83,6 +107,7 @@ class ConcurrencyError(MemoryStoreError):
             "expected_version": self.expected_version,
             "actual_version": self.actual_version,
             "message": self.message,
+            "hint": self.hint,
         }
         return _rebuilt, (facts,)
 

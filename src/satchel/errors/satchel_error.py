@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from satchel.errors.addresses import shown_text
+
 
 class SatchelError(Exception):
     """The root; catch it to catch everything this package raises on purpose.
@@ -13,6 +15,8 @@ class SatchelError(Exception):
         byte: 0-based byte offset, where it has not.
         field: The member at fault, as a JSON pointer without the leading slash or a plain name.
         hint: What the person can do now.
+
+    Passwords in addresses are taken out of all of them.
     """
 
     code: ClassVar[str] = "satchel"
@@ -29,19 +33,19 @@ class SatchelError(Exception):
         field: str | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.file = file
+        self.message = shown_text(message)
+        super().__init__(self.message)
+        self.file = None if file is None else shown_text(file)
         self.line = line
         self.byte = byte
         self.field = field
-        self.hint = hint
+        self.hint = None if hint is None else shown_text(hint)
 
     def located(
         self, *, file: str | None = None, line: int | None = None, byte: int | None = None
     ) -> "SatchelError":
         """Fill in what is not yet known of the place, and return the same error."""
-        self.file = self.file or file
+        self.file = self.file or (None if file is None else shown_text(file))
         if self.line is None and self.byte is None:
             self.line, self.byte = line, byte
         return self

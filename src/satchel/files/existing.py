@@ -1,6 +1,8 @@
 """Whether there is a store, or a file: one name for both, as callers have it."""
 
-from typing import Any
+import asyncio
+from collections.abc import Generator
+from typing import Any, overload
 
 from satchel.errors import SatchelError
 from satchel.files.calling import Both
@@ -10,11 +12,46 @@ from satchel.files.paths import open_to_all
 from satchel.files.places import place_of
 
 
+class Existence(int):
+    """Whether there is a store: true or false as it is, and also when it is awaited.
+
+    Flyte's form is ``await MemoryStore.exists(...)``. Where no event loop runs, nobody can await,
+    and the answer is a plain ``bool``.
+    """
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        yield from ()
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+    __str__ = __repr__
+
+
 class Existing:
     """Whether a key has a store, asked of the class; whether a file is there, of a store."""
 
-    def __get__(self, instance: Looking | None, owner: type[Looking]) -> Both[Any, bool]:
-        return Both(_path_exists if instance is not None else _key_exists, instance or owner)
+    @overload
+    def __get__(self, instance: None, owner: type[Looking]) -> Both[Any, Existence]: ...
+
+    @overload
+    def __get__(self, instance: Looking, owner: type[Looking]) -> Both[Any, bool]: ...
+
+    def __get__(
+        self, instance: Looking | None, owner: type[Looking]
+    ) -> Both[Any, Existence] | Both[Any, bool]:
+        function: Any = _path_exists if instance is not None else _key_asked
+        return Both(function, instance or owner)
+
+
+def _key_asked(cls: type[Looking], *args: Any, **named: Any) -> Existence | bool:
+    found = _key_exists(cls, *args, **named)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return found
+    return Existence(found)
 
 
 def _key_exists(

@@ -5,25 +5,27 @@ write happens, against threads, processes and machines; rules are kept in the st
 attempts are in the audit; nothing follows a link; text comes back byte for byte.
 """
 
+import json
 import tempfile
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from satchel.errors import MemoryStoreError
+from satchel.errors import ConcurrencyError, MemoryStoreError, StoreExistsError
 from satchel.files.beyond import Beyond
 from satchel.files.calling import awaited, both, both_of_class
 from satchel.files.existing import Existing
 from satchel.files.keeping import audit as auditing
-from satchel.files.keeping.changes import Write, encoded_json, encoded_text
+from satchel.files.keeping.changes import Delete, Write, encoded_json, encoded_text
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.meta import MemoryMeta
 from satchel.files.keeping.policy import Policy
 from satchel.files.keeping.transcript import Flush, decoded_messages
 from satchel.files.namespace import namespace
 from satchel.files.paths import TRANSCRIPT, open_to_all
-from satchel.files.places import Dir, place_of
+from satchel.files.places import Dir, Place, place_of
 
 
 class MemoryStore(Beyond):
@@ -171,11 +173,8 @@ class MemoryStore(Beyond):
         place = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
         if not place.exists():
-            try:
+            with suppress(StoreExistsError):  # somebody else was first
                 place.create(policy)
-            except MemoryStoreError:
-                if not place.exists():  # not because somebody else was first
-                    raise
         return cls(key=key, remote_path=place.address, read_only_prefixes=read_only_prefixes)
 
     exists = Existing()
@@ -327,6 +326,7 @@ class MemoryStore(Beyond):
         """
         if self._place is not None and not self.is_in_place:
             self.flush_messages_sync()
+            self.sync()
             self._place.refresh(self._store, frozenset(map(open_to_all, discard)))
             self._reload()
 
@@ -341,32 +341,97 @@ class MemoryStore(Beyond):
 
     @both
     def save(self, remote_destination: str | None = None) -> Dir:
-        """Keep the transcript, and bring the store to its place or another one.
+        """Save the transcript, and bring the store to its place or another one.
 
-        What others saved there meanwhile stays; of a file that both changed nothing is lost: this
-        is refused.
+        What others saved there meanwhile stays; if both changed a file, whatever is in it, this is
+        refused and nothing is saved.
 
         Args:
             remote_destination: Where to; the store's own place by default. A store that has none
-                gets one of a name that nobody has.
+                gets one of a name that nobody has, and the first place it is saved to is its own
+                from then on. Any other place gets a copy of the files and the transcript.
 
         Raises:
             ConcurrencyError: If somebody else changed a file there that was changed here, too.
+            MemoryStoreError: If the store has a key: its place is that of the key.
             TargetError: If the place cannot be written to.
         """
-        self.flush_messages_sync()
         place = self._place
         if remote_destination is not None:
-            place = place_of(remote_destination)
-        elif place is None:
+            destination = place_of(remote_destination)
+            if self.key is not None and place is not None and destination.address != place.address:
+                raise MemoryStoreError(
+                    f"remote_destination is for stores without a key; {self.key!r} is saved at"
+                    f" {place.address}",
+                    path="remote_destination",
+                    hint="Call save() without it, or open the files with root= and no key.",
+                )
+            place = destination
+        self.flush_messages_sync()
+        if place is None:
             if self._temporary is None:
                 return Dir.of(str(self.root))
             place = place_of(namespace().unnamed())
         if not place.is_at(self.root):
             self.sync()
-            place.bring(self._store)
-            self._reload()
+            if self._is_own(place):
+                place.bring(self._store)
+                self._reload()
+            else:
+                self._copy_to(place)
         return Dir.of(place.address)
+
+    def _is_own(self, place: Place) -> bool:
+        """Tell whether a place is the one whose changes this store follows."""
+        if self._place is not None:
+            return place.address == self._place.address
+        with self._store.manifest.committing() as rows:
+            if rows.fact("bound") is None:
+                rows.state("bound", place.address)
+            return bool(rows.fact("bound") == place.address)
+
+    def _copy_to(self, place: Place) -> None:
+        """Have the files and the transcript at a place that is not the store's own.
+
+        Raises:
+            ConcurrencyError: If somebody else changed there what was copied before.
+        """
+        noted = f"copied:{place.address}"
+        with self._store.manifest.looking() as rows:
+            base: dict[str, str] = json.loads(rows.fact(noted, "{}"))
+            about = {row.path: (row.actor, row.reason) for row in rows.files()}
+        shas = {path: self.current_sha(path) for path in self.list_paths()}
+        remote = place.address if place.folder is None else None
+        with MemoryStore(root=place.folder, remote_path=remote) as copy:
+            there = {path: copy.current_sha(path) for path in shas.keys() | base.keys()}
+            for path, sha in there.items():
+                if sha not in {base.get(path, ""), shas.get(path, "")}:
+                    raise ConcurrencyError(
+                        path,
+                        base.get(path, ""),
+                        sha,
+                        message="somebody else saved this file there; nothing was saved",
+                    )
+            if self.messages[: len(copy.messages)] != copy.messages:
+                raise ConcurrencyError(
+                    TRANSCRIPT,
+                    message="the messages there are not continued by these; nothing was saved",
+                )
+            copy.messages[:] = self.messages
+            for path in sorted(path for path, sha in there.items() if sha != shas.get(path, "")):
+                copy._store.do(self._copied(path, there[path], *about.get(path, ("agent", ""))))
+            copy.save()
+        with self._store.manifest.committing() as rows:
+            rows.state(noted, json.dumps(shas))
+
+    def _copied(self, path: str, there: str, actor: str, reason: str) -> Write | Delete:
+        """Return what gives a copy the file that is here, in place of the one it has."""
+        data = self._bytes(path)
+        if data is None:
+            return Delete(said=path, trusted=True, actor=actor, reason=reason, expected_sha=there)
+        return Write(
+            said=path, data=data, trusted=True, actor=actor, reason=reason, expected_sha=there
+        )
 
 
 def _close(store: Committing, temporary: tempfile.TemporaryDirectory[str] | None) -> None:

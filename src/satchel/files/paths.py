@@ -76,13 +76,19 @@ def open_to_all(said: Any) -> str:
     """
     path = checked(said)
     if is_reserved(path):
-        raise AccessDenied("the store keeps this name for itself", path=path)
+        hint = "Change messages with append() and extend()." if path == TRANSCRIPT else None
+        raise AccessDenied(f"{_shown(path)} is reserved for the store", path=path, hint=hint)
     return path
 
 
 def is_reserved(path: str) -> bool:
     """Tell whether the first part of a path is a name that the store keeps for itself."""
     return _folded(path.split("/", 1)[0]) in _RESERVED
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a name is exactly one that the store keeps for itself."""
+    return name in _RESERVED
 
 
 def prefix_of(said: Any) -> str:
@@ -165,7 +171,10 @@ def key_checked(said: Any, what: str = "key") -> str:
         raise MemoryStoreError(f"a {what} is text, not {type(said).__name__}", path=what)
     if said in {"", ".", ".."} or "/" in said or "\\" in said:
         raise MemoryStoreError(
-            f"a {what} is not empty, '.' or '..', and holds no slash: {said[:_SHOWN]!r}", path=what
+            f"{what} must be a single path segment, got {said[:_SHOWN]!r}"
+            if said
+            else f"{what} must not be empty",
+            path=what,
         )
     if said.strip() != said:
         raise MemoryStoreError(f"a {what} has no space at its ends: {said[:_SHOWN]!r}", path=what)

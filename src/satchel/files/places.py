@@ -128,6 +128,8 @@ def _objects(address: str) -> Objects:
     if scheme == "memory":
         return MemoryObjects(address)
     if scheme == "sqlite":
+        # Of an absolute path, three slashes and four mean the same.
+        rest = f"/{rest.lstrip('/')}" if rest.startswith("/") else rest
         file, found, prefix = unquote(rest).partition(".db/")
         if not found:
             raise MemoryStoreError("sqlite:// names a file that ends with .db", path="storage_root")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.notation import NUMBERS, numbers_of, with_numbers
 
 _MISSING = object()
 
@@ -29,14 +30,14 @@ def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any
         and (other is _MISSING or not _same(part, other))
     }
     kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
-    return kept
+    return kept | numbers_of(found)
 
 
 def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
     """Return the source's record again, from what the writer made and what was kept."""
     out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
     out.update({name: part for name, part in kept.items() if part != ABSENT})
-    return out
+    return with_numbers(out, out.pop(NUMBERS, None))
 
 
 def settled(

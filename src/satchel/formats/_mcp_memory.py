@@ -14,6 +14,7 @@ from satchel.formats._members import text_in
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Entity, Origin, TrustClass
 from satchel.ports.report import Report
+from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.records import Sealed
 
 NAME = "mcp_memory"
@@ -38,8 +39,33 @@ Row = dict[str, Any]
 """One object of a file, without its ``type``."""
 
 
-def entries_of(row: Row) -> Iterator[Semantic]:
+class Types:
+    """Tells entities of one name apart by their types; on disk where there are many."""
+
+    def __init__(self) -> None:
+        self._first = Keyed()
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._first.close()
+
+    def entries_of(self, row: Row) -> Iterator[Semantic]:
+        """Yield what an entity says, as ``entries_of`` does; the second type of a name counts."""
+        name, kind = row.get("name"), row.get("entityType")
+        if type(name) is not str:
+            yield from entries_of(row)
+            return
+        said = _pack(kind if type(kind) is str else None)
+        first = self._first.get(name.encode())
+        if first is None:
+            self._first.put(name.encode(), said)
+        yield from entries_of(row, is_second=first not in (None, said))
+
+
+def entries_of(row: Row, *, is_second: bool = False) -> Iterator[Semantic]:
     """Yield what an entity says: one entry for each observation, and the entity where need be.
+
+    The type of one is part of what it is known by where another entity has its name.
 
     The entity has an entry of its own where nothing is observed of it, or where the file says
     more about it than its name and type. Files that were written by hand, or by older servers,
@@ -56,6 +82,7 @@ def entries_of(row: Row) -> Iterator[Semantic]:
     if type(found) is not list or not all(type(one) is str for one in found):
         raise MalformedError("`observations` is not a list of texts", field="observations")
     about = (Entity(name=name, entity_type=kind),)
+    apart = ("type", kind or "") if is_second else ()
     kept = {key: part for key, part in row.items() if key not in _OF_AN_ENTITY}
     if kept or not found:
         yield Semantic(
@@ -64,7 +91,7 @@ def entries_of(row: Row) -> Iterator[Semantic]:
             predicate=_IS_A,
             object=NOTHING if kind is None else kind,
             entities=about,
-            origin=_origin(kept, ENTITY, name),
+            origin=_origin(kept, ENTITY, name, *apart),
         )
     seen = Counter[str]()
     for text in found:
@@ -74,7 +101,9 @@ def entries_of(row: Row) -> Iterator[Semantic]:
             text=text,
             subject=name,
             entities=about,
-            origin=_origin({}, OBSERVATION, name, text, *([seen[text]] if seen[text] > 1 else [])),
+            origin=_origin(
+                {}, OBSERVATION, name, text, *([seen[text]] if seen[text] > 1 else []), *apart
+            ),
         )
 
 
@@ -98,7 +127,12 @@ def relation_of(row: Row) -> Semantic:
 def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
     """Return where an entry was; the server knows its things by what they say, so we do."""
     known = blake3(_pack(parts)).hexdigest(16)
-    return Origin(provider=NAME, id=f"{kind}:{known}", as_written=kept, trust=TrustClass.IMPORTED)
+    return Origin(
+        provider=NAME,
+        id=f"{kind}:{known}",
+        as_written=kept | numbers_of(kept),
+        trust=TrustClass.IMPORTED,
+    )
 
 
 class Leaving:
@@ -184,23 +218,30 @@ class Leaving:
 
     def _number(self, record: Sealed, name: str, kind: str | None) -> int:
         """Return the number of an entity, from 1; it is written where it was first named."""
-        key = blake3(name.encode()).digest()
-        known = self._numbers.get(key)
+        key, typed = blake3(name.encode()).digest(), blake3(_pack((name, kind))).digest()
+        known = self._numbers.get(typed) or (self._numbers.get(key) if kind is None else None)
+        known = known or self._untyped(key, kind)
         if known is None:
             number = self._count
-            self._numbers.put(key, _NUMBER.pack(number, 0))
+            self._numbers.put(typed, _NUMBER.pack(number, 0))
+            if self._numbers.get(key) is None:
+                self._numbers.put(key, _NUMBER.pack(number, 0))
             self._observed.put(_NUMBER.pack(number, 0), b"")
             made: Row = {"name": name, "entityType": kind, "observations": []}
             self._heads.put(_NUMBER.pack(number, 0), _pack(made))
             return number
         number, _ = _NUMBER.unpack(known)
-        row: Row = _unpack(self._heads.get(known) or b"{}")
-        if row["entityType"] is None and kind is not None:
-            self._heads.put(known, _pack({**row, "entityType": kind}))
-        elif kind not in (None, row["entityType"]):
-            reason = "an entity has one type"
-            self._report.lost("entities/entity_type", reason, example=record.id)
         return int(number)
+
+    def _untyped(self, key: bytes, kind: str | None) -> bytes | None:
+        """Return the entity of a name whose type nobody has said yet, which has this one now."""
+        found = self._numbers.get(key)
+        row: Row = _unpack(self._heads.get(found) or b"{}") if found is not None else {}
+        if found is None or row.get("entityType") is not None:
+            return None
+        self._heads.put(found, _pack({**row, "entityType": kind}))
+        self._numbers.put(blake3(_pack((row["name"], kind))).digest(), found)
+        return found
 
     def _lost(
         self, record: Sealed, held: frozenset[str] | set[str], kinds: tuple[str, ...]

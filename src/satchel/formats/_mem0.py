@@ -15,6 +15,7 @@ from satchel.memory.entries import Entry, Procedural, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.times import exact_time, format_time, iso_text, read_time, to_datetime
 from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.notation import numbers_of
 
 NAME = "mem0"
 """The format, and the provider that entries from it name."""
@@ -121,6 +122,7 @@ def _usual_entry(row: Row) -> Entry | None:
         return None
     if kept.setdefault("hash", ABSENT) == hash_of(said["memory"]):
         del kept["hash"]
+    kept |= numbers_of(row)
     return Semantic(
         text=said["memory"],
         created_at=created_at,

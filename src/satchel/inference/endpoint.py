@@ -48,6 +48,7 @@ class Endpoint:
         key: Sent as a bearer token; empty for none.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
+        attempts: How often a request is sent at most.
 
     Raises:
         ConfigError: If the address is none, or would take the key over the network unencrypted.
@@ -61,6 +62,7 @@ class Endpoint:
         key: str = "",
         timeout: float = 30.0,
         pause: Pause = time.sleep,
+        attempts: int = _ATTEMPTS,
     ) -> None:
         parts = urlsplit(base_url)
         field = "inference.base_url"
@@ -75,7 +77,7 @@ class Endpoint:
             raise ConfigError("the key has characters that no key has", field="key_variable")
         self.what: Final = what
         self._parts, self._key = parts, key
-        self._timeout, self._pause = timeout, pause
+        self._timeout, self._pause, self._attempts = timeout, pause, attempts
 
     def post(self, path: str, body: bytes, most: int, read: Callable[[bytes], _Answer]) -> _Answer:
         """Ask until there is an answer, or no use in asking.
@@ -89,19 +91,28 @@ class Endpoint:
         Raises:
             InferenceError: If the server does not answer, or not so.
         """
+        return self._answered(path, body, most, read)
+
+    def get(self, path: str, most: int, read: Callable[[bytes], _Answer]) -> _Answer:
+        """Ask for what is there; see ``post``."""
+        return self._answered(path, None, most, read)
+
+    def _answered(
+        self, path: str, body: bytes | None, most: int, read: Callable[[bytes], _Answer]
+    ) -> _Answer:
         wait = 0.5
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
                 return read(self._sent(path, body, most))
             except _AgainError as error:
-                if attempt == _ATTEMPTS:
-                    raise self.failed(f"{error}, {_ATTEMPTS} times") from None
+                if attempt == self._attempts:
+                    raise self.failed(f"{error}, {self._attempts} times") from None
                 least = wait if error.wait is None else error.wait
                 self._pause(min(least + random.random() * wait / 4, _LONGEST_PAUSE))  # noqa: S311 - no secret
                 wait *= 2
         raise AssertionError  # the last attempt returns or raises
 
-    def _sent(self, path: str, body: bytes, most: int) -> bytes:
+    def _sent(self, path: str, body: bytes | None, most: int) -> bytes:
         """Send a request and return the body of its answer."""
         parts = self._parts
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -110,7 +121,9 @@ class Endpoint:
         if self._key:
             head["Authorization"] = f"Bearer {self._key}"
         try:
-            connection.request("POST", parts.path.rstrip("/") + path, body, head)
+            connection.request(
+                "GET" if body is None else "POST", parts.path.rstrip("/") + path, body, head
+            )
             with connection.getresponse() as answer:
                 read = self._read(answer, most)
         except ssl.SSLCertVerificationError as error:
@@ -137,6 +150,11 @@ class Endpoint:
         if len(read) <= most and answer.length:
             raise ConnectionError("its answer broke off")
         return bytes(read)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server is on this machine."""
+        return self._parts.hostname in _HERE
 
     def failed(self, what: str, hint: str | None = None) -> InferenceError:
         """Return the error of an answer that is none; the key is not in it."""

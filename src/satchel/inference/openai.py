@@ -24,6 +24,7 @@ _LONGEST = 24_000
 
 _BYTES_A_NUMBER = 32
 _BYTES_BESIDE = 1 << 16
+_MOST_DIMENSIONS = 1 << 14
 
 
 class _Item(msgspec.Struct):
@@ -41,11 +42,13 @@ class OpenAIEmbedder:
     Args:
         base_url: What comes before ``/embeddings``, such as ``https://api.openai.com/v1``.
         model: The model's name there.
-        dimensions: How many numbers a vector has; a server that gives others is not believed.
+        dimensions: How many numbers a vector has; a server that gives others is not believed. 0
+            asks the server.
         key: Sent as a bearer token; empty for none.
         shorten: Whether the server is asked for that many numbers; not all know how.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
+        name: What the vectors are named by; the model's name when empty.
 
     Raises:
         ConfigError: If the address is none, or would take the key over the network unencrypted.
@@ -63,20 +66,29 @@ class OpenAIEmbedder:
         shorten: bool = False,
         timeout: float = 30.0,
         pause: Pause = time.sleep,
+        name: str = "",
     ) -> None:
         self._endpoint = Endpoint(
             base_url, "embedding server", key=key, timeout=timeout, pause=pause
         )
-        self.model: Final = model
-        self.dimensions: Final = dimensions
+        self.model: Final = name or model
+        self._model = model
+        self._dimensions = dimensions
         self._shorten = shorten
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        if not self._dimensions:
+            self._dimensions = len(self._asked(["dimensions"])[0]) // 4
+        return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
         zeros = bytes(4 * self.dimensions)
         found = [zeros] * len(texts)
-        sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
-        for some in _requests(sent):
+        sent = [(place, sendable(text)) for place, text in enumerate(texts) if text.strip()]
+        for some in requests(sent):
             vectors = self._asked([text for _, text in some])
             for (place, _), vector in zip(some, vectors, strict=True):
                 found[place] = vector
@@ -84,10 +96,10 @@ class OpenAIEmbedder:
 
     def _asked(self, texts: list[str]) -> list[bytes]:
         """Ask for the vectors of some texts."""
-        asked: dict[str, Any] = {"model": self.model, "input": texts}
+        asked: dict[str, Any] = {"model": self._model, "input": texts}
         if self._shorten:
-            asked["dimensions"] = self.dimensions
-        most = len(texts) * self.dimensions * _BYTES_A_NUMBER + _BYTES_BESIDE
+            asked["dimensions"] = self._dimensions
+        most = answer_bytes(len(texts), self._dimensions or _MOST_DIMENSIONS)
         body = msgspec.json.encode(asked)
         return self._endpoint.post(
             "/embeddings", body, most, lambda read: self._vectors(read, len(texts))
@@ -101,25 +113,41 @@ class OpenAIEmbedder:
         found = {item.index: item.embedding for item in items}
         if len(items) != count or set(found) != set(range(count)):
             raise self._endpoint.failed(f"{len(items)} vectors for {count} texts")
-        return [self._packed(found[place]) for place in range(count)]
-
-    def _packed(self, vector: list[float]) -> bytes:
-        if len(vector) != self.dimensions:
-            raise self._endpoint.failed(
-                f"a vector of {len(vector)} numbers, not {self.dimensions}",
-                hint=f"Set inference.dimensions to {len(vector)}, if the model is the right one.",
-            )
-        try:
-            packed = struct.pack(f"<{len(vector)}f", *vector)
-        except OverflowError:
-            packed = b""
-        if not packed or not all(map(isfinite, vector)):
-            raise self._endpoint.failed("a vector holds what is no number of 32 bits")
-        return packed
+        return [packed(self._endpoint, found[place], self._dimensions) for place in range(count)]
 
 
-def _requests(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Yield what goes into each request."""
+def answer_bytes(count: int, dimensions: int) -> int:
+    """Return how long an answer with so many vectors may be."""
+    return count * dimensions * _BYTES_A_NUMBER + _BYTES_BESIDE
+
+
+def packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
+    """Return a vector as it is kept.
+
+    Args:
+        endpoint: Where it came from.
+        vector: Its numbers.
+        dimensions: How many there have to be; 0 where that is not known yet.
+
+    Raises:
+        InferenceError: If there are others, or it is not of numbers of 32 bits.
+    """
+    if len(vector) != dimensions and (dimensions or not vector):
+        raise endpoint.failed(
+            f"a vector of {len(vector)} numbers, not {dimensions}",
+            hint=f"Set inference.dimensions to {len(vector)}, if the model is the right one.",
+        )
+    try:
+        found = struct.pack(f"<{len(vector)}f", *vector)
+    except OverflowError:
+        found = b""
+    if not found or not all(map(isfinite, vector)):
+        raise endpoint.failed("a vector holds what is no number of 32 bits")
+    return found
+
+
+def requests(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Yield what goes into each request: texts with their places."""
     some: list[tuple[int, str]] = []
     size = 0
     for place, text in sent:
@@ -132,6 +160,6 @@ def _requests(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
         yield some
 
 
-def _sendable(text: str) -> str:
+def sendable(text: str) -> str:
     """Return as much of a text as is sent; halves of characters have no bytes."""
     return text[:_LONGEST].encode("utf-8", "replace").decode()

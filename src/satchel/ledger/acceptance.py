@@ -32,13 +32,13 @@ from satchel.ledger.epochs import Seen, judge
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.examining import examine
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.keys.owners import require_enough
 from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Config, Erasure, Status
 from satchel.memory.times import now
 from satchel.ports.store import Store
+from satchel.seal.keys.owners import require_enough
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed

@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Meta
 
 from satchel.errors import MalformedError, VerificationError
-from satchel.ledger.keys import ended as endings
-from satchel.ledger.keys import owners as owning
-from satchel.ledger.keys.ended import ENDING, Added, Ended, Keys
-from satchel.ledger.keys.owners import OWNING
 from satchel.memory.parts import Id
 from satchel.memory.records import Bank, Config, Count, KeyId
+from satchel.seal.keys import ended as endings
+from satchel.seal.keys import owners as owning
+from satchel.seal.keys.ended import ENDING, Added, Ended, Keys
+from satchel.seal.keys.owners import OWNING
 from satchel.seal.log import Head
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal

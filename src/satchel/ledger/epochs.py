@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from satchel.errors import AdoptedError, ForkedError, RolledBackError
 from satchel.ledger.authority import ADOPTED, RESTORED, Authority, Decided, Point
-from satchel.ledger.keys.ended import Ended
 from satchel.ledger.witness_files.removed import GivenUp
+from satchel.seal.keys.ended import Ended
 from satchel.seal.log import Head
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import PREFIX

@@ -17,6 +17,7 @@ from satchel.errors import InputError, StoreError, UnknownBankError, Verificatio
 from satchel.ledger.folding import FOLDED, Fact, Fold
 from satchel.ledger.heads import believed_head, nodes_of
 from satchel.memory.records import Model
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Reader, Store
 from satchel.seal.log import Head, leaf_of
@@ -138,9 +139,14 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
             if fold is not None:
+                made = Counter[Linked]()
                 for pairs in derived_blocks(reader, head, fold, range(head.size)):
                     _examine_derived(reader, pairs, found)
+                    made.update({Linked(own.seq, link) for _, own in pairs for link in own.links})
                     tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
+                there = Counter(reader.every_link(bank))
+                for seq in sorted({one.place for one in (there - made) + (made - there)}):
+                    found.note(Flaw.INDEX, "the index has other links than it makes", seq)
         except StoreError as error:
             found.note(Flaw.STRUCTURE, error.message)
     return found
@@ -277,6 +283,7 @@ def derived_blocks(
 
 
 def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
+    misindexed = set(reader.misindexed(found.bank, [own for _, own in pairs]))
     by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
@@ -285,5 +292,5 @@ def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examin
             found.note(Flaw.COLUMN, "a column says something else than the log", own.seq)
         if by_id.get(own.id) != own.seq:
             found.note(Flaw.INDEX, "it is not found by its id", own.seq)
-        elif not reader.is_indexed(found.bank, own):
+        elif own.seq in misindexed or not reader.is_indexed(found.bank, own):
             found.note(Flaw.INDEX, "it is not found by its links or words", own.seq)

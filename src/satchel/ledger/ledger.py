@@ -1,6 +1,7 @@
 """A bank's log over a store: appends that are signed and witnessed, reads that are proved."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,8 +9,9 @@ from functools import partial
 from itertools import chain
 
 from satchel.disk.forks import in_child
-from satchel.errors import ReadOnlyStoreError, SatchelError
+from satchel.errors import ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.appending.batches import group_of
+from satchel.ledger.appending.transaction import LogTransaction, StoredDigest, stored_digest
 from satchel.ledger.appending.waiting import (
     Logging,
     Ticket,
@@ -20,7 +22,9 @@ from satchel.ledger.appending.waiting import (
     require_given,
     with_models,
 )
+from satchel.ledger.audit import Progress, audit
 from satchel.ledger.authority import Authority, admission, founding, with_configs
+from satchel.ledger.columns import VerifiedColumns, require_standing
 from satchel.ledger.epochs import OWN, BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.redacting import replaced_by, settled
 from satchel.ledger.erasure.targets import emptied_by
@@ -33,11 +37,12 @@ from satchel.ledger.witness_files.lines import Witnessed
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Bank
 from satchel.memory.times import now
-from satchel.ports.rows import Row
+from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.log import Head, leaf_of, signed_head
 from satchel.seal.proved_tree import ProvedTree, grown
 from satchel.seal.records import PREFIX, Sealed
+from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import seal
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import Frontier
@@ -80,6 +85,8 @@ class Ledger:
         self._trusted_owners = trusted
         self._clock = clock
         self._latest: TrustedHead | None = None
+        remembered = None if witness is None else witness.columns_path(bank)
+        self._columns = VerifiedColumns(bank, remembered)
         self._begin()
         in_child(self._begin)
 
@@ -156,6 +163,32 @@ class Ledger:
         """
         return self._appended(Ticket(looked_at_before(rows), batch)) if rows else []
 
+    @contextmanager
+    def transaction(self) -> Iterator[LogTransaction]:
+        """Give the right to append several times, committed together when the block ends well.
+
+        Other appends wait. Nothing of it is there when the block fails.
+
+        Raises:
+            ReadOnlyStoreError: If no key may sign here, or the bank's owners are not trusted.
+            VerificationError: If the store is not what it was.
+            StoreError: If it cannot be written.
+        """
+        with self._lock:
+            witnessed, found = self._witnessed(), None
+            try:
+                with self._store.writing() as writing:
+                    found = self._trusted(writing, witnessed)
+                    _require_known(found)
+                    made = _Transaction(self, writing, found)
+                    yield made
+            except BaseException:  # also when the store could not keep it in the end
+                if found is not None:
+                    found.fold.forget_from(found.head.size)
+                raise
+            if made.after is not found:
+                self._acknowledge(made.after)
+
     def _appended(self, ticket: Ticket) -> list[int]:
         self._queue.append(ticket)
         with self._lock:
@@ -178,7 +211,23 @@ class Ledger:
         removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
             found = self._trusted(reader, witnessed)
-            yield View(reader, found, self._tree(reader, found), removed)
+            tree = self._tree(reader, found)
+            if witnessed is not None and self._witness is not None:
+                self._witness.note_here(self.bank, found.authority.name)
+            yield View(reader, found, tree, removed, self._columns, self._local.stamp)
+
+    def audit(self, progress: Progress | None = None) -> View:
+        """Compare everything that the store holds of the bank with its log; see ``ledger.audit``.
+
+        Returns:
+            The view that was verified, for what its head and its owners say.
+
+        Raises:
+            SatchelError: As ``reading``, and for each difference.
+        """
+        with self.reading() as view, self._store.reading() as reader:
+            audit(reader, view, progress)
+            return view
 
     def decide(
         self, draw: Callable[[TrustedHead, ProvedTree], tuple[Sequence[Sealed], GivenUp | None]]
@@ -247,7 +296,11 @@ class Ledger:
         self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
-        self, writing: Writer, found: TrustedHead | None, waiting: Sequence[Ticket]
+        self,
+        writing: Writer,
+        found: TrustedHead | None,
+        waiting: Sequence[Ticket],
+        stored_here: StoredDigest | None = None,
     ) -> TrustedHead:
         """Add what waits to the log, under a new head."""
         at = self._clock()
@@ -265,22 +318,22 @@ class Ledger:
         writer = self._writer
         if writer is None or not authority.admits(writer.did):
             raise may_not_add(authority, writer)
-        rows, changes, sweeps = self._folded(writing, fold, before, records, at)
+        visible = waiting[0].visible
+        rows, changes, sweeps = self._folded(writing, fold, before, records, at, visible=visible)
         tree = self._tree(writing, found) if found else None
         emptied = emptied_by(writing, self.bank, tree, fold, records)
         forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
         replaced = replaced_by(writing, self.bank, tree, fold, records, forms, emptied)
         nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
-        counts = dict(found.head.counts) if found else {}
-        for row in rows:
-            counts[row.type] = counts.get(row.type, 0) + 1
+        if stored_here is not None:
+            stored_here.add(rows, nodes)
         head = Head(
             v=1,
             bank=self.bank,
             epoch=authority.epoch,
             size=frontier.size,
             root=PREFIX + frontier.root.hex(),
-            counts=dict(sorted(counts.items())),
+            counts=_counts_with(rows, found),
             at=at,
             key=writer.did,
         )
@@ -298,7 +351,9 @@ class Ledger:
         writing.append(self.bank, commit)
         if sweeps and changes:  # what is said of one record counts after what is said of all
             writing.append(self.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
-        waiting[0].emptied = emptied.places
+        # What an import brought redacted and is whole again was not removed here.
+        returned = {row.seq for row in replaced if not is_form(row.body or b"")}
+        waiting[0].emptied = [place for place in emptied.places if place not in returned]
         verdict = found.verdict if found else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
@@ -316,7 +371,14 @@ class Ledger:
         )
 
     def _folded(
-        self, reader: Reader, fold: Fold, before: int, records: Sequence[Logging], at: str
+        self,
+        reader: Reader,
+        fold: Fold,
+        before: int,
+        records: Sequence[Logging],
+        at: str,
+        *,
+        visible: bool,
     ) -> tuple[list[Row], list[Change], list[Sweep]]:
         """Return the rows of new records as the log has them, and what changes in others."""
         size = before + len(records)
@@ -327,7 +389,10 @@ class Ledger:
         ]
         effect = fold.take(facts, size)
         rows = [
-            one.row.placed(seq, at, fold.batch_number(seq), fold.standing(one.row.id, seq, size))
+            one.row.placed(
+                *(seq, at, fold.batch_number(seq)),
+                VISIBLE if visible else fold.standing(one.row.id, seq, size),
+            )
             for seq, one in enumerate(records, before)
         ]
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
@@ -342,6 +407,7 @@ class Ledger:
                 self._witness.note_removed(self.bank, emptied)
             new = Witnessed(head=found.head, signed=found.stored.signed)
             self._witness.record_believed(new, given_up=found.verdict.given_up)
+            self._witness.note_here(self.bank, found.authority.name)
         self._latest = found
 
     # -- believing -------------------------------------------------------------------------
@@ -360,9 +426,10 @@ class Ledger:
             )
         seen = [] if witnessed is None else [Seen(witnessed, "this machine", witnessed=True)]
         if latest is not None and stored == latest.stored:
-            if stamp != getattr(self._local, "stamp", stamp):
-                require_counts(reader, latest.head)
             tree = self._tree(reader, latest)
+            if stamp != getattr(self._local, "stamp", None):
+                require_counts(reader, latest.head)
+                require_standing(reader, latest.head, latest.fold, tree)
             verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
             found = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
         else:
@@ -371,6 +438,8 @@ class Ledger:
                 seen.append(Seen(latest.head, "this program", own=own))
             judging = partial(judge, seen=seen, trusted=self._trusted_owners)
             found = opened_head(reader, self.bank, stored, judging, latest)
+            if latest is None or stamp != getattr(self._local, "stamp", None):
+                require_standing(reader, found.head, found.fold, self._tree(reader, found))
         self._local.stamp = stamp
         self._latest = found
         return found
@@ -384,6 +453,45 @@ class Ledger:
         tree: ProvedTree = held[1]
         tree.fetch = nodes_of(reader, self.bank)
         return tree
+
+
+class _Transaction:
+    """Several appends to one bank, in one transaction of its store."""
+
+    def __init__(self, ledger: Ledger, writing: Writer, found: TrustedHead) -> None:
+        self.after = found
+        self._ledger = ledger
+        self._writing = writing
+        self._start = found.head.size
+        self._digest = StoredDigest()
+
+    def append(
+        self, records: Sequence[Sealed], *, side: Mapping[str, bytes | None] | None = None
+    ) -> list[int]:
+        require_appendable(records, None)
+        return self._added(Ticket(looked_at(records), side=side or {}))
+
+    def append_rows(self, rows: Sequence[Row], *, batch: str, visible: bool = False) -> list[int]:
+        return self._added(Ticket(looked_at_before(rows), batch, visible=visible))
+
+    def _added(self, ticket: Ticket) -> list[int]:
+        self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - a part of it
+        return ticket.places
+
+    def require_stored(self) -> None:
+        stored = stored_digest(self._writing, self._ledger.bank, self._start, self.after.head.size)
+        if stored != self._digest.value:
+            raise StoreDamagedError(
+                "what was logged reads back otherwise; nothing of it was committed",
+                hint="The disk may be failing. See: satchel doctor --deep.",
+            )
+
+
+def _counts_with(rows: Sequence[Row], found: TrustedHead | None) -> dict[str, int]:
+    """Return how many records of each type a log has, with new rows."""
+    counts = Counter(found.head.counts if found else {})
+    counts.update(row.type for row in rows)
+    return dict(sorted(counts.items()))
 
 
 def _first(records: Sequence[Sealed | None]) -> Sealed:

@@ -1,12 +1,15 @@
 """Proving the rows of a store: each was logged, and has the columns that it has to have."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace as row_replace
 
 from satchel.errors import StoreError, VerificationError
+from satchel.ledger.columns import VerifiedColumns, columns_of
 from satchel.ledger.erasure.returning import Erased
 from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
@@ -30,7 +33,13 @@ class ProvedRows:
     """The records of a bank: what a store nominates is proved before it is handed out."""
 
     def __init__(
-        self, reader: Reader, found: TrustedHead, tree: ProvedTree, removed: Sequence[int] = ()
+        self,
+        reader: Reader,
+        found: TrustedHead,
+        tree: ProvedTree,
+        removed: Sequence[int],
+        columns: VerifiedColumns,
+        stamp: int,
     ) -> None:
         self.head: Final = found.head
         """The head that everything here is proved by."""
@@ -49,6 +58,8 @@ class ProvedRows:
         self._sources: dict[int, Logged | None] = {}
         self._linked: dict[int, tuple[Link, ...]] = {}
         self._erased = Erased(found, removed)
+        self._columns = columns
+        self._stamp = stamp
 
     def get(self, ids: Sequence[str]) -> dict[str, Logged]:
         """Return records by id; those that are not here, or erased, are left out.
@@ -56,7 +67,10 @@ class ProvedRows:
         Raises:
             VerificationError: If one is not what was logged.
         """
-        rows = self._reader.get(self._bank, ids)
+        rows, wanted = self._reader.get(self._bank, ids), set(ids)
+        for row in rows:
+            if row.id not in wanted:  # the index of ids led to another record
+                raise misled(row)
         return {logged.record.id: logged for logged in self._proved(rows)}
 
     def at(self, places: Sequence[int]) -> list[Logged]:
@@ -69,7 +83,12 @@ class ProvedRows:
         return self._proved(sorted(rows, key=attrgetter("seq")))
 
     def scan(
-        self, wanted: Filter = _ALL, *, after: int = -1, likely: Likely | None = None
+        self,
+        wanted: Filter = _ALL,
+        *,
+        after: int = -1,
+        likely: Likely | None = None,
+        complete: bool = True,
     ) -> Iterator[Logged]:
         """Yield the records that a filter wants, in the order of the log.
 
@@ -78,13 +97,18 @@ class ProvedRows:
             after: Start after this place.
             likely: Tells by the bytes of a record, before it is proved, whether the caller could
                 want it; only with a filter that wants records of some sort.
+            complete: False where a record that the store skips does no harm: what is made of the
+                records only nominates.
 
-        Where the filter wants records of all sorts, none can be hidden: each place that the store
-        leaves out has to have a reason in the log.
+        None can be hidden. Where the filter wants records of all sorts, each position that the
+        store skips has to have a reason in the log; else the columns that the filter asks for are
+        verified in every row.
 
         Raises:
             VerificationError: If one is not what was logged, or is hidden.
         """
+        if complete:
+            self._require_columns(wanted)
         rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
             rows = (row for row in rows if row.body is None or likely(row.body))
@@ -105,6 +129,7 @@ class ProvedRows:
 
     def current(self, slot: str) -> Logged | None:
         """Return the current record of a slot."""
+        self.require_columns("slot")
         row = self._reader.current(self._bank, slot)
         found = [] if row is None else self._proved([row])
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
@@ -112,7 +137,10 @@ class ProvedRows:
         return found[0] if found else None
 
     def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[Logged]:
-        """Yield the records with a link that starts, or ends, at a record's id."""
+        """Yield the records with a link that starts, or ends, at a record's id.
+
+        That none is missing is verified where ``require_columns`` was asked for ``LINKS`` before.
+        """
         rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
         for logged in self._proved(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
@@ -125,7 +153,8 @@ class ProvedRows:
     ) -> list[Linked]:
         """Return the links that start, or end, at names, as ``ports.traversal.Walked.links``.
 
-        The record that makes each is proved. That none is left out is not: a store nominates.
+        The record that makes each is verified. That none is missing is not: who lists links asks
+        ``require_columns`` for ``LINKS`` before, and who only nominates by them does not.
 
         Raises:
             VerificationError: If one is not what was logged.
@@ -139,6 +168,57 @@ class ProvedRows:
             if link not in made.get(place, ()):
                 raise _mislinked(place)
         return found
+
+    def require_columns(self, *names: str) -> None:
+        """Require that columns of all rows are what the records say.
+
+        Args:
+            names: Names of columns of ``Row``, or ``columns.LINKS`` for the index of links.
+
+        Raises:
+            VerificationError: Naming a row whose columns are not.
+        """
+        self._columns.require(self, frozenset(names), self._stamp)
+
+    def _require_columns(self, wanted: Filter) -> None:
+        """Require that the columns hold by which a filter looks for records."""
+        names = columns_of(wanted)
+        if names:
+            self._columns.require(self, names, self._stamp)
+
+    def stored_columns(self, names: Sequence[str], first: int) -> Iterable[Sequence[Any]]:
+        """Return columns of rows as they are stored, see ``Reader.columns``."""
+        return self._reader.columns(self._bank, names, first=first)
+
+    def stored_links(self) -> Iterable[Linked]:
+        """Return the index of links as it is stored."""
+        return self._reader.every_link(self._bank)
+
+    def verified_columns(self, places: Sequence[int], *, kept: bool = False) -> list[Row]:
+        """Return the rows at positions, derived from their records, if the store has the same.
+
+        Args:
+            places: The positions.
+            kept: Whether a record that was erased and has its bytes again is refused as well.
+
+        Raises:
+            VerificationError: If it has not.
+        """
+        rows, own = self._at(places), list[Row]()
+        found = require_logged(self._tree, self._bank, rows, self._redacted)
+        for row, logged in zip(rows, found, strict=True):
+            if logged is not None:
+                if kept:
+                    self._erased.require_kept(row)
+                own.append(self._derived(row, *logged))
+                continue
+            self._erased.require_reason(row)
+            empty = row_replace(row.erased(), batch=self._fold.batch_number(row.seq))
+            empty = empty.changed(self._fold.standing(row.id, row.seq, self.head.size))
+            if row.columns() != empty.columns():
+                raise misled(row)
+            own.append(empty)
+        return own
 
     def _links_made(self, places: set[int]) -> dict[int, tuple[Link, ...]]:
         """Return what current records link, proved; a walk meets each of them from both ends."""

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from satchel.errors import VerificationError
 from satchel.ledger.heads import require_leaves
-from satchel.ledger.logged import Import, Logged, Promotion, Said, Unchanged, misled
+from satchel.ledger.logged import Import, Likely, Logged, Promotion, Said, Unchanged, misled
 from satchel.ledger.proved import ProvedRows
 from satchel.ports.blobs import verified
-from satchel.ports.rows import Filter, Row
+from satchel.ports.rows import Filter, Row, SessionIndexed
 from satchel.ports.vectors import Generation, Given
 from satchel.seal.log import LeafProof
 from satchel.seal.records import PREFIX
@@ -44,11 +44,11 @@ class View(ProvedRows):
     def starting(self, digits: str, *, limit: int) -> list[Logged]:
         """Return some records whose hash starts with hexadecimal digits.
 
-        Each is proved. That the store knows no other is its word.
-
         Raises:
-            VerificationError: If one is not what was logged, or starts otherwise.
+            VerificationError: If one is not what was logged, or starts otherwise, or if the store
+                has other ids than were logged.
         """
+        self.require_columns("id")
         found = self.get(self._reader.ids(self._bank, digits, limit=limit))
         for identity, logged in found.items():
             if not identity.startswith(PREFIX + digits):
@@ -57,6 +57,7 @@ class View(ProvedRows):
 
     def nominated(self, digits: str, *, limit: int) -> list[str]:
         """Return ids that start so, erased ones too; ``places`` proves that they are there."""
+        self.require_columns("id")
         return self._reader.ids(self._bank, digits, limit=limit)
 
     def said(self, logged: Logged, *, as_of: int | None = None) -> list[Said]:
@@ -202,6 +203,8 @@ class View(ProvedRows):
             wanted: Leaves out what it does not nominate.
         """
         hidden = self._fold.open_spans(self.head.size)
+        if wanted is not None:
+            self._require_columns(wanted)
         found = self._reader.candidates(
             self._bank, text, limit=limit, wanted=wanted, without=hidden
         )
@@ -237,18 +240,45 @@ class View(ProvedRows):
         """
         return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
 
-    def newest(self, wanted: Filter = _CURRENT) -> Iterator[Logged]:
+    def newest(
+        self, wanted: Filter = _CURRENT, *, likely: Likely | None = None
+    ) -> Iterator[Logged]:
         """Yield the records that a filter wants, the last of the log first.
 
-        What a store leaves out is not looked for here; ``scan`` does.
+        Args:
+            wanted: Which.
+            likely: As ``scan`` takes it.
+
+        Raises:
+            VerificationError: As ``scan``.
         """
+        self._require_columns(wanted)
         rows, count = self._reader.scan(self._bank, wanted, newest_first=True), _FEW
+        if likely is not None:
+            rows = (row for row in rows if row.body is None or likely(row.body))
         while some := list(islice(rows, count)):
             count = min(2 * count, _TOGETHER)
             for logged in self._proved(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row):
                     yield shown
+
+    def newest_of_sessions(
+        self, sessions: Sequence[str], types: frozenset[str]
+    ) -> Iterator[Logged]:
+        """Yield the newest current record of each of some sessions that has one, in any order.
+
+        Raises:
+            VerificationError: As ``scan``.
+        """
+        self.require_columns("session", "type")
+        if isinstance(self._reader, SessionIndexed):
+            places = self._reader.newest_of_sessions(self._bank, sessions, types)
+            for start in range(0, len(places), _TOGETHER):
+                yield from self.at(places[start : start + _TOGETHER])
+            return
+        for session in sessions:
+            yield from islice(self.newest(Filter(types=types, session=session)), 1)
 
     def retired_since(self, size: int) -> Iterator[Logged]:
         """Yield what was current when the log had ``size`` records and is not any more.

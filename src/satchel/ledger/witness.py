@@ -34,8 +34,9 @@ from satchel.ledger.witness_files.lines import (
 )
 from satchel.ledger.witness_files.order import checked_lines, covers
 from satchel.ledger.witness_files.removed import GivenUp, read_removed, write_removed
+from satchel.ledger.witness_files.whereabouts import Sighting, drop, elsewhere, note, sightings
 
-_HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
+_HEADS, _REMOVED, _LOCK, _COLUMNS = ".heads", ".removed", ".lock", ".columns"
 _BANK = re.compile(r"blake3:([0-9a-f]{64})")
 _FILE = re.compile(r"([0-9a-f]{64})\.heads")
 _T = TypeVar("_T")
@@ -67,10 +68,14 @@ class Witness:
     Args:
         folder: Where the files are, one per bank, named by the bank's id; made when the first
             head is recorded. It must not be inside a store's folder.
+        here: Where it is noted which banks were seen in the store at hand; see
+            ``witness_files.whereabouts``. None for no store of its own.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, here: Path | None = None) -> None:
         self.folder = folder
+        self.here = here
+        self._noted: dict[str, str | None] = {}
         self._held: dict[str, _Held] = {}
         self._paths: dict[str, Path] = {}
         self._removed: dict[str, tuple[Stamp | None, tuple[int, ...]]] = {}
@@ -206,18 +211,43 @@ class Witness:
         except WitnessError:
             return self._path(bank, _HEADS).name in self._files()
 
-    def forget(self, bank: str) -> bool:
-        """Forget the heads of a bank, because a person decided so; tell whether there were any.
+    def note_here(self, bank: str, name: str | None) -> None:
+        """Note that a bank that was witnessed is in the store at hand, and what it is called."""
+        if self.here is not None and (bank not in self._noted or self._noted[bank] != name):
+            note(self.here, bank, name)
+            self._noted[bank] = name
 
-        What was removed from the bank stays noted: forgetting must not bring back erased text.
+    def seen_here(self) -> list[Sighting]:
+        """Return the banks that were seen in the store at hand."""
+        return [] if self.here is None else list(sightings(self.here))
+
+    def never_placed(self) -> list[str]:
+        """Return the banks of which it was never noted in which store they are.
+
+        An earlier version noted none. Where one of them is, its last head tells whose key signed.
+        """
+        if self.here is None:
+            return self.banks()
+        placed = {one.bank for one in self.seen_here()} | elsewhere(self.here)
+        return [bank for bank in self.banks() if bank not in placed]
+
+    def forget(self, bank: str) -> bool:
+        """Forget a bank in the store at hand, because a person decided so; tell whether it was.
+
+        Its heads are forgotten too, unless another store has it: they protect that one. What was
+        removed from the bank stays noted: forgetting must not bring back erased text.
 
         Raises:
             MalformedError: As ``last``.
             TargetError: If the system refuses.
         """
         path = self._path(bank, _HEADS)
+        was_here = self.here is not None and drop(self.here, bank)
+        self._noted.pop(bank, None)
+        if self.here is not None and bank in elsewhere(self.here):
+            return was_here
         if not os.path.lexists(path):
-            return False
+            return was_here
         with changing(path), self._locked(bank) as folder:
             path.unlink(missing_ok=True)
             os.fsync(folder)
@@ -363,6 +393,10 @@ class Witness:
                 yield folder
         finally:
             os.close(folder)
+
+    def columns_path(self, bank: str) -> Path:
+        """Return the file in which ``ledger.columns`` remembers what it verified of a bank."""
+        return self._path(bank, _COLUMNS)
 
     def _path(self, bank: str, suffix: str) -> Path:
         path = self._paths.get(bank + suffix)

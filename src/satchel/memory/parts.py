@@ -129,9 +129,17 @@ class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Who the entry claims to come from; what counts is the lower of this and its source's."""
 
 
+_ID_SIGNS = len("blake3:") + 64
+
+
 def is_id(text: str) -> bool:
     """Tell whether a text is a content address."""
     return text.startswith("blake3:") and is_hex(text[7:])
+
+
+def is_whole_id(text: str) -> bool:
+    """Tell whether a text is a content address of the length that all of ours have."""
+    return len(text) == _ID_SIGNS and is_id(text)
 
 
 def is_hex(text: str) -> bool:

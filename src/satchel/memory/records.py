@@ -186,10 +186,12 @@ class Redaction(Record, frozen=True, kw_only=True, omit_defaults=True, tag="reda
     result: Id
     """H(JCS(redacted form))."""
 
-    fields: tuple[str, ...]
-    """JSON pointers of the values that were replaced."""
+    fields: tuple[str, ...] = ()
+    """JSON pointers of the values that were replaced; absent where the whole entry is back."""
 
     by: KeyId | None = None
+    signatures: tuple[JsonObject, ...] = ()
+    """Of a key of the bank; records of before have none."""
 
 
 class Erasure(Record, frozen=True, kw_only=True, omit_defaults=True, tag="erasure"):

@@ -4,12 +4,27 @@ from typing import Any
 
 import msgspec
 
+from satchel.memory.entries import Entry
 from satchel.memory.records import RECORD_CLASSES
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The JSON Schema version of all published schemas."""
 
 _REF = "#/$defs/{name}"
+
+_TOKEN = {"type": "string", "pattern": r"\[REDACTED:[a-z0-9-]{1,40}:[0-9]{1,9}\]"}
+_REDACTED = {
+    "title": "a value with a token of a redaction somewhere in it",
+    "anyOf": [
+        _TOKEN,
+        {"type": "array", "contains": {"$ref": "#/$defs/redacted"}},
+        {"type": "object", "not": {"propertyNames": {"not": _TOKEN}}},
+        {
+            "type": "object",
+            "not": {"additionalProperties": {"not": {"$ref": "#/$defs/redacted"}}},
+        },
+    ],
+}
 
 
 def record_schemas() -> dict[str, dict[str, Any]]:
@@ -18,10 +33,19 @@ def record_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _sealed(name: str, cls: type[msgspec.Struct]) -> dict[str, Any]:
-    """A record in a file: id and nonce are required there, while a draft has neither."""
+    """A record in a file: id and nonce are required there, while a draft has neither.
+
+    An entry may be a redacted form instead: without a nonce, and with a token in the place of a
+    value. Whether it may stand there no schema can say.
+    """
     (top,), parts = msgspec.json.schema_components([cls], ref_template=_REF)
     own = parts.pop(cls.__name__)
-    own["required"] = sorted({*own.get("required", ()), "id", "nonce"})
+    is_entry = issubclass(cls, Entry)
+    always = {"id"} if is_entry else {"id", "nonce"}
+    own["required"] = sorted({*own.get("required", ()), *always})
+    if is_entry:
+        own["anyOf"] = [{"required": ["nonce"]}, {"$ref": _REF.format(name="redacted")}]
+        parts["redacted"] = _REDACTED
     for member in ("id", "nonce"):
         own["properties"][member] = own["properties"][member]["anyOf"][0]
     return {

@@ -123,6 +123,12 @@ class Reading:
     any_version: bool = False
     """Whether a version that is not known is read as the one most like it, not refused."""
 
+    text_member: str | None = None
+    """The member of a row that is its text, as a person named it."""
+
+    requires_content: bool = False
+    """Whether a row without text, or other content of its type, is refused."""
+
     def refuse(self, error: InputError) -> None:
         """Leave a bad record out.
 
@@ -132,7 +138,7 @@ class Reading:
         if isinstance(error, UnreadableError):
             raise error
         if not self.skip_bad:
-            error.hint = error.hint or "import and convert leave out what is bad with --skip-bad."
+            error.hint = error.hint or "import and convert skip bad records with --skip-bad."
             raise error
         self.report.refuse(error)
 

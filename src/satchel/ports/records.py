@@ -3,18 +3,24 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
+
+from msgspec import structs
 
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.reading import ToRead
 from satchel.errors import InputError, MalformedError, SatchelError
+from satchel.ports.report import Report
 from satchel.seal.artifact.body import Body, Span, Totals
 from satchel.seal.artifact.opening import SdkFile, opening
 from satchel.seal.artifact.sections import COMPONENTS, RECORD_SECTIONS, TYPED_SECTIONS
+from satchel.seal.encoding.notation import NUMBERS, with_numbers
 from satchel.seal.limits import Limits
-from satchel.seal.records import Sealed, open_record, open_shape
+from satchel.seal.records import Sealed, digest, open_record, open_shape
 from satchel.seal.redacted_forms import opened_form
 from satchel.seal.signing.envelope import Signature
+
+NO_PLACE = "the format has no place for who redacted a memory and when; the words that are left go"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +45,32 @@ class RecordSet:
         self.totals: Final = totals
         self.sealed: Final = sealed
         self._spans = body.spans()
+        self._redacted: Keyed | None = None
+
+    def without_redactions(self, report: Report) -> Self:
+        """Count what only an artifact can say of redacted memories as lost, and hide it.
+
+        The memories go with the words that they have left; that these were redacted, by whom and
+        when, and which id it is the form of, has no place elsewhere.
+        """
+        self._results()
+        span = self._spans.pop("redactions", None)
+        if span is not None:
+            said = (open_record(line)[0].value["entry"] for line in self.body.within(span))
+            for entry in dict.fromkeys(said):
+                report.lost("redaction", NO_PLACE, example=entry)
+        return self
+
+    def close(self) -> None:
+        """Give the space back that the redactions take."""
+        if self._redacted is not None:
+            self._redacted.close()
 
     def __iter__(self) -> Iterator[Sealed]:
-        """Yield every record, in body order; objects that are no records are left out."""
+        """Yield every record, in body order; objects that are no records are left out.
+
+        A redacted form is among them where a redaction of the set is of its bytes.
+        """
         for section in self._spans:
             if section in TYPED_SECTIONS:
                 yield from self._section(section)
@@ -54,16 +83,14 @@ class RecordSet:
         Raises:
             InputError: As iteration; also for a form that no redaction here allows.
         """
-        waiting, known = Keyed(), Keyed()
+        waiting = Keyed()
         try:
             for section in self._spans:
                 if section == "redactions":
                     for record in self._section(section):
-                        entry = record.value["entry"].encode()
-                        known.put(entry, record.value["result"].encode())  # the latest counts
-                        waiting.put(entry, record.body)
+                        waiting.put(record.value["entry"].encode(), record.body)
                 elif section in TYPED_SECTIONS:
-                    for record in self._section(section, known):
+                    for record in self._section(section):
                         said = waiting.get(record.id.encode()) if section in COMPONENTS else None
                         if said is not None and record.value.get("nonce") is None:
                             waiting.discard(record.id.encode())
@@ -73,7 +100,6 @@ class RecordSet:
                 yield open_record(waiting.get(entry) or b"")[0]
         finally:
             waiting.close()
-            known.close()
 
     def of(self, record_type: str) -> Iterator[Sealed]:
         """Yield the records of one type."""
@@ -89,15 +115,42 @@ class RecordSet:
         """How many objects each section holds, sections without records included."""
         return {name: span.count for name, span in self._spans.items()}
 
-    def _section(self, section: str, forms: Keyed | None = None) -> Iterator[Sealed]:
+    def _results(self) -> Keyed:
+        """Return the hashes of the forms that the redactions of the set are of."""
+        if self._redacted is None:
+            self._redacted = Keyed()
+            span = self._spans.get("redactions")
+            for line in self.body.within(span) if span is not None else ():
+                value = open_record(line)[0].value
+                self._redacted.put(f"{value['entry']} {value['result']}".encode(), b"")
+        return self._redacted
+
+    def _section(self, section: str) -> Iterator[Sealed]:
         span = self._spans.get(section)
         if span is not None:
             for index, line in enumerate(self.body.within(span)):
                 try:
-                    record = _opened(line, forms)
+                    record = self._opened(line)
                 except InputError as error:
                     raise self._located(error, section, span, index) from None
+                if section == "sources":
+                    _write_numbers(record)
                 yield record
+
+    def _opened(self, line: bytes) -> Sealed:
+        """Return a record, or a redacted form where the hash of it is among those that may be."""
+        try:
+            return open_record(line)[0]
+        except MalformedError as error:
+            if error.field != "nonce":
+                raise
+        result = digest(line)
+        shape, _ = open_shape(line)
+        if f"{shape.id} {result}".encode() not in self._results():
+            raise MalformedError(
+                "a redacted form without the redaction that allows it", field="nonce"
+            )
+        return opened_form(line, result)[0]
 
     def _located(self, error: InputError, section: str, span: Span, index: int) -> SatchelError:
         line = self.body.line_of(span.first_line + index)
@@ -106,18 +159,14 @@ class RecordSet:
         return error.located(line=line)
 
 
-def _opened(line: bytes, forms: Keyed | None) -> Sealed:
-    """Return a record, or a redacted form where the hash of it is among those that may be."""
-    try:
-        return open_record(line)[0]
-    except MalformedError as error:
-        if forms is None or error.field != "nonce":
-            raise
-    shape, _ = open_shape(line)
-    result = forms.get(shape.id.encode())
-    if result is None:
-        raise MalformedError("a redacted form without the redaction that allows it", field="nonce")
-    return opened_form(line, result.decode())[0]
+def _write_numbers(record: Sealed) -> None:
+    """Let the fields around an import's records say their numbers as the source wrote them."""
+    container = record.value.get("container")
+    if isinstance(container, dict) and NUMBERS in container:
+        rest = {name: part for name, part in container.items() if name != NUMBERS}
+        written = with_numbers(rest, container[NUMBERS])
+        record.value["container"] = written
+        record.model = structs.replace(record.model, container=written)
 
 
 @contextmanager
@@ -143,4 +192,6 @@ def opened_records(path: ToRead, limits: Limits) -> Iterator[RecordSet]:
         statement = artifact.statement
         totals = Totals(statement.body_hash, statement.root_hash, statement.counts)
         under = SealedUnder(artifact.statement_value, artifact.signatures)
-        yield RecordSet(artifact.body, totals, under)
+        found = RecordSet(artifact.body, totals, under)
+        stack.callback(found.close)
+        yield found

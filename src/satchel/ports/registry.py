@@ -18,6 +18,7 @@ CONNECTORS, CONNECTOR_GROUP = "satchel.connectors", "satchel.connectors"
 ENTRY_POINT_GROUP = "satchel.formats"
 """Where other packages announce theirs; a built-in name cannot be taken."""
 
+_NEAREST = 5
 _TAR, _TAR_AT = b"ustar", 257
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -86,13 +87,25 @@ class Registry(Mapping[str, Format]):
             raise UnknownFormatError(
                 "no format recognises this",
                 file=place.name,
-                hint=f"Say what it is with --from. Known: {', '.join(self)}.",
+                hint=self._nearest(place),
             )
         raise UnknownFormatError(
             f"this could be any of {', '.join(claims)}",
             file=place.name,
             hint="Say which with --from.",
         )
+
+    def _nearest(self, place: Place) -> str:
+        """Say which formats have files with such a name, and where all of them are listed."""
+        name = place.name.lower().removesuffix(".gz")
+        endings = [name[at:] for at, sign in enumerate(name) if sign == "."]
+        near = [
+            known
+            for known, found in self.items()
+            if any(own.endswith(one) for own in found.info.suffixes for one in endings[-1:])
+        ]
+        named = f" Files like this one can be: {', '.join(near[:_NEAREST])}." if near else ""
+        return f"Say what it is with --from.{named} All formats: satchel formats."
 
     @property
     def _modules(self) -> dict[str, str | EntryPoint]:

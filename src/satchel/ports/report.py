@@ -1,11 +1,13 @@
 """What did not survive, counted and named; nothing is dropped without a line here."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from satchel.errors import InputError
 
 _EXAMPLES = 3
 _PLACES = 1000
+_KINDS, _OTHER = 30, "other"
 _BAD = {
     "input.malformed": "malformed",
     "input.limit": "over a bound",
@@ -56,6 +58,9 @@ class Report:
     left_out: int = 0
     """How many they are."""
 
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Records that hold no memory, by kind: no loss, and told in one note."""
+
     def lost(self, name: str, reason: str, *, example: str = "", count: int = 1) -> None:
         """Count something that was left behind.
 
@@ -77,6 +82,24 @@ class Report:
         self.left_out += 1
         if len(self.refused) < _PLACES:
             self.refused.append(one)
+
+    def ignore(self, kind: str, *, count: int = 1) -> None:
+        """Count something that holds no memory, such as how many tokens an answer took.
+
+        It is no loss; one note counts all of it.
+        """
+        before = self._ignored_note()
+        self.ignored[kind if kind in self.ignored or len(self.ignored) < _KINDS else _OTHER] += (
+            count
+        )
+        if before in self.notes:
+            self.notes[self.notes.index(before)] = self._ignored_note()
+        else:
+            self.notes.append(self._ignored_note())
+
+    def _ignored_note(self) -> str:
+        named = ", ".join(f"{count:,} {kind}" for kind, count in self.ignored.items())
+        return f"ignored, as it holds no memory: {named}"
 
     @property
     def first_refused(self) -> str | None:

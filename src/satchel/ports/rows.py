@@ -4,9 +4,10 @@ Columns only nominate. Whoever reads evaluates a filter again on the row that he
 from the verified bytes.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 from blake3 import blake3
@@ -51,6 +52,10 @@ class Standing(NamedTuple):
     """As in ``Row``."""
 
     hold: bool
+
+
+VISIBLE = Standing(None, hold=False)
+"""What most records are."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -127,6 +132,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
         )
 
 
+@runtime_checkable
+class SessionIndexed(Protocol):
+    """A view of a store that finds the newest records of many sessions at once."""
+
+    def newest_of_sessions(
+        self, bank: str, sessions: Sequence[str], types: Collection[str]
+    ) -> list[int]:
+        """Return the place of the newest current record of each session that has one.
+
+        Args:
+            bank: The bank.
+            sessions: What their records name them by.
+            types: Of these types only.
+        """
+        ...
+
+
 _columns_of = attrgetter(*(name for name in Row.__struct_fields__ if name not in ("text", "links")))
 
 
@@ -160,6 +182,12 @@ class Filter:
 
     held: bool = False
     """Whether rows in quarantine are wanted as well."""
+
+    marks: tuple[bytes, ...] = ()
+    """Bytes of which a wanted record has some, in its canonical form; none for any record.
+
+    They only narrow what a store nominates, where it can: whoever reads looks for them himself.
+    """
 
     def matches(self, row: Row) -> bool:
         """Tell whether a row is wanted, by what it was at the moment that is asked for."""
@@ -367,6 +395,11 @@ def texts_of(entry: Entry) -> str:
     """Return what an entry says in words, without its labels and entities; may be empty."""
     *texts, _tags, _entities = _words_of[str(entry.__struct_config__.tag)](entry)
     return "\n".join(part for part in texts if part)
+
+
+def words_in(entry: Entry) -> str:
+    """Return the words by which an entry is found, as ``Row.text`` has them; may be empty."""
+    return _words(entry, str(entry.__struct_config__.tag)) or ""
 
 
 def _words(entry: Entry, tag: str) -> str | None:

@@ -11,9 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from blake3 import blake3
 
 from satchel.ports.blobs import Blobs, BlobsWriting
+from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
 from satchel.ports.vectors import Vectors, VectorsWriting
 
@@ -61,6 +64,17 @@ class Change(NamedTuple):
     seq: int
     """Place of the row in the log."""
 
+    retired: int | None
+    hold: bool
+
+
+class Marked(NamedTuple):
+    """A row that is not current, or is in quarantine, as the columns say."""
+
+    seq: int
+    id: str
+    type: str
+    at: str
     retired: int | None
     hold: bool
 
@@ -189,6 +203,31 @@ class Reader(Protocol):
         """
         ...
 
+    def marked(self, bank: str) -> list[Marked]:
+        """Return the rows that their columns say are retired, pending or held, in no order.
+
+        Raises:
+            StoreError: If a row in the stretch of this bank says that it is of another bank.
+        """
+        ...
+
+    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
+        """Return the log position and some columns of all rows, as they are stored.
+
+        In the order of the log, from a position on. Values have whatever form they are stored in:
+        they are only compared with what the same store returned before.
+
+        Args:
+            bank: The bank.
+            names: Columns of ``Row``.
+            first: The position to start at.
+        """
+        ...
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        """Return all links that the index of links has for a bank, in no order."""
+        ...
+
     def current(self, bank: str, slot: str) -> Row | None:
         """Return the current row of a slot."""
         ...
@@ -237,6 +276,22 @@ class Reader(Protocol):
         """
         ...
 
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        """Return the positions of rows that indexes of words and slots have otherwise.
+
+        For many rows at once: quicker than ``is_indexed``, and as thorough as the index lets it.
+
+        Args:
+            bank: The bank.
+            rows: Some of the log that follow each other, with their words, as ``derive_row`` gives
+                them.
+        """
+        ...
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        """Return the positions of the rows that the index of words has."""
+        ...
+
     @property
     def vectors(self) -> Vectors:
         """The vectors of records, beside the log."""
@@ -245,6 +300,49 @@ class Reader(Protocol):
     @property
     def blobs(self) -> Blobs:
         """Bytes of any size, beside the log."""
+        ...
+
+
+class RowsDigest:
+    """A digest of rows of a log: of ids, types, arrivals, lengths and bodies, each by itself.
+
+    So it does not depend on how many are added at a time.
+    """
+
+    def __init__(self) -> None:
+        self._columns = tuple(blake3() for _ in range(5))
+
+    def add(self, rows: Sequence[tuple[str, str, str, bytes | None]]) -> None:
+        """Add the id, the type, the arrival and the body of some rows."""
+        if not rows:
+            return
+        ids, types, ats, bodies = zip(*rows, strict=True)
+        for column, texts in zip(self._columns, (ids, types, ats), strict=False):
+            column.update("\n".join((*texts, "")).encode())
+        whole = [b"" if body is None else body for body in bodies]
+        self._columns[3].update(" ".join((*(str(len(body)) for body in whole), "")).encode())
+        self._columns[4].update(b"".join(whole))
+
+    @property
+    def value(self) -> bytes:
+        """The digest of all of them."""
+        return blake3(b"".join(column.digest() for column in self._columns)).digest()
+
+
+@runtime_checkable
+class Digested(Protocol):
+    """A reader that hashes a stretch of a log without giving its rows out; others are read."""
+
+    def digest(
+        self, bank: str, places: tuple[int, int], nodes: tuple[int, int]
+    ) -> tuple[bytes, bytes]:
+        """Return the value of ``RowsDigest`` of rows, and a BLAKE3 digest of tree nodes.
+
+        Args:
+            bank: The bank.
+            places: The first log position, and the one behind the last.
+            nodes: The first position of a node, and the one behind the last.
+        """
         ...
 
 

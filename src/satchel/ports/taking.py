@@ -7,6 +7,7 @@ from typing import Any
 
 from satchel.errors import InputError
 from satchel.memory.records import Model, SessionEvent
+from satchel.ports.contents import require_content, with_text_of
 from satchel.ports.format import Format, Reading
 from satchel.ports.linking.placeholders import Links, names_others
 from satchel.ports.place import Place
@@ -77,12 +78,16 @@ def drawn(
     with closing(Links()) as links:
         for items, lines in _together(adapter.read(place, reading), reading):
             drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
+            if reading.text_member is not None:
+                drafts = [with_text_of(one, reading.text_member) for one in drafts]
             if through is not None:
                 drafts = through(drafts)
             made = _Made(drafts, nonces, reading.limits, links if reading.linked else None)
             for item, line in zip(items, lines, strict=True):
                 try:
                     found = (item, item.model) if isinstance(item, Sealed) else made.next()
+                    if reading.requires_content and not isinstance(item, Sealed):
+                        require_content(found[1])
                 except InputError as error:
                     error.field = f"{number}/{error.field}" if error.field else str(number)
                     error.located(file=place.name, line=line)

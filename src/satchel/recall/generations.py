@@ -165,7 +165,7 @@ def fill(
     new, kept, place = 0, 0, -1
     while True:
         with ledger.reading() as view:
-            some = list(islice(view.scan(CURRENT, after=place), _TOGETHER))
+            some = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
             wanted, size = lacking(view, generation, some), view.head.size
         if not some:
             break
@@ -183,11 +183,13 @@ def texts(view: View, most: int | None = None) -> Iterator[str]:
     """Yield what each current memory of a bank says; of about so many, from all over the log."""
     size = view.head.size
     if most is None or size <= most:
-        yield from map(text_of, view.scan(CURRENT))
+        yield from map(text_of, view.scan(CURRENT, complete=False))
         return
     for number in range(_STRETCHES):
         first, end = (size * at // _STRETCHES for at in (number, number + 1))
-        some = islice(view.scan(CURRENT, after=first - 1), max(1, most // _STRETCHES))
+        some = islice(
+            view.scan(CURRENT, after=first - 1, complete=False), max(1, most // _STRETCHES)
+        )
         yield from (text_of(one) for one in takewhile(lambda one: one.seq < end, some))  # noqa: B023 - used at once
 
 

@@ -139,7 +139,7 @@ def _step(store: Store, ledger: Ledger, made: Made, embedder: Embedder, left: Le
                 return True
             if not left:
                 return False
-            some = list(islice(view.scan(_TELLING, after=seen.place - 1), together))
+            some = list(islice(view.scan(_TELLING, after=seen.place - 1, complete=False), together))
             wanted = lacking(view, made.generation, list(_memories(view, some)))
             end = some[-1].seq + 1 if len(some) == together else size
             beside = list(_beside(view, some))

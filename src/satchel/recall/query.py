@@ -77,7 +77,8 @@ class Query:
     memories have."""
 
     times: bool = True
-    """Whether a time that the words name is a filter, where ``since`` and ``until`` say nothing."""
+    """Whether memories of a time that the words name rank higher, where ``since`` and ``until``
+    say nothing."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit <= MOST:
@@ -242,10 +243,10 @@ class Plan:
     """The time that the words name."""
 
     told_dropped: bool = False
-    """Whether it was dropped again, since nothing of that time was found."""
+    """Whether it made no difference, since nothing of that time was found."""
 
     told_beyond: int = 0
-    """How many memories of other times fill what it left of the budget; they come last."""
+    """How many of the memories are of other times."""
 
     model: str | None = None
     """What made the vectors that were compared; None where none were."""

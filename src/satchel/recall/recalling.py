@@ -15,11 +15,13 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import TrustClass
 from satchel.memory.showing import text_of
 from satchel.memory.times import now as present
+from satchel.ports.rows import Filter
 from satchel.recall.files import files_for, fitted, shared
-from satchel.recall.query import MOST, Hit, Plan, Query, Recalled
-from satchel.recall.ranking.fusing import WORDS, Signals, fused
+from satchel.recall.query import Hit, Plan, Query, Recalled
+from satchel.recall.ranking.fusing import WORDS, Question, Signals, fused
 from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.pool import NEAREST, Pool
+from satchel.recall.ranking.texts import LONGEST, forget_erased, known
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens
 from satchel.recall.trust import effective_trust, is_trusted
 from satchel.recall.versions import compared
@@ -30,6 +32,8 @@ MOST_LOOKED_AT = 2000
 """Records that are proved for one answer at most, whatever the filters leave of them."""
 
 _FIRST = 120
+_NEWEST = 20
+"""Memories at the end of the log of which the latest is what relative times count from."""
 
 _Found = tuple[Logged, Signals | None]
 
@@ -47,8 +51,9 @@ def recall(
     "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
     is left of the budget is left out whole, and counted.
 
-    A time that the words name is a filter, which is dropped where it leaves nothing. Within a
-    budget it says what comes first: what it leaves of the budget is for memories of other times.
+    A time that the words name is no filter: memories of that time rank higher, the others are
+    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now
+    where there is nothing of the former.
 
     Args:
         view: The bank.
@@ -60,46 +65,27 @@ def recall(
     Raises:
         VerificationError: If a record is not what was logged.
     """
-    plain = _Recall(view, query, now, embedders)
-    told = told_in(query.text, plain.at) if _may_tell(query) else None
-    if told is None:
-        return plain.answer()
-    then = replace(query, since=told.since, until=told.until)
-    found = _Recall(view, then, now, embedders, told).answer()
-    if found.hits or found.files:
-        return found if query.budget is None else _filled(found, plain)
-    found = plain.answer()
-    return replace(found, plan=replace(found.plan, told=told, told_dropped=True))
+    forget_erased(view)
+    return _Recall(view, query, now, embedders).answer()
 
 
-def _filled(found: Recalled, plain: "_Recall") -> Recalled:
-    """Fill what is left of a budget with memories of other times than the one that is named."""
-    query, there = plain.query, {hit.logged.seq for hit in found.hits}
-    left = (query.budget or 0) - found.tokens
-    room = query.most - len(there)
-    if left <= 0 or room <= 0:
-        return found
-    plain.query = replace(query, budget=None, limit=min(query.most + len(there), MOST), files=False)
-    others, over = list[Hit](), found.over_budget
-    for hit in plain.answer().hits:
-        if hit.logged.seq in there or len(others) == room:
-            continue
-        if hit.tokens > left:
-            over += 1
-            continue
-        left -= hit.tokens
-        others.append(replace(hit, other_time=True))
-    return replace(
-        found,
-        hits=compared(plain.view, [*found.hits, *others], past=query.as_of is not None),
-        over_budget=over,
-        complete=found.complete and plain.complete,
-        plan=replace(found.plan, told_beyond=len(others)),
-    )
-
-
-def _may_tell(query: Query) -> bool:
-    return query.times and bool(query.text) and query.since is None and query.until is None
+def _told(view: View, query: Query, wanted: Filter, at: str) -> Told | None:
+    """Return the time that a question names."""
+    if not query.times or not query.text or not (query.since is None and query.until is None):
+        return None
+    told = told_in(query.text, at)
+    if told is None or query.as_of is not None:
+        return told
+    newest = (logged.row.moment for logged in islice(view.newest(wanted), _NEWEST))
+    latest = max((moment for moment in newest if moment is not None and moment <= at), default=at)
+    relative = told_in(query.text, latest)
+    if relative is None or relative == told:
+        return told
+    for each in (relative, told):  # whichever there is something of
+        then = replace(wanted, since=each.since, until=each.until)
+        if view.nominees(query.text, limit=1, wanted=then):
+            return each
+    return relative
 
 
 class _Recall:
@@ -111,16 +97,17 @@ class _Recall:
         query: Query,
         now: Callable[[], str],
         embedders: Embedders | None,
-        told: Told | None = None,
     ) -> None:
         self.view = view
         self.query = query
         self.size, self.at = _moment(view, query, now)
         self.wanted = query.filter(None if query.as_of is None else self.size)
+        self.told = _told(view, query, self.wanted, self.at)
+        self._is_of_time = False
         self.terms = terms_of(query.text)
         self.complete = True
         self._embedders = embedders if self.terms else None
-        self._plan = Plan(terms=tuple(term.words for term in self.terms), told=told)
+        self._plan = Plan(terms=tuple(term.words for term in self.terms), told=self.told)
         self._looked_at = 0
 
     def answer(self) -> Recalled:
@@ -134,7 +121,10 @@ class _Recall:
                 continue
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
-            hits.append(Hit(logged, entry, score, trust, self._why(logged), tokens, signals))
+            hit = Hit(logged, entry, score, trust, self._why(logged), tokens, signals)
+            if self._is_of_time and self.told and not self.told.includes(logged.row.moment):
+                hit = replace(hit, other_time=True)
+            hits.append(hit)
         fitting = fitted(files, None if left is None else left + for_files)
         return Recalled(
             hits=compared(self.view, hits, past=query.as_of is not None),
@@ -145,7 +135,12 @@ class _Recall:
             at=self.at,
             over_budget=over,
             complete=self.complete,
-            plan=replace(self._plan, looked_at=self._looked_at),
+            plan=replace(
+                self._plan,
+                looked_at=self._looked_at,
+                told_dropped=self.told is not None and not self._is_of_time,
+                told_beyond=sum(hit.other_time for hit in hits),
+            ),
         )
 
     def _kept(self) -> Iterator[tuple[Logged, Entry, Signals | None, TrustClass]]:
@@ -172,13 +167,19 @@ class _Recall:
         # Asking the table for each row takes time; most often there is nothing to ask.
         narrowed = self.wanted if self.query.narrows else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
+        count = len(words)
+        if self.told is not None and count == limit:
+            # Of so many, those of the time that is named have to be nominated, too.
+            then = replace(self.wanted, since=self.told.since, until=self.told.until)
+            words = self.view.nominees(self.query.text, limit=limit, wanted=then) | words
         meaning = self._meaning()
-        pool = Pool(self.view, self.terms, self.wanted, meaning, self.at, self.query.most)
+        pool = Pool(self.view, self._question, self.wanted, meaning, self.at, self.query.most)
         pool.fill(words)
+        self._is_of_time = pool.is_of_time
         self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
         signals = pool.signals
         yield from self._proved(signals)
-        if len(words) < limit:
+        if count < limit:
             return
         more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
         least = min((one.score for one in signals.values()), default=0.0) / WORDS
@@ -214,7 +215,8 @@ class _Recall:
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
         cosines = meaning.cosines(list(rows.values()))
-        found = fused(self.terms, rows, words, cosines, meaning.weights)
+        found = fused(self._question, rows, words, cosines, meaning.weights)
+        self._is_of_time = any(one.time for one in found.values())
         return [(there[seq], signals) for seq, signals in found.items()]
 
     def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
@@ -222,6 +224,10 @@ class _Recall:
         found = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
         found |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
         return (logged for logged, _ in self.view.ranked(found, self.wanted))
+
+    @property
+    def _question(self) -> Question:
+        return Question(self.terms, self.query.text, self.told)
 
     def _meaning(self) -> Meaning:
         return Meaning(self.view, self.query.text, self._embedders)
@@ -239,7 +245,8 @@ class _Recall:
 
     def _why(self, logged: Logged) -> tuple[str, ...]:
         """Return the terms that a memory has itself; a part of another one says nothing more."""
-        tokens = tokens_of(logged.row.text or "") if self.terms else []
+        text = (logged.row.text or "") if self.terms else ""
+        tokens = known(logged.row).tokens if 0 < len(text) <= LONGEST else tokens_of(text)
         words = [term.words for term in self.terms if term.times(tokens)]
         parts = {one for one in words for other in words if one != other and one in other}
         return tuple(dict.fromkeys(one for one in words if one not in parts))

@@ -76,7 +76,7 @@ def reuse(
     batch = place
     while True:
         with ledger.reading() as view:
-            some = list(islice(view.scan(CURRENT, after=place), _TOGETHER))
+            some = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
             came = [one for one in some if one.row.batch == batch]
             wanted = lacking(view, made.generation, came)
         if not some:

@@ -6,7 +6,7 @@ day stands beside it. Times are UTC, a week begins on Monday.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -56,6 +56,19 @@ _CUES = frozenset(
 )
 
 
+_OPENING, _YEAR_DIGITS = 4, 4
+_ASKED_FOR = frozenset(["date", "day", "month", "year", "time", "week"])
+_NAMING = frozenset(
+    # As the stemmer leaves them: what says when something was or will be.
+    (
+        *("yesterdai", "todai", "tomorrow", "tonight", "ago", "last", "next", "past", "week"),
+        *("weekend", "month", "year", "recent", "sinc", "mondai", "tuesdai", "wednesdai"),
+        *("thursdai", "fridai", "saturdai", "sundai", "januari", "februari", "april", "june"),
+        *("juli", "august", "septemb", "octob", "novemb", "decemb"),
+    )
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """A time that a question names."""
@@ -68,6 +81,14 @@ class Told:
 
     until: str | None
     """Last moment, not included: of a date, ``LATER`` after it has ended."""
+
+    def includes(self, moment: str | None) -> bool:
+        """Tell whether a moment is of that time; what has none is not."""
+        return (
+            moment is not None
+            and (self.since is None or self.since <= moment)
+            and (self.until is None or moment < self.until)
+        )
 
 
 def told_in(text: str, at: str) -> Told | None:
@@ -92,6 +113,31 @@ def told_in(text: str, at: str) -> Told | None:
             lead = (found["lead"] or found["lead2"] or "").lower()
             return _told(found[0].strip(), lead, span, later)
     return None
+
+
+def asks_when(question: str) -> bool:
+    """Tell whether a question asks for a time."""
+    start = question[:_LONGEST].lower()
+    words = start.translate(_APART).split()[:_OPENING]
+    if words[:1] == ["when"] or words[:3] == ["how", "long", "ago"]:
+        return True
+    led = words[1:] if words[:1] in (["in"], ["on"], ["at"]) else words
+    return len(led) > 1 and led[0] in {"what", "which"} and led[1] in _ASKED_FOR
+
+
+def names_time(tokens: Iterable[str]) -> bool:
+    """Tell whether a text names a time.
+
+    Args:
+        tokens: Its words, as an index has them.
+    """
+    return any(
+        token in _NAMING or (len(token) == _YEAR_DIGITS and _is_a_year(token)) for token in tokens
+    )
+
+
+def _is_a_year(token: str) -> bool:
+    return token.isdigit() and token.startswith(("19", "20"))
 
 
 def _is_year(word: str, text: str) -> bool:

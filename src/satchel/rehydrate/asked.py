@@ -132,7 +132,7 @@ class Asked:
     from ``outside``; from ``all``; only ``shapes``; or ``nothing``."""
 
     times: bool = True
-    """Whether a time that the task names is a filter."""
+    """Whether memories of a time that the task names rank higher."""
 
     system: str | None = None
     """The system prompt that the messages begin with."""

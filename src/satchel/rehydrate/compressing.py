@@ -2,10 +2,11 @@
 
 From the highest relevance on, each memory is written and its line counted with the model's
 tokenizer. Where there is not room for all, memories below the upper threshold are shortened if that
-saves anything. One that does not fit is left out alone, and counted.
+saves anything. What room is left then is for the best of these, word for word. One that does not
+fit is left out alone, and counted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from satchel.ledger.view import View
@@ -130,7 +131,20 @@ class _Compressing:
         for number, one in enumerate(written):
             if self._left < _LEAST or not self._take(one, shortened.get(number)):
                 self._found.over_budget += 1
+        if shortened and not self._found.over_budget:
+            self._lengthen({one.ranked.logged.seq: one for one in written})
         return self._found
+
+    def _lengthen(self, written: Mapping[int, _Written]) -> None:
+        """Give shortened memories word for word again, best first, while there is room left."""
+        for place, one in enumerate(self._found.chosen):
+            whole = written[one.ranked.logged.seq]
+            more = whole.tokens - one.tokens
+            if whole.record is None or one.record is whole.record or more > self._left:
+                continue
+            self._left -= more
+            again = Chosen(ranked=one.ranked, record=whole.record, tokens=whole.tokens)
+            self._found.chosen[place] = again
 
     def _written(self, relevant: Sequence[Ranked]) -> Iterator[_Written | None]:
         """Yield memories with their lines; None for those that are held back."""

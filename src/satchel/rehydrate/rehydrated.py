@@ -56,12 +56,13 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that is not in the text because it is not what its block is for."""
+    """A memory that is withheld from the text; in the bank it stays as it is."""
 
     id: str
     type: str
     trust: str
     reasons: list[str]
+    """Why: what it says that no memory of its block says."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,7 +54,10 @@ def _whence(source: str, signer: str, trust: str, origin: str) -> str:
 def _held(left_out: LeftOut) -> str:
     told = ""
     if left_out.quarantined:
-        told += f" {left_out.quarantined:,} held back for what they say: satchel quarantine list."
+        told += (
+            f" {left_out.quarantined:,} withheld, as reading like a prompt; after a look at it"
+            " (satchel show ID), one can be provided: satchel quarantine release ID."
+        )
     if left_out.unpromoted:
         told += (
             f" {left_out.unpromoted:,} from outside would say who the agent is or what to do:"

@@ -72,7 +72,11 @@ def check_record(record: Model, size: int, limits: Limits) -> None:
     if not over_bounds(record, size, limits):
         return
     if size > limits.entry_bytes:
-        raise LimitError(f"a record of {size} bytes is over the limit of {limits.entry_bytes}")
+        raise LimitError(
+            f"a record of {size} bytes is over the limit of {limits.entry_bytes}",
+            hint=f"Raise it: set limits.entry_bytes to {size} or more in the configuration, or"
+            " SATCHEL_LIMITS_ENTRY_BYTES. Or skip such records: --skip-bad.",
+        )
     _bound("metadata", len(record.metadata), limits.metadata_keys)
     if isinstance(record, Entry):
         _bound("parent_ids", len(record.parent_ids), limits.parents)

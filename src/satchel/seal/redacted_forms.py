@@ -4,10 +4,15 @@ A form keeps the id of the entry, which is not that of its bytes; that it may st
 a redaction record of the log, by the hash of the form. Source: docs/spec/7, 7.2.
 """
 
+import msgspec
+
 from satchel.errors import MalformedError
 from satchel.memory.entries import TIMES, Entry
-from satchel.memory.records import Model
-from satchel.seal.records import Sealed, digest, open_shape
+from satchel.memory.records import Model, Redaction
+from satchel.seal.records import Sealed, digest, id_holds, open_shape
+from satchel.seal.sealing import seal
+from satchel.seal.signing.envelope import PayloadType, sign, signed_part
+from satchel.seal.signing.key import SigningKey
 
 _KEPT = ("parent_ids", *TIMES)
 
@@ -15,15 +20,29 @@ _KEPT = ("parent_ids", *TIMES)
 def opened_form(body: bytes, result: str) -> tuple[Sealed, Model]:
     """Return the redacted form that has a hash, as a log says, from its canonical bytes.
 
+    Where the log says that the whole entry is back, that is the form.
+
     Raises:
-        MalformedError: If it is another one, or the whole entry.
+        MalformedError: If it is another one.
     """
     if digest(body) != result:
         raise MalformedError("it was redacted, and is not the form that was logged")
     record, model = open_shape(body)
-    if not isinstance(model, Entry) or model.nonce is not None:
+    if not isinstance(model, Entry) or (model.nonce is not None and not id_holds(record)):
         raise MalformedError("not a redacted form", field="nonce")
     return record, model
+
+
+def signed_redaction(draft: Redaction, key: SigningKey) -> Sealed:
+    """Return a redaction record that a key of the bank signed."""
+    unsigned = seal(draft)
+    signatures = sign(PayloadType.REDACTION, signed_part(unsigned.value), [key])
+    whole = msgspec.structs.replace(
+        draft,
+        nonce=unsigned.value["nonce"],
+        signatures=tuple(msgspec.to_builtins(signature) for signature in signatures),
+    )
+    return seal(whole)
 
 
 def is_form(body: bytes) -> bool:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
 
@@ -136,16 +136,55 @@ def _sealed(
     ids = [PREFIX + blake3(line).hexdigest() for line in hashed[:-1]]
     batch = b"".join(chain(*zip(parts, map(str.encode, ids), strict=False), parts[-1:]))
     lines = batch.split(b"\n")[:-1]
+    models, said = _read_back(tag, batch, lines), _said(type(drafts[0]))
+    alike = _alike(models, drafts, said)
+    if len(alike) < len(lines):
+        batch = b"\n".join([*(lines[place] for place in alike), b""])
+    kept = [lines[place] for place in alike]
+    odd = set(_odd(batch, kept, list(alike.values()), limits))
+    found = nothing
+    for number, place in enumerate(alike):
+        if number not in odd:
+            found[place] = Sealed(ids[place], tag, lines[place])
+    return found
+
+
+def _read_back(tag: str, batch: bytes, lines: list[bytes]) -> list[Entry | None]:
+    """Return what a reader makes of each line; None where it has to be read with care."""
+    read = codec(tag)
     try:
-        models = codec(tag).many(batch)
+        return [*read.many(batch)]
     except UNREADABLE:
-        return nothing
-    said = _said(type(drafts[0]))
-    if [*map(said, models)] != [*map(said, drafts)] or not plain_numbers(models):
-        return nothing
-    odd = set(_odd(batch, lines, models, limits))
-    records = map(Sealed, ids, repeat(tag), lines)
-    return [None if place in odd else record for place, record in enumerate(records)]
+        pass
+    found: list[Entry | None] = []
+    for line in lines:
+        try:
+            found.append(read.one(line))
+        except UNREADABLE:
+            found.append(None)
+    return found
+
+
+def _alike(
+    models: Sequence[Entry | None],
+    drafts: Sequence[Model],
+    said: "attrgetter[tuple[Any, ...]]",
+) -> dict[int, Entry]:
+    """Return the entries that say the very same as their drafts, by place.
+
+    They are compared all at once; where that fails, one by one, so that a single ``1.0`` in a draft
+    does not send all of its batch the careful way.
+    """
+    whole = {place: model for place, model in enumerate(models) if model is not None}
+    found = [*whole.values()]
+    given = drafts if len(found) == len(drafts) else [drafts[place] for place in whole]
+    if [*map(said, found)] == [*map(said, given)] and plain_numbers(found):
+        return whole
+    return {
+        place: model
+        for place, model in whole.items()
+        if said(model) == said(drafts[place]) and plain_numbers([model])
+    }
 
 
 def _odd(

@@ -164,7 +164,7 @@ def index_text(text: str) -> str:
         if plain:
             found.append(_ascii_terms(" ".join(plain)))
             plain.clear()
-        found += _terms(_fold(stretch))
+        _add_terms(_fold(stretch), found)
     if plain:
         found.append(_ascii_terms(" ".join(plain)))
     return " ".join(filter(None, found))
@@ -178,14 +178,14 @@ def _ascii_terms(text: str) -> str:
     return b" ".join(words).decode()
 
 
-def _terms(folded: str) -> Iterator[str]:
+def _add_terms(folded: str, found: list[str]) -> None:
     for match in _piece().finditer(folded):
         if match.lastgroup in _ONE_WORD:
             clusters = _clusters(match[0])
-            yield from map(add, clusters, clusters[1:])
-            yield clusters[-1]
+            found += map(add, clusters, clusters[1:])
+            found.append(clusters[-1])
         else:
-            yield match[0][:LONGEST_WORD]
+            found.append(match[0][:LONGEST_WORD])
 
 
 def query(text: str, *, any_word: bool = True) -> str | None:

@@ -60,8 +60,8 @@ class Totals(NamedTuple):
     """What a ranking compares a text with."""
 
     texts: int
-    tokens: int
-    """Of all of them together."""
+    tokens: float
+    """Of all of them together; a part of one may count."""
 
 
 @cache
@@ -77,6 +77,11 @@ def _stemmer() -> Callable[[str], list[str]]:
         return [token for (token,) in cast("list[tuple[str]]", found)]
 
     return stems
+
+
+def stems(terms: str) -> list[str]:
+    """Return the words that an index makes of terms, as ``_terms.index_text`` gives them."""
+    return _stemmer()(terms)
 
 
 def tokens_of(text: str) -> list[str]:
@@ -154,7 +159,7 @@ def rarity(having: int, totals: Totals) -> float:
     return idf if idf > 0 else _LEAST_IDF
 
 
-def weight(times: int, length: int, totals: Totals) -> float:
+def weight(times: float, length: float, totals: Totals) -> float:
     """Return what it counts that a text of so many words has a term so many times."""
     mean = max(totals.tokens, 1) / totals.texts
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 from satchel.disk.forks import in_child
 from satchel.errors import (
@@ -17,7 +19,7 @@ from satchel.errors import (
 from satchel.ports.blobs import Pieces
 from satchel.ports.linking.traversal import Kinds, Linked, in_order
 from satchel.ports.rows import CONFIG, Filter, Row, Standing
-from satchel.ports.store import Commit, StoredHead, StoreTraits
+from satchel.ports.store import Commit, Marked, StoredHead, StoreTraits
 from satchel.ports.vectors import Generation, Given, Packed, packed, unpacked
 from satchel.seal.records import PREFIX as ID_PREFIX
 from satchel.stores import matching
@@ -113,6 +115,19 @@ class _View:
         rows = self._rows(bank)[after + 1 :]
         return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
 
+    def marked(self, bank: str) -> list[Marked]:
+        return [
+            Marked(row.seq, row.id, row.type, row.at, row.retired, row.hold)
+            for row in self._rows(bank)
+            if row.retired is not None or row.hold
+        ]
+
+    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
+        return map(attrgetter("seq", *names), self._rows(bank)[first:])
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        return [Linked(row.seq, link) for row in self._rows(bank) for link in row.links]
+
     def current(self, bank: str, slot: str) -> Row | None:
         rows = self._rows(bank)
         return next((row for row in rows if (row.slot, row.retired) == (slot, None)), None)
@@ -179,6 +194,12 @@ class _View:
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         return True  # there is no index
+
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        return []
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]
 
     @property
     def vectors(self) -> "_Vectors":

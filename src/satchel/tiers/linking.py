@@ -140,7 +140,9 @@ class Linker:
             return None
         self._forget()
         number = 0
-        for number, logged in enumerate(view.scan(_FACTS, after=_through(view) - 1), 1):
+        for number, logged in enumerate(
+            view.scan(_FACTS, after=_through(view) - 1, complete=False), 1
+        ):
             self._take(view, logged)
             if number == CAUGHT_UP:
                 return self._taken_in(logged.seq + 1)
@@ -157,7 +159,7 @@ class Linker:
         if self._size == view.head.size:
             return
         self._forget()
-        for logged in view.scan(_FACTS, after=_through(view) - 1):
+        for logged in view.scan(_FACTS, after=_through(view) - 1, complete=False):
             self._take(view, logged)
         self._size = view.head.size
 

@@ -18,12 +18,15 @@ from satchel.memory.entries import Entry
 from satchel.memory.records import Config
 from satchel.memory.times import now
 from satchel.ports.rows import Filter
+from satchel.seal.keys.ended import ENDING
+from satchel.seal.keys.owners import OWNING
 from satchel.transfer.exporting import Outgoing, Taken
 
 MOST = 100_000
 """Entries and ancestors of one disclosure."""
 
 _TOGETHER, _EXAMPLES = 256, 3
+_ABOUT_KEYS = DECISIONS | ENDING | OWNING | {ADMISSION}
 _ABOUT_THE_LOG = Filter(types=frozenset({"bank", "config"}))
 
 
@@ -45,9 +48,12 @@ def disclose(
     disclosing = _Disclosing(view, outgoing, withhold)
     for logged in view.scan(_ABOUT_THE_LOG):
         model = logged.model
-        if not isinstance(model, Config) or model.action in DECISIONS | {ADMISSION}:
+        if not isinstance(model, Config) or model.action in _ABOUT_KEYS:
             outgoing.builder.add(logged.record)
+            if isinstance(model, Config) and model.action in ENDING:
+                disclosing.endings.append(logged.record.id)
     disclosing.take(chosen)
+    disclosing.finish()
     return disclosing.found
 
 
@@ -56,6 +62,10 @@ class _Disclosing:
 
     def __init__(self, view: View, outgoing: Outgoing, withhold: frozenset[str]) -> None:
         self.found = Taken()
+        self.endings = list[str]()
+        """Ids of the records by which keys ended."""
+
+        self._redacts = False
         self._view = view
         self._builder = outgoing.builder
         self._withhold = withhold
@@ -103,9 +113,21 @@ class _Disclosing:
                     redaction = self._view.redaction(identity)
                     assert redaction is not None  # noqa: S101 - a form is believed by it alone
                     self._builder.add(redaction.record)
+                    self._prove([redaction.record.id])
+                    self._redacts = True
                 self._builder.add_item("proofs", msgspec.to_builtins(proofs[identity]))
                 self.found.entries += 1
                 self.found.expired += expires is not None and expires <= self._now
+
+    def finish(self) -> None:
+        """Prove where keys ended, by which a redaction that was signed before is told."""
+        if self._redacts:
+            self._prove(self.endings)
+
+    def _prove(self, ids: list[str]) -> None:
+        for some in _groups(ids):
+            for proof in self._view.proofs(some).values():
+                self._builder.add_item("proofs", msgspec.to_builtins(proof))
 
     def _hold_back(self, hidden: list[str]) -> None:
         for ids in _groups(hidden):

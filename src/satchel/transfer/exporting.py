@@ -18,12 +18,13 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import is_id
-from satchel.memory.records import Edge, FileVersion, Redaction, Status
+from satchel.memory.records import Config, Edge, FileVersion, Redaction, Status
 from satchel.memory.times import now
 from satchel.ports.report import Report
 from satchel.ports.rows import Filter
 from satchel.seal.artifact.statement import FileScope
 from satchel.seal.artifact.writing import ArtifactBuilder
+from satchel.seal.keys.ended import ENDING
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.screening import Screening
@@ -51,6 +52,7 @@ _ABOUT_THE_LOG = frozenset({"bank", "config"})
 
 _TELL_EVERY = 1000
 _EXAMPLES = 3
+_TOGETHER = 256
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ def take_out(
             taking.add_what_waited()
             if outgoing.sealed:
                 taking.withhold()
+                taking.prove_redactions()
         finally:
             taking.close()
     return taking.found
@@ -140,6 +143,13 @@ class _Taking:
         self._waiting = Spool()
         self._sources: dict[str, int] = {}
         self._batches: set[int] = set()
+        self._endings: list[str] = []
+        self._forms: set[str] = set()
+        """Ids of redacted memories that go."""
+
+        self._redacted: dict[str, None] = {}
+        """Ids of redactions that go, and of what they redact."""
+
         self._now = now()
 
     def look_at(self, logged: Logged) -> None:
@@ -150,11 +160,13 @@ class _Taking:
             if record.type == "source":
                 self._sources[record.id] = logged.seq
         elif isinstance(model, Redaction):
-            if self._sealed and self._view.redaction(model.entry) is not None:
+            if self._view.redaction(model.entry) is not None:
                 self._waiting.write(record.body + b"\n")
         elif record.type in _ABOUT_THE_LOG:
             if self._sealed:
                 self._builder.add(record)
+                if isinstance(model, Config) and model.action in ENDING:
+                    self._endings.append(record.id)
         elif self._wanted.wants(logged):
             self._add(logged)
 
@@ -172,11 +184,24 @@ class _Taking:
                     goes, record = followed is not None, followed or record
                 self.found.edges_left += not goes
             elif record.type == "redaction":
-                goes = value["entry"] in self._chosen
+                goes = value["entry"] in self._forms
+                if goes and self._sealed:
+                    self._redacted |= {record.id: None, value["entry"]: None}
             else:
                 goes = value["target"] in self._chosen
             if goes:
                 self._builder.add(record)
+
+    def prove_redactions(self) -> None:
+        """Add the proofs that the log has the redactions, without which no form counts.
+
+        The places at which keys ended go with them: by these signatures before and after are told
+        apart.
+        """
+        ids = [*self._redacted, *self._endings] if self._redacted else []
+        for start in range(0, len(ids), _TOGETHER):
+            for proof in self._view.proofs(ids[start : start + _TOGETHER]).values():
+                self._builder.add_item("proofs", msgspec.to_builtins(proof))
 
     def withhold(self) -> None:
         """Put the proof that it was logged in the place of each parent that does not go along."""
@@ -204,6 +229,8 @@ class _Taking:
         if logged.row.batch:
             self._batches.add(logged.row.batch)
         if isinstance(model, Entry):
+            if model.nonce is None and not changed:
+                self._forms.add(record.id)
             self.found.entries += 1
             self._chosen.add(record.id, model.parent_ids)
             self.found.expired += model.expires_at is not None and model.expires_at <= self._now

@@ -16,10 +16,13 @@ def fingerprint(identity: str, body: bytes) -> bytes:
         identity: The record's id.
         body: Its canonical bytes.
     """
-    rest = body.replace(b'"id":"%b",' % identity.encode(), b"", 1)
-    start = rest.find(_NONCE)
-    if start < 0 or rest.find(_NONCE, start + 1) >= 0:  # free JSON may have one of its own
+    member = b'"id":"%b",' % identity.encode()
+    start = body.find(member)
+    after = start + len(member) if start >= 0 else 0
+    nonce = body.find(_NONCE)
+    if nonce < after or body.find(_NONCE, nonce + 1) >= 0:  # free JSON may have one of its own
         value = msgspec.json.decode(body)
         said = {name: part for name, part in value.items() if name not in ("id", "nonce")}
         return blake3(canonical_checked(said)).digest()
-    return blake3(rest[:start] + rest[start + _NONCE_LENGTH :]).digest()
+    before = body[:start] if start > 0 else b""
+    return blake3(before + body[after:nonce] + body[nonce + _NONCE_LENGTH :]).digest()

@@ -111,6 +111,11 @@ def chosen_format(
     return name, found
 
 
+def is_own(name: str) -> bool:
+    """Tell whether a format is an encoding of our artifact, which holds whatever a bank has."""
+    return formats[name].info.traits.sealed and name != "pam_sdk"
+
+
 def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
     """Refuse an output that is there, before any work is done.
 
@@ -119,7 +124,9 @@ def refuse_existing(output: Outlet, *, overwrite: bool) -> None:
     """
     if not overwrite and output.status is not None:
         raise TargetExistsError(
-            "the target exists already", file=str(output), hint="Use --force to replace it."
+            "the target exists already",
+            file=str(output),
+            hint="Use --force (overwrite=True) to replace it.",
         )
 
 

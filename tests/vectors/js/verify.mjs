@@ -1,10 +1,11 @@
-// The judgement of an artifact that carries no log head: steps 1-4, 6 and 7, always in depth.
-// Redacted forms, heads and proofs (steps 5 and 8) are outside this checker.
+// The judgement of an artifact: steps 1-4 and 6-8, always in depth. Freshness, successions, several
+// owners and adoptions are outside this checker.
 
 import { hashText } from "./blake3.mjs";
 import { COMPONENTS, open, requireMembers } from "./container.mjs";
 import * as ed25519 from "./ed25519.mjs";
 import { canonical } from "./json.mjs";
+import { judgeLog, tombstones, withheldEntries } from "./log.mjs";
 import { HASH_TEXT, hasRecordShape, idHolds } from "./record.mjs";
 import { Refused, require } from "./refused.mjs";
 
@@ -49,13 +50,15 @@ function judge(file, trusted) {
   const found = { sections, signers, ...computed };
   const untrue = checkRecords(sections) ?? checkClaims(statement, found);
   if (untrue) return tampered(untrue);
-  return { ...found, ...standing(sections, signers, signatures, trusted) };
+  const log = judgeLog(statement, sections);
+  if (log.untrue) return tampered(log.untrue);
+  return { ...found, ...standing(sections, signers, signatures, trusted, log.lacks) };
 }
 
 const tampered = (why) => ({ outcome: "tampered", why });
 
-function standing(sections, signers, signatures, trusted) {
-  const missing = missingParent(sections);
+function standing(sections, signers, signatures, trusted, lacks) {
+  const missing = missingParent(sections) ?? lacks;
   if (missing) return { outcome: "incomplete", why: `no parent ${missing}` };
   if (signatures.length === 0) return { outcome: "unsigned", why: "no signature" };
   const known = signers.some((did) => trusted.includes(did));
@@ -153,18 +156,28 @@ function checkRecords(sections) {
 }
 
 function checkRecord(section, record, seen) {
+  if (section === "proofs" || section === "withheld") return null;
   const type = TYPE_OF_SECTION[section];
   if (type === undefined && !(record.has("nonce") && record.has("id"))) return null;
   require(type === undefined || record.get("type") === type, `a stranger in ${section}`);
-  require(hasRecordShape(record), `a record of ${section} lacks type, nonce or id`);
-  require(!seen.has(record.get("id")), "an id twice");
+  const isForm = COMPONENTS.includes(section) && !record.has("nonce") && HASH_TEXT.test(record.get("id"));
+  require(isForm || hasRecordShape(record), `a record of ${section} lacks type, nonce or id`);
+  if (seen.has(record.get("id"))) return "an id twice";
   seen.add(record.get("id"));
-  return idHolds(record) ? null : `an id of ${section} does not recompute`;
+  if (!isForm && !idHolds(record)) return `an id of ${section} does not recompute`;
+  return section === "blobs" ? checkBlob(record) : null;
+}
+
+function checkBlob(record) {
+  const data = Buffer.from(record.get("data"), "base64");
+  require(data.toString("base64") === record.get("data"), "the data of a blob is not base64");
+  return hashText(data) === record.get("digest") ? null : "the digest of a blob is not its data's";
 }
 
 function missingParent(sections) {
   const entries = COMPONENTS.flatMap((name) => sections.get(name) ?? []);
-  const present = new Set(entries.map((entry) => entry.get("id")));
+  const others = [...tombstones(sections), ...withheldEntries(sections)];
+  const present = new Set([...entries.map((entry) => entry.get("id")), ...others]);
   const parents = entries.flatMap((entry) => entry.get("parent_ids") ?? []);
   return parents.find((id) => !present.has(id));
 }

@@ -14,7 +14,7 @@ from satchel.actions.agents.telling import Telling, container_before, names_in
 from satchel.actions.agents.workspace import File, LeftOut, Workspace, WorkspaceRules
 from satchel.actions.config import Settings
 from satchel.actions.configured.activating import without_nulls
-from satchel.actions.moving.exported import Export, ExportOptions, export_format
+from satchel.actions.moving.exported import Export, ExportOptions
 from satchel.actions.moving.exporting import Part, export_part
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.paths.permission import file_to_write
@@ -32,6 +32,7 @@ from satchel.seal.artifact.statement import FileScope
 from satchel.seal.encoding.carry import carry
 from satchel.seal.sealing import seal
 from satchel.transfer.exporting import Outgoing, Taken, take_out
+from satchel.transfer.writing import chosen_format
 
 FORMAT = "aletheia"
 SEALED = ("pam", "pam_jsonl", "pam_cbor")
@@ -74,6 +75,15 @@ class AgentExported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The report inside the file: what was left out, and why."""
 
 
+def agent_format(output: Path, said: str | None) -> str:
+    """Return the format of an agent's export: by name, else by suffix, else an agent file.
+
+    Raises:
+        UsageError: If it cannot be written.
+    """
+    return chosen_format(output, said, otherwise=FORMAT)[0]
+
+
 def export_agent(
     settings: Settings, wanted: str, output: Path | None, options: AgentExportOptions | None = None
 ) -> AgentExported:
@@ -97,7 +107,7 @@ def export_agent(
     asked = options or AgentExportOptions()
     agent = agent_called(settings, wanted)
     path = output or Path(f"{agent.id}-{now()[:10]}.agent.json")
-    name, _ = export_format(path, asked.export.format)
+    name = agent_format(path, asked.export.format)
     if name not in (FORMAT, *SEALED):
         raise UsageError(
             f"{name} has no place for a whole agent",

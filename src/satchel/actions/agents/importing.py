@@ -33,6 +33,7 @@ from satchel.disk.reading import OpenFile
 from satchel.errors import (
     AgentExistsError,
     EmptyInputError,
+    InputError,
     MissingExtraError,
     UnknownFormatError,
     UsageError,
@@ -77,6 +78,9 @@ class AgentImportOptions:
 
     embed: bool = True
     """Make the vectors of its memories."""
+
+    active_files: bool = False
+    """Whether files that a tool runs or obeys are written, such as ``.git/hooks`` or ``.envrc``."""
 
     dry_run: bool = False
     memory: ImportOptions = field(default_factory=ImportOptions)
@@ -145,7 +149,12 @@ def import_agent(
                 hint="Import its memory: satchel import FILE --bank NAME.",
             )
         arriving.verify(asked.memory.trusted_keys, asked.memory.unsafe_accept)
-        return _Importing(settings, arriving, file, owner, asked).run()
+        try:
+            return _Importing(settings, arriving, file, owner, asked).run()
+        except InputError as error:
+            if error.hint is not None and "--skip-bad" in error.hint:  # which is not for agents
+                error.hint = "Nothing was imported. Correct the file, and import it again."
+            raise
 
 
 class _Importing:
@@ -182,7 +191,7 @@ class _Importing:
         if self._asked.dry_run:
             return msgspec.structs.replace(told, memory=self._memory(agent, how))
         final = agent.folder or self._settings.home / "agents" / agent.id / "workspace"
-        with Staging(final) as staging:
+        with Staging(final, active=self._asked.active_files) as staging:
             for row in self._rows():
                 if row.type == "file_version":
                     staging.take(cast("FileVersion", _model_of(row)))
@@ -329,7 +338,7 @@ class _Importing:
         record = Record(agent=agent.id, before=before, bank=agent.bank)
         if source is not None:
             keep_record(settings, source, record)
-        placed = Placed()
+        placed = Placed(active=staging.active)
         if staging.names or staging.not_in_file:
             placed = staging.put(merge=is_merge)
             agent = msgspec.structs.replace(agent, workspace=str(staging.final))

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 
 import msgspec
 
+from satchel.actions.agents.active_files import is_active
 from satchel.disk.contained import ContainedFolder, parts_of
 from satchel.disk.writing import target_error
 from satchel.errors import LimitError, MalformedError, TargetExistsError
@@ -42,6 +43,9 @@ class Placed(msgspec.Struct, kw_only=True, omit_defaults=True):
     not_in_file: list[str] = []
     """Binary files of which only the name came; the first thousand."""
 
+    active: list[str] = []
+    """Files that a tool would run or obey, which were not written; the first thousand."""
+
     kept: str | None = None
     """Where the folder is that was there before, where another took its place."""
 
@@ -54,10 +58,15 @@ class Staging:
 
     Args:
         final: Where the folder is going to be; the one that it is in is made.
+        active: Whether files that a tool runs or obeys are laid out as well.
     """
 
-    def __init__(self, final: Path) -> None:
+    def __init__(self, final: Path, *, active: bool = True) -> None:
         self.final = final
+        self.active = list[str]()
+        """Paths of files that a tool would run or obey, and that are not laid out; the first."""
+
+        self._with_active = active
         self.names: list[str] = []
         """Paths of the files that are here."""
 
@@ -89,6 +98,12 @@ class Staging:
             MalformedError: If there are two of that path, or it is not what it says it is.
             LimitError: If it is too much.
         """
+        if not self._with_active and is_active(version.path):
+            self.finish()
+            parts_of(version.path)
+            if not version.metadata.get("part") and len(self.active) < _MOST_TOLD:
+                self.active.append(version.path)
+            return
         data = self._data_of(version)
         if data is None:
             if len(self.not_in_file) < _MOST_TOLD:
@@ -157,7 +172,7 @@ class Staging:
             TargetError: If it cannot be done.
         """
         self.finish()
-        placed = Placed(folder=str(self.final), not_in_file=self.not_in_file)
+        placed = Placed(folder=str(self.final), not_in_file=self.not_in_file, active=self.active)
         try:
             there = self.final.is_symlink() or self.final.exists()
             if there and merge:

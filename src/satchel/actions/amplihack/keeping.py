@@ -1,8 +1,14 @@
-"""Where the memory of an agent is, and opening it: a bank of its name in one of four places.
+"""Where the memory of an agent is, and opening it: a bank of its name, found by one rule.
 
-Flat memory is in the store that commands use. Hierarchical memory is there, too, unless amplihack's
-layout is used: when a storage path names its folder, when a graph was chosen, or when it is there.
-Then each agent has a store of its own, and file and folder are made private at every open.
+1. the store whose address was stated
+2. the agent's own graph in amplihack's layout
+3. the agent's own SQLite file there
+4. the store that commands use, where it has a bank of that name
+5. for a new agent: a graph of its own where a graph is used, a file of its own where the layout's
+   folder is there, else the store that commands use
+
+A backend that was named limits 2 and 3 to that kind. Python, commands, hooks and ``doctor`` all ask
+here. Stores of the layout are made private at every open.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +23,7 @@ from satchel.actions.opened import OpenBank, banks_called, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.selecting import layout
 from satchel.actions.selecting.backends import BackendChoice
-from satchel.actions.selecting.choosing import Chosen, address_of
+from satchel.actions.selecting.choosing import address_of
 from satchel.actions.wiring import has_store, open_store, opened_store
 from satchel.disk.locks import ProcessLock
 from satchel.disk.private import private_folder, secure_database, secure_files
@@ -49,27 +55,103 @@ def hierarchical(
     """
     agent_name(agent)
     selection = settings.selection.with_address(settings.options.store.address)
-    chosen = selection.of([agent])
+    kind = selection.of([agent]).backend
     if storage_path is None:
-        if not _uses_layout(settings.home, chosen):
-            return _at(settings, chosen.address)
-        storage_path = settings.home / layout.HIERARCHY
-    if chosen.backend is BackendChoice.POSTGRES:
+        own = own_kind(settings, agent)
+        if own is None:
+            return _at(settings, selection.choice.address)
+        storage_path, kind = settings.home / layout.HIERARCHY, own
+    if kind is BackendChoice.POSTGRES:
         raise UsageError("a server has no storage path", field="storage_path")
     if writes or layout.refuse_link(storage_path):
         private_folder(storage_path)
-    if chosen.backend is BackendChoice.GRAPH_DB:
+    if kind is BackendChoice.GRAPH_DB:
         path = _graph(storage_path, agent, writes=writes)
         return _at(settings, address_of(BackendChoice.GRAPH_DB, path))
     return _at(settings, str(_sqlite(storage_path, agent, writes=writes)))
+
+
+def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
+    """Return the kind of store of its own that an agent has, or a new one gets, in the layout.
+
+    None where its memory is in the store that commands use.
+
+    Raises:
+        UsageError: If no agent can have the name.
+        PathRefusedError: If there is a link where a store is looked for.
+    """
+    agent_name(agent)
+    selection = settings.selection.with_address(settings.options.store.address)
+    common = selection.choice
+    if common.stated:
+        return None
+    there = layout.own_stores(settings.home, agent)
+    if selection.said.backend:
+        there = [kind for kind in there if kind is common.backend]
+    if there:
+        return there[0]
+    if _is_in(_at(settings, common.address), agent):
+        return None
+    if common.backend is BackendChoice.GRAPH_DB:
+        return BackendChoice.GRAPH_DB
+    is_used = layout.refuse_link(settings.home / layout.HIERARCHY)
+    return BackendChoice.SQLITE if is_used else None
+
+
+def agents_apart(settings: Settings) -> list[str]:
+    """Return the agents that have a store of their own in the layout, sorted.
+
+    None where the address of the store was stated.
+
+    Raises:
+        PathRefusedError: If there is a link where a store is looked for.
+    """
+    selection = settings.selection.with_address(settings.options.store.address)
+    if selection.choice.stated:
+        return []
+    kind = selection.choice.backend if selection.said.backend else None
+    return [
+        name
+        for name in layout.owners_in(settings.home)
+        if kind is None or kind in layout.own_stores(settings.home, name)
+    ]
+
+
+def is_foreign(settings: Settings, agent: str) -> bool:
+    """Tell whether the store that an agent has in the layout was made by amplihack itself.
+
+    Such a store is read, and written as one, by transfers only.
+    """
+    own = own_kind(settings, agent)
+    folder = settings.home / layout.HIERARCHY
+    if own is BackendChoice.GRAPH_DB:
+        return not layout.is_own_graph(folder, agent) and layout.has_graph(folder, agent)
+    path = layout.agent_sqlite(folder, agent)
+    return (
+        own is BackendChoice.SQLITE and layout.refuse_link(path) and not layout.is_flat_store(path)
+    )
+
+
+def is_in_common(settings: Settings, agent: str) -> bool:
+    """Tell whether the store that commands use has a bank of an agent's name."""
+    selection = settings.selection.with_address(settings.options.store.address)
+    return _is_in(_at(settings, selection.choice.address), agent)
+
+
+def _is_in(settings: Settings, agent: str) -> bool:
+    if not has_store(settings):
+        return False
+    with opened_store(settings, read_only=True) as store:
+        return bool(banks_called(store, agent))
 
 
 @contextmanager
 def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[OpenBank]:
     """Open the bank with an agent's name to add to; it is made when there is none."""
     require_owner(settings, "amplihack")
-    with opened_store(settings) as store:
-        yield agent_bank(settings, store, agent, owner)
+    there = hierarchical(settings, agent, writes=True)
+    with opened_store(there) as store:
+        yield agent_bank(there, store, agent, owner)
 
 
 def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) -> OpenBank:
@@ -99,15 +181,15 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
     Raises:
         UnknownBankError: If there is none; nothing is made.
     """
-    agent_name(agent)
+    there = hierarchical(settings, agent)
     missing = UnknownBankError(f"there is no memory of an agent {agent!r}", field="agent")
-    if not has_store(settings):
+    if not has_store(there):
         raise missing
-    with opened_store(settings, read_only=True) as store:
+    with opened_store(there, read_only=True) as store:
         found = _named(store, agent)
         if found is None:
             raise missing
-        yield open_bank_in(settings, store, found)
+        yield open_bank_in(there, store, found)
 
 
 def _named(store: Store, agent: str) -> str | None:
@@ -119,12 +201,6 @@ def _named(store: Store, agent: str) -> str | None:
             hint="Rename one: satchel banks rename.",
         )
     return found[0] if found else None
-
-
-def _uses_layout(home: Path, chosen: Chosen) -> bool:
-    if chosen.stated:
-        return False
-    return chosen.backend is BackendChoice.GRAPH_DB or layout.refuse_link(home / layout.HIERARCHY)
 
 
 def _at(settings: Settings, address: str) -> Settings:

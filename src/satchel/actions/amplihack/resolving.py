@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from satchel.actions.amplihack.keeping import OwnerKey
+from satchel.actions.amplihack.keeping import OwnerKey, agents_apart, hierarchical, is_foreign
 from satchel.actions.amplihack.roles import (
     GENERAL,
     AgentMemory,
@@ -21,6 +21,7 @@ from satchel.actions.wiring import empty_store, has_store, open_configured
 from satchel.disk.private import private_folder
 from satchel.errors import UsageError
 from satchel.memory.agent_names import agent_name
+from satchel.ports.store import Store
 
 
 def resolve_backend_with_autodetect(
@@ -65,7 +66,7 @@ def open_tree_backend(choice: BackendChoice | str | None = None) -> MemoryTreeBa
 def open_cleanup_backend(choice: BackendChoice | str | None = None) -> MemorySessionBackend:
     """Open the store of a kind, or the one that is meant, to list and delete sessions."""
     settings = chosen_settings(choice)
-    return open_agents(settings, read_only=not has_store(settings))
+    return open_agents(settings, makes=False)
 
 
 def open_runtime_backend(
@@ -105,26 +106,47 @@ def open_agents(
     *,
     agent: str = GENERAL,
     read_only: bool = False,
+    makes: bool = True,
     owner: OwnerKey | None = None,
 ) -> AgentMemory:
-    """Open the flat memory of all agents in the configured store.
+    """Open the flat memory of all agents: in the configured store, and in stores of their own.
 
     Args:
         settings: The surroundings.
         agent: Whose memory a session gets that is not known yet.
         read_only: Nothing is made; a store that is not there is an empty one.
+        makes: Whether the configured store is made where it is not there, to write to it.
         owner: Gives the key that new banks belong to; the default key when None.
     """
     require_owner(settings, "amplihack")
     agent_name(agent)
-    if read_only and not has_store(settings):
-        return AgentMemory(settings, empty_store(), agent=agent, owner=_owner(settings, owner))
+    key, apart = _owner(settings, owner), _apart(settings, read_only=read_only)
+    if (read_only or not makes) and not has_store(settings):
+        return AgentMemory(settings, empty_store(), agent=agent, owner=key, apart=apart)
     if not read_only:
         private_folder(settings.home)
-    opened = open_configured(settings, read_only=read_only)
-    return AgentMemory(
-        settings, opened, agent=agent, owner=_owner(settings, owner), close=opened.close
-    )
+    try:
+        opened = open_configured(settings, read_only=read_only)
+    except BaseException:
+        for _, store in apart:
+            store.close()
+        raise
+    return AgentMemory(settings, opened, agent=agent, owner=key, close=opened.close, apart=apart)
+
+
+def _apart(settings: Settings, *, read_only: bool) -> list[tuple[Settings, Store]]:
+    """Open the stores of agents that have one of their own."""
+    found = list[tuple[Settings, Store]]()
+    try:
+        for name in agents_apart(settings):
+            if not is_foreign(settings, name):
+                there = hierarchical(settings, name, writes=not read_only)
+                found.append((there, open_configured(there, read_only=read_only)))
+    except BaseException:
+        for _, store in found:
+            store.close()
+        raise
+    return found
 
 
 def _owner(settings: Settings, owner: OwnerKey | None) -> OwnerKey:

@@ -1,13 +1,14 @@
 """The three roles of a memory backend, with amplihack's names, over any store."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from operator import itemgetter
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from satchel.actions.amplihack.context import BUDGET, prompt_context
-from satchel.actions.amplihack.keeping import OwnerKey, agent_bank
+from satchel.actions.amplihack.keeping import OwnerKey, agent_bank, hierarchical
 from satchel.actions.amplihack.learning import SessionLearning, store_learnings
 from satchel.actions.amplihack.sessions import (
     MemoryRecord,
@@ -19,6 +20,7 @@ from satchel.actions.amplihack.sessions import (
 from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank, name_of, open_bank_in
 from satchel.actions.selecting.backends import BackendChoice, backend_of
+from satchel.actions.wiring import has_store, open_configured
 from satchel.memory.entries import Entry
 from satchel.memory.records import Status
 from satchel.memory.times import now
@@ -88,6 +90,8 @@ class AgentMemory:
         agent: Whose memory a session gets that is not known yet.
         owner: Gives the key that new banks belong to.
         close: Called at the end.
+        apart: The stores of agents that have one of their own, with where each is; closed with
+            this.
     """
 
     def __init__(
@@ -98,15 +102,19 @@ class AgentMemory:
         agent: str = GENERAL,
         owner: OwnerKey,
         close: Callable[[], None] | None = None,
+        apart: Sequence[tuple[Settings, Store]] = (),
     ) -> None:
         self._settings = settings
         self._store = store
+        self._apart = list(apart)
         self._agent = agent
         self._owner = owner
         self._stack = ExitStack()
         self._stack.callback(settings.hooks.finish)
         if close is not None:
             self._stack.callback(close)
+        for _, other in apart:
+            self._stack.callback(other.close)
 
     def __enter__(self) -> Self:
         return self
@@ -124,8 +132,15 @@ class AgentMemory:
         self._stack.close()
 
     def backend_name(self) -> str:
-        """Return the kind of store: ``sqlite``, ``graph-db``, ``postgres``."""
-        return str(backend_of(self._settings.store) or BackendChoice.SQLITE)
+        """Return the kind of store: ``sqlite``, ``graph-db``, ``postgres``.
+
+        Several where agents have stores of their own of other kinds.
+        """
+        common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
+        kinds = {str(backend_of(there.store)) for there, _ in self._apart}
+        if kinds and not has_store(self._settings):
+            return ", ".join(sorted(kinds))
+        return ", ".join([common, *sorted(kinds - {common})])
 
     def load_session_rows(
         self, session_id: str | None = None, memory_type: str | None = None
@@ -203,9 +218,23 @@ class AgentMemory:
         Raises:
             UsageError: If no agent can have the name, the type is none, or the like.
         """
-        bank = agent_bank(self._settings, self._store, record.agent_id, self._owner)
+        there, store = self._place_of(record.agent_id)
+        bank = agent_bank(there, store, record.agent_id, self._owner)
         done = store_learnings(bank, [record])
         return done.stored[0] if done.stored else None
+
+    def _place_of(self, agent: str) -> tuple[Settings, Store]:
+        """Return the store with an agent's memory, by the rule that holds for every command."""
+        there = hierarchical(self._settings, agent, writes=True)
+        if there.store == self._settings.store:
+            return self._settings, self._store
+        for known, store in self._apart:
+            if known.store == there.store:
+                return known, store
+        store = open_configured(there, read_only=False)
+        self._stack.callback(store.close)
+        self._apart.append((there, store))
+        return there, store
 
     def _sessions(self, session_id: str | None = None) -> Sessions:
         sessions = Sessions()
@@ -225,7 +254,11 @@ class AgentMemory:
         return found
 
     def _banks(self, *, writes: bool = False) -> Iterator[OpenBank]:
-        with self._store.reading() as reader:
-            names = {bank: name_of(reader, bank) for bank in reader.banks()}
-        for bank in sorted(names, key=lambda each: (names[each] or "", each)):
-            yield open_bank_in(self._settings, self._store, bank, writes=writes)
+        found = list[tuple[str, str, Settings, Store]]()
+        for settings, store in [(self._settings, self._store), *self._apart]:
+            with store.reading() as reader:
+                found += [
+                    (name_of(reader, bank) or "", bank, settings, store) for bank in reader.banks()
+                ]
+        for _, bank, settings, store in sorted(found, key=itemgetter(0, 1)):
+            yield open_bank_in(settings, store, bank, writes=writes)

@@ -10,6 +10,7 @@ from satchel.actions.config import Settings
 from satchel.actions.encrypting.identities import create_identity, list_identities, lock_for
 from satchel.actions.wiring import writer_key, written_place
 from satchel.backup.catalogue import Catalogue, Found
+from satchel.backup.manifests import BEFORE_RESTORE
 from satchel.backup.pieces.locking import Locking
 from satchel.backup.shelves import opened_shelf
 from satchel.disk.locks import ProcessLock
@@ -162,7 +163,9 @@ def chosen_backup(
     bank: str | None = None,
     agents: Sequence[str] = (),
 ) -> Found:
-    """Return the backup that is meant: by its name or the start of it, else the newest sound one.
+    """Return the backup that is meant: by its ID or a prefix, else the newest verified one.
+
+    The safety copies of earlier restores are not meant, unless there is nothing else.
 
     Args:
         found: The backups.
@@ -200,6 +203,8 @@ def chosen_backup(
     holding = [
         one for one in holding if ids <= {part.id for part in one.manifest.agents}
     ] or holding
+    # A safety copy is what a restore was to replace; it is restored only by its name.
+    holding = [one for one in holding if one.manifest.reason != BEFORE_RESTORE] or holding
     sound = [one for one in holding if one.verified] or holding
     return sound[-1]
 

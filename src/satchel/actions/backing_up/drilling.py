@@ -239,7 +239,8 @@ class _Drilling:
         with store_of_the_moment() as made, self._in_use() as store:
             make_bank(settings, catalogue, found, part, None, made, self._tell)
             result = self._read(made, part, store)
-            erased = erased_since(settings, catalogue, part.bank, store, self.asked.signers)
+            stores = [] if store is None else [store]
+            erased = erased_since(settings, catalogue, part.bank, stores, self.asked.signers)
             again = erase_again(settings, made, part.bank, erased, self.asked.owners)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):

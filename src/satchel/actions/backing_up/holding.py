@@ -5,6 +5,7 @@ from typing import Any
 
 from satchel.actions.backing_up.destinations import destinations, opened_catalogue, series_of
 from satchel.actions.backing_up.dropping import held_in
+from satchel.actions.backing_up.kept.standing import known_destinations
 from satchel.actions.opened import OpenBank
 from satchel.actions.wiring import shown_address, writer_key
 from satchel.backup.erased import Gone, erased_in
@@ -35,7 +36,7 @@ class Backups:
         with self._bank.ledger.reading() as view:
             size = view.head.size
         found = {one.record.id: Gone(one.seq, size) for one in gone}
-        return _noted(self._bank, found)
+        return _noted(self._bank, found)[0]
 
     def laid_open(self) -> Iterator[Any]:
         """Yield nothing: backups are not rewritten, and said to be out of reach."""
@@ -44,13 +45,15 @@ class Backups:
     def out_of_reach(self) -> list[str]:
         """Return which destinations have backups that hold what was erased since."""
         found = list[str]()
-        for destination in _configured(self._bank):
+        for destination in _places(self._bank):
             try:
                 with opened_catalogue(self._bank.settings, destination) as catalogue:
                     known = dict[str, dict[str, Gone]]()
                     number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
                     closed = len(catalogue.closed)
             except UnreadableError:
+                if destination not in _configured(self._bank):
+                    found.append(_unreached(destination))
                 continue
             except SatchelError as error:
                 found.append(f"backups in {shown_address(destination)}: {error.message}")
@@ -76,28 +79,49 @@ def list_erased(bank: OpenBank) -> list[str]:
 
     Each backup lists it as well, so nothing is lost by that for longer than until the next.
     """
-    if not _configured(bank):
+    if not _places(bank):
         return []
     try:
         with bank.store.reading() as reader:
             source = copy_in(reader, bank.id)
             found = {} if source is None else erased_in(source)
-        _noted(bank, found)
+        return _noted(bank, found)[1]
     except SatchelError as error:
         return [f"what was erased is not listed beside the backups yet: {error.message}"]
-    return []
 
 
-def _noted(bank: OpenBank, found: dict[str, Gone]) -> int:
-    number = 0
-    for destination in _configured(bank) if found else ():
+def _noted(bank: OpenBank, found: dict[str, Gone]) -> tuple[int, list[str]]:
+    """List what is erased at each destination; return how many, and where it could not be.
+
+    One that is configured has to answer. A disk that was named once may be in a drawer.
+    """
+    number, problems, configured = 0, list[str](), _configured(bank)
+    for destination in _places(bank) if found else ():
         try:
             with opened_catalogue(bank.settings, destination) as catalogue:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
                 number += catalogue.lists.note(series, bank.id, found, key)
-        except UnreadableError:  # no backup was ever made there
-            continue
-    return number
+        except UnreadableError:  # of one that is configured: no backup was ever made there
+            if destination not in configured:
+                problems.append(_unreached(destination))
+        except SatchelError:
+            if destination in configured:
+                raise
+            problems.append(_unreached(destination))
+    return number, problems
+
+
+def _unreached(destination: str) -> str:
+    shown = shown_address(destination)
+    return (
+        f"backups in {shown}, which does not answer. Until the erasure is listed there, one that"
+        f" is restored on another machine brings it back: satchel backup run --to {shown}"
+    )
+
+
+def _places(bank: OpenBank) -> tuple[str, ...]:
+    """Return all destinations that may have backups of the bank."""
+    return tuple(dict.fromkeys((*_configured(bank), *known_destinations(bank.settings))))
 
 
 def _configured(bank: OpenBank) -> tuple[str, ...]:

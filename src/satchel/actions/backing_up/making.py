@@ -9,13 +9,14 @@ from satchel.actions.backing_up.destinations import is_believed
 from satchel.actions.config import Settings
 from satchel.actions.keys.told import Owners
 from satchel.actions.opened import is_here
-from satchel.actions.wiring import writer_key
+from satchel.actions.wiring import witness_of, writer_key
 from satchel.backup.assembling import Cut, assemble, size_at
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.erased import erased_in
 from satchel.backup.manifests import BankPart
 from satchel.errors import EncryptionError, SigningKeyError, VerificationError
 from satchel.ledger.acceptance import Decider
+from satchel.ledger.epochs import contains
 from satchel.ledger.erasure.finishing import finish
 from satchel.ledger.erasure.targets import ERASABLE
 from satchel.ledger.ledger import Ledger
@@ -82,25 +83,55 @@ def erased_since(
     settings: Settings,
     catalogue: Catalogue,
     bank: str,
-    store: Store | None,
+    stores: Sequence[Store],
     signers: Sequence[str] = (),
 ) -> list[str]:
     """Return what was erased of a bank, by the lists beside the backups and by what is in use.
 
     A list that somebody signed who is not believed erases nothing, and a copy in use that does not
-    hold says nothing.
+    verify says nothing.
+
+    Args:
+        settings: The surroundings.
+        catalogue: Where the backup is.
+        bank: The bank.
+        stores: Stores that may have a newer state of it: the one in use, the one it goes into.
+        signers: Keys that are believed this once.
     """
     ids = dict[str, None]()
     for erased, key in catalogue.lists.of(bank):
         if is_believed(settings, key, signers):
             ids |= dict.fromkeys(erased.records)
-    if store is None:
-        return list(ids)
-    with store.reading() as reader, suppress(VerificationError):
-        copy = copy_in(reader, bank) if is_here(reader, bank) else None
-        if copy is not None:
-            ids |= dict.fromkeys(erased_in(copy))
+    for store in stores:
+        with store.reading() as reader, suppress(VerificationError):
+            copy = copy_in(reader, bank) if is_here(reader, bank) else None
+            if copy is not None:
+                ids |= dict.fromkeys(erased_in(copy))
     return list(ids)
+
+
+def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
+    """Return what this machine's witness noted as erased, of a bank that was made just now.
+
+    The witness knows positions in the log. They hold up to the newest head of it that is in this
+    log as well.
+    """
+    witness = witness_of(settings)
+    positions = witness.positions(bank)
+    if not positions:
+        return []
+    with store.reading() as reader:
+        copy = copy_in(reader, bank)
+        if copy is None:
+            return []
+        heads = (one.head for one in witness.heads(bank))
+        common = max((head.size for head in heads if contains(copy.tree, head)), default=0)
+        rows = reader.at(bank, [position for position in positions if position < common])
+        return [
+            row.id
+            for row in rows
+            if row.type in ERASABLE and copy.found.fold.redacted(row.id, copy.size) is None
+        ]
 
 
 def erase_again(

@@ -1,7 +1,10 @@
 """Putting a bank that was made from a backup where it is wanted."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -26,9 +29,11 @@ from satchel.errors import (
     ThresholdError,
     VerificationError,
 )
+from satchel.ledger.deciding.about_keys import KeyDecider
 from satchel.ledger.epochs import BankStanding, Seen, Verdict, judge
 from satchel.ledger.erasure.finishing import finish
-from satchel.ports.store import Store, StoredHead
+from satchel.ledger.witness import Witness
+from satchel.ports.store import Store, StoredHead, Writer
 from satchel.transfer.copies import Copy, Relation, carry, compared, copy_in
 from satchel.transfer.whole_logs.beside import Beside, bring_beside, side_of
 from satchel.transfer.whole_logs.copying import bring, compare, give_head, is_begun
@@ -88,8 +93,51 @@ class _Judged:
     """Whether it is to have a witness of its own: it is older than what is in use."""
 
 
+def give_up_lost(settings: Settings, staging: Store, bank: str, asked: Asked) -> bool:
+    """Have an owner decide, in a bank that was just made, that it replaces what this machine saw.
+
+    So the log that is put into the store says it from the first moment on, and nobody refuses it
+    who is interrupted afterwards. It is decided before anything is erased again: the positions
+    that the witness noted are those of the log up to here.
+
+    Args:
+        settings: The surroundings.
+        staging: The store of the moment in which the bank is.
+        bank: The bank.
+        asked: How it is to be put back.
+
+    Returns:
+        Whether something is given up.
+
+    Raises:
+        RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``put_back``.
+    """
+    with staging.reading() as reader:
+        source = copy_in(reader, bank)
+        assert source is not None  # noqa: S101 - it was made just now
+        judged = _judged(settings, source, asked)
+    last = witness_of(settings).last(bank)
+    if judged.verdict is not None or asked.proposes or last is None:
+        return judged.verdict is None
+    with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
+        # Not the real one, which would learn of a head that is in no store yet.
+        witness = Witness(Path(folder) / "banks")
+        witness.record_believed(last)
+        KeyDecider(
+            store=staging,
+            bank=bank,
+            owner=judged.owners[0],
+            also=judged.owners[1:],
+            writer=writer_key(settings),
+            witness=witness,
+        ).accept_restore(asked.reason)
+    return True
+
+
 def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
     """Put a bank into a store; what can be known before anything is written is found out before.
+
+    Log, vectors and blobs of a bank that is there are replaced in one transaction.
 
     Args:
         settings: The surroundings.
@@ -129,14 +177,27 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         return put
     if gives_way:
         put.safety = asked.safety()
+    _write(settings, source, asked, there, judged, put, tell)
+    return put
+
+
+def _write(  # noqa: PLR0913 - what was found out before
+    settings: Settings,
+    source: Copy,
+    asked: Asked,
+    there: _There,
+    judged: _Judged,
+    put: Put,
+    tell: Tell,
+) -> None:
     if judged.apart:
         private_folder(settings.state)
         private_folder(witness_beside(settings).parent)
         private_folder(witness_beside(settings))
     with opened_at(settings, asked.address, read_only=False) as store:
         put.carried = _written(source, store, there, tell)
-        beside = Beside()
-        bring_beside(source.reader, source.bank, store, beside)
+        if there.relation is Relation.NEW:
+            bring_beside(source.reader, source.bank, store, Beside())
         with store.reading() as other:
             compare(source, other, tell)
         if there.relation is Relation.NEW:
@@ -145,7 +206,6 @@ def put_back(settings: Settings, source: Copy, asked: Asked, tell: Tell) -> Put:
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
         put.standing = BankStanding.OWN
-    return put
 
 
 def _judged(settings: Settings, source: Copy, asked: Asked) -> _Judged:
@@ -204,21 +264,36 @@ def _written(source: Copy, store: Store, there: _There, tell: Tell) -> int:
     bank = source.bank
     if there.relation is Relation.NEW:
         return bring(source, store, tell).records
-    if there.relation is Relation.SAME:
-        tell(source.size)
-        return 0
     with store.writing() as writing:
         if writing.head(bank) != there.stored:
             raise StoreBusyError(
                 "the bank was written to meanwhile", file=store.name, hint="Try again."
             )
-        target = copy_in(writing, bank) if there.relation is Relation.AHEAD else None
-        if target is None:
+        target, records = None, 0
+        if there.relation in (Relation.AHEAD, Relation.SAME):
+            target = copy_in(writing, bank)
+        else:
             writing.remove(bank)
-        done = carry(source, writing, target)
-        writing.put_side(bank, side_of(source.reader, bank))
+        if there.relation is not Relation.SAME:
+            records = carry(source, writing, target).records
+            writing.put_side(bank, side_of(source.reader, bank))
+        bring_beside(source.reader, bank, _Within(writing), Beside())  # type: ignore[arg-type]
     tell(source.size)
-    return done.records
+    return records
+
+
+class _Within:
+    """A store as it is within a transaction that is open: all that is done in it, or nothing."""
+
+    def __init__(self, writing: Writer) -> None:
+        self._writing = writing
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Give the transaction."""
+        yield self._writing
+
+    reading = writing
 
 
 def _believe(settings: Settings, store: Store, source: Copy, judged: _Judged, reason: str) -> None:

@@ -6,7 +6,7 @@ any copy of a store, and over one that is there in one transaction, of which a s
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,11 +21,12 @@ from satchel.actions.backing_up.destinations import (
 from satchel.actions.backing_up.kept.accounts import account_of, end_of, kept_receipts, numbers
 from satchel.actions.backing_up.making import (
     erase_again,
+    erased_here,
     erased_since,
     make_bank,
     require_lists,
 )
-from satchel.actions.backing_up.putting import Asked, put_back
+from satchel.actions.backing_up.putting import Asked, give_up_lost, put_back
 from satchel.actions.backing_up.restored import (
     Restored,
     RestoredBank,
@@ -43,9 +44,10 @@ from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
-from satchel.backup.manifests import AgentPart, BankPart
+from satchel.backup.manifests import BEFORE_RESTORE, AgentPart, BankPart
 from satchel.disk.private import private_folder
 from satchel.errors import (
+    StoreError,
     UnknownBankError,
     UsageError,
     VerificationError,
@@ -95,6 +97,8 @@ class Made(NamedTuple):
     bank: str
     erased_again: int
     part: BankPart
+    given_up: bool
+    """Whether something that this machine saw is given up for it."""
 
 
 class Restoring:
@@ -102,6 +106,7 @@ class Restoring:
 
     def __init__(self, settings: Settings, catalogue: Catalogue, asked: RestoreOptions) -> None:
         self._settings = settings if asked.into is None else _at(settings, asked.into)
+        self._in_use = settings.store
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
         # Somebody who says that more is lost means this store from now on, wherever it is.
@@ -263,15 +268,21 @@ class Restoring:
         at = self._asked.at
         if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
             return None
-        with self._in_use() as there:
+        with self._newer() as stores:
             erased = erased_since(
-                self._settings, self._catalogue, part.bank, there, self._asked.signers
+                self._settings, self._catalogue, part.bank, stores, self._asked.signers
             )
+        erased += erased_here(self._settings, store, part.bank)
+        # A session is taken out of the bank, which goes nowhere.
+        is_put = self._asked.session is None
+        given_up = is_put and give_up_lost(
+            self._settings, store, part.bank, self._how(found, dry_run=self._asked.dry_run)
+        )
         again = erase_again(self._settings, store, part.bank, erased, self._asked.owners)
-        return Made(part.bank, again, part)
+        return Made(part.bank, again, part, given_up=given_up)
 
-    def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
-        asked = Asked(
+    def _how(self, found: Found, *, dry_run: bool) -> Asked:
+        return Asked(
             address=self._target,
             over=self._asked.over,
             beside=self._beside,
@@ -282,6 +293,9 @@ class Restoring:
             reason=f"restored from the backup {found.id}",
             dry_run=dry_run,
         )
+
+    def _put(self, store: Store, made: Made, found: Found, *, dry_run: bool) -> RestoredBank:
+        asked = self._how(found, dry_run=dry_run)
         path = local_path(self._target)
         if not dry_run and path is not None and path.parent == self._settings.home:
             private_folder(self._settings.home)
@@ -298,18 +312,22 @@ class Restoring:
                 carried=put.carried,
                 erased_again=made.erased_again,
                 standing=put.standing,
-                given_up=put.given_up,
+                given_up=made.given_up or put.given_up,
                 safety=put.safety,
                 notes=put.notes,
             )
 
     @contextmanager
-    def _in_use(self) -> Iterator[Store | None]:
-        if not is_there(self._target):
-            yield None
-            return
-        with opened_at(self._settings, self._target, read_only=True) as store:
-            yield store
+    def _newer(self) -> Iterator[list[Store]]:
+        """Give the stores that may know what was erased since: the target, and the one in use."""
+        with ExitStack() as opened:
+            stores = list[Store]()
+            for address in dict.fromkeys((self._target, self._in_use)):
+                if is_there(address):
+                    one = opened_at(self._settings, address, read_only=True)
+                    with suppress(StoreError):  # the list beside the backups has it as well
+                        stores.append(opened.enter_context(one))
+            yield stores
 
     def _kept_safe(self) -> str:
         """Keep the present store, once for all banks; return where it is.
@@ -326,7 +344,7 @@ class Restoring:
                 prune=False,
                 # Beside an encrypted backup nothing is left in plain.
                 encrypt_to=self._catalogue.locking.recipients or self._recipients,
-                reason="before a restore",
+                reason=BEFORE_RESTORE,
             )
             made = run_backup(self._settings, options).made[0]
             self._safety = made.id if made.error is None else self._copied(made.error)

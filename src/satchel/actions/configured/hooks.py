@@ -17,6 +17,7 @@ import msgspec
 from satchel.actions.configured.sections import EVENTS, HookSettings, HookTable
 from satchel.disk.forks import in_child
 from satchel.errors import UsageError
+from satchel.errors.addresses import shown_text
 from satchel.memory.times import now
 from satchel.ports.outward.events import MOST_IDS, Event
 
@@ -194,7 +195,9 @@ class Hooks:
         if hook.command is not None:
             command = hook.command
             return call(
-                lambda: run_command(command, event, hook.timeout), hook.timeout + _GRACE, stuck
+                lambda: run_command(command, event, hook.timeout, hook.environment),
+                hook.timeout + _GRACE,
+                stuck,
             )
         address, secret = str(hook.webhook), hook.secret_env
         return post(address, event, timeout=hook.timeout, retries=hook.retries, secret=secret)
@@ -220,7 +223,7 @@ def _name(listener: HookSettings | Listener) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)[:300]
+    return "".join(char if char.isprintable() else "?" for char in shown_text(text))[:300]
 
 
 NO_HOOKS = Hooks({})

@@ -1,5 +1,6 @@
 """Per-bank settings, profiles, the provider and event hooks, as typed values."""
 
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ MOST_RETRIES = 10
 
 Tier = Literal["", "storage", "engine"]
 """``storage``: Satchel keeps the memory there; ``engine``: a product that is talked to."""
+
+_UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\uffff]")
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,6 +162,9 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     secret_env: str | None = None
     """The environment variable with the secret that signs what a webhook gets."""
 
+    environment: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    """Further variables that a command gets, by name; usually it gets none that may be a secret."""
+
     include_content: bool = False
     """Whether memories themselves go along; otherwise only ids and counts."""
 
@@ -166,11 +172,29 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         given = [name for name in ("function", "command", "webhook") if getattr(self, name)]
         if len(given) != 1:
             raise ValueError("a hook is one of `function`, `command` and `webhook`")
-        if self.webhook and urlsplit(self.webhook).scheme not in ("http", "https"):
-            raise ValueError("`webhook` is not an address that starts with https:// or http://")
+        if self.webhook:
+            _require_webhook(self.webhook)
 
 
 Listeners = tuple[HookSettings, ...]
+
+
+def _require_webhook(address: str) -> None:
+    """Require an address that an event can be sent to; what is said of it holds no part of it."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        raise ValueError("`webhook` is not an address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError("`webhook` is not an address that starts with https:// or http://")
+    if "@" in parts.netloc:
+        raise ValueError(
+            "`webhook` holds a user or a password, which is not sent; sign what is sent instead,"
+            " with `secret_env`"
+        )
+    if _UNSENDABLE.search(address):
+        raise ValueError("`webhook` has a space or a sign that no address has")
 
 
 class HookTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

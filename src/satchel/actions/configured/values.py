@@ -15,10 +15,11 @@ from satchel.actions.configured.sections import (
     Profile,
 )
 from satchel.errors import ConfigError
+from satchel.errors.addresses import shown_host, shown_text
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
 _SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
-_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*(?=@)")
+_WEBHOOK = "webhook"  # its path is often the secret
 _MASK = "***"
 _AT = re.compile(r" - at `\$\.?([^`]*)`$")
 
@@ -166,5 +167,7 @@ def _masked(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         # The name of a variable is no secret, though it names one.
         is_secret = bool(_SECRET.search(name)) and not name.endswith("_env")
-        return _MASK if is_secret and value else _IN_ADDRESS.sub(_MASK, value)
+        if is_secret and value:
+            return _MASK
+        return shown_host(value) if name == _WEBHOOK else shown_text(value)
     return value

@@ -25,17 +25,21 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     embedder: str = "static-idf"
     """What makes vectors: ``static-idf`` or ``static``, which come along; ``minilm``, of the extra
-    ``embed-minilm``; ``onnx``, a model in a folder; or ``openai``."""
+    ``embed-minilm``; ``onnx``, a model in a folder; ``openai``, a server; or a model by one name:
+    ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``, ``fastembed:MODEL`` or
+    ``onnx:FOLDER``."""
 
     automatic: bool = True
-    """Whether imports and questions make vectors unasked, by a model that comes along or
-    ``minilm``."""
+    """Whether imports and questions make vectors unasked, by a model on this machine: one that
+    is built in, ``minilm``, or one that ``embedder`` names behind a colon."""
 
     folder: str = ""
     """For ``onnx``: where ``model.onnx`` and its ``tokenizer.json`` are."""
 
     base_url: str = ""
-    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``."""
+    """For ``openai``: what comes before ``/embeddings``, such as ``https://api.openai.com/v1``,
+    which ``openai:MODEL`` asks when this is empty. For ``ollama:MODEL``: where the server is; this
+    machine's port 11434 when empty."""
 
     model: str = ""
     """For ``openai``: the name of the model there."""

@@ -31,8 +31,8 @@ from satchel.ports.rows import Filter
 from satchel.screen.redacting import MOST_FIELDS, Redacting, Replaced
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import Sealed, as_model, digest
+from satchel.seal.redacted_forms import signed_redaction
 from satchel.seal.sealed_originals import sealed_original
-from satchel.seal.sealing import seal
 
 _TOGETHER = 200
 _MOST_TOLD = 100
@@ -251,7 +251,8 @@ def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
     fields = tuple(dict.fromkeys(one.field for one in gone))
     if len(fields) > MOST_FIELDS:
         raise LimitError(f"more than {MOST_FIELDS:,} values of one memory", field=logged.record.id)
-    by = None if bank.bearer is not None else writer_key(bank.settings).did
+    key = writer_key(bank.settings)
+    by = None if bank.bearer is not None else key.did
     counts = Counter(one.kind for one in gone)
     record = Redaction(
         entry=logged.record.id,
@@ -261,7 +262,7 @@ def _forms(logged: Logged, kinds: Redacting, bank: OpenBank) -> Iterator[_Form]:
         at=now(),
         metadata={"kinds": dict(sorted(counts.items()))},
     )
-    yield _Form(logged, body, seal(record), replaced)
+    yield _Form(logged, body, signed_redaction(record, key), replaced)
 
 
 def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Sequence[str]) -> None:

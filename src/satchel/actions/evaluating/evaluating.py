@@ -1,19 +1,17 @@
 """Evaluating recall: each conversation becomes a bank of its own, which is asked every question."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from satchel.actions.config import Settings
-from satchel.actions.evaluating.conversing import comparing, conversed
+from satchel.actions.evaluating.conversing import Conversed, comparing, conversed
 from satchel.actions.evaluating.measures import Means, Measured
 from satchel.actions.evaluating.reading import read_set
-from satchel.actions.evaluating.sets import Conversation, Question, Turn
+from satchel.actions.evaluating.sets import Question, Turn
 from satchel.actions.permitted.owning import require_owner
 from satchel.inference.static_table.pieces import Pieces
-from satchel.ports.inference.embedder import Embedder
 from satchel.recall.query import Query
 from satchel.recall.recalling import recall
 
@@ -21,8 +19,6 @@ MOST = 300
 """Memories that each question is answered with."""
 
 _MOST_TOKENS = 1 << 20
-_WHOLE = 1 << 30
-"""A budget of tokens that all turns fit, so that measures may cut where they like."""
 
 Progress = Callable[[int, int], None]
 """Is told how many questions were asked, and of how many."""
@@ -68,7 +64,7 @@ def evaluate_recall(
         path: A file or folder; see ``reading``.
         model: As ``embedder_of`` takes it.
         vectors: Whether vectors are made and compared.
-        any_time: Whether a time that a question names is no filter.
+        any_time: Whether a time that a question names is ignored.
         progress: Told how far it is.
 
     Raises:
@@ -82,15 +78,17 @@ def evaluate_recall(
     total = sum(len(one.questions) for one in found.conversations)
     main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
     for conversation in found.conversations:
-        tokens = _tokens(conversation.turns)
+        tokens = token_counts(conversation.turns)
         sessions = {turn.name: turn.session for turn in conversation.turns}
-        for question, ranked, filled in _ranked(conversation, embedder, any_time=any_time):
-            those = [whole, kinds.setdefault(question.kind, Means())]
-            for means in those if question.kind in found.aside else [main, *those]:
-                means.add(ranked, question.evidence, tokens, sessions, filled)
-            asked += 1
-            if progress is not None:
-                progress(asked, total)
+        with conversed(conversation, embedder) as bank:
+            turns = ranked_turns(bank, conversation.questions, any_time=any_time)
+            for question, ranked in turns:
+                those = [whole, kinds.setdefault(question.kind, Means())]
+                for means in those if question.kind in found.aside else [main, *those]:
+                    means.add(ranked, question.evidence, tokens, sessions)
+                asked += 1
+                if progress is not None:
+                    progress(asked, total)
     return Evaluation(
         data=path.name,
         format=found.format,
@@ -105,26 +103,17 @@ def evaluate_recall(
     )
 
 
-def _ranked(
-    conversation: Conversation, embedder: Embedder | None, *, any_time: bool
-) -> Iterable[tuple[Question, list[str], list[str]]]:
-    """Yield each question with the turns that recall gives, best first: as many as, and for tokens.
-
-    They differ where the question names a time: within a budget, others fill what that leaves.
-    """
-    with conversed(conversation, embedder) as bank:
-        for question in conversation.questions:
-            wanted = Query(text=question.text, limit=MOST, times=not any_time)
-            found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
-            ranked = filled = [bank.names[hit.logged.record.id] for hit in found.hits]
-            if found.plan.told is not None and not found.plan.told_dropped:
-                wanted = replace(wanted, budget=_WHOLE)
-                found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
-                filled = [bank.names[hit.logged.record.id] for hit in found.hits]
-            yield question, ranked, filled
+def ranked_turns(
+    bank: Conversed, questions: Sequence[Question], *, any_time: bool = False
+) -> Iterator[tuple[Question, list[str]]]:
+    """Yield each question with the turns that recall gives, best first."""
+    for question in questions:
+        wanted = Query(text=question.text, limit=MOST, times=not any_time)
+        found = recall(bank.view, wanted, now=lambda: bank.moment, embedders=bank.embedders)
+        yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
 
 
-def _tokens(turns: tuple[Turn, ...]) -> dict[str, int]:
+def token_counts(turns: tuple[Turn, ...]) -> dict[str, int]:
     """Return how many tokens each turn takes as a line, in the vocabulary that comes along."""
     pieces = Pieces()
     return {

@@ -51,7 +51,6 @@ class Means:
         evidence: frozenset[str],
         tokens: Mapping[str, int],
         sessions: Mapping[str, str],
-        filled: Sequence[str] | None = None,
     ) -> None:
         """Add a question.
 
@@ -60,20 +59,10 @@ class Means:
             evidence: Names of those that answer it.
             tokens: How many each turn takes.
             sessions: The conversation of each turn.
-            filled: What was found for a budget of tokens, where that is not the same.
         """
         self._count += 1
-        for k in AT:
-            found = evidence.intersection(ranked[:k])
-            self._sum(f"recall {k}", len(found) / len(evidence))
-            self._sum(f"hit {k}", float(bool(found)))
-            self._sum(f"ndcg {k}", ndcg(ranked, evidence, k))
-        for budget in BUDGETS:
-            self._sum(f"budget {budget}", within(filled or ranked, evidence, tokens, budget))
-        whole = list(dict.fromkeys(sessions[name] for name in ranked))
-        wanted = frozenset(sessions[name] for name in evidence)
-        self._sum("session hit", float(bool(wanted.intersection(whole[:1]))))
-        self._sum("session ndcg", ndcg(whole, wanted, _SESSIONS_AT))
+        for name, value in measured(ranked, evidence, tokens, sessions).items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
 
     def means(self) -> Measured:
         """Return the means."""
@@ -87,11 +76,30 @@ class Means:
             session_ndcg_5=self._mean("session ndcg"),
         )
 
-    def _sum(self, name: str, value: float) -> None:
-        self._sums[name] = self._sums.get(name, 0.0) + value
-
     def _mean(self, name: str) -> float:
         return round(self._sums.get(name, 0.0) / max(self._count, 1), 4)
+
+
+def measured(
+    ranked: Sequence[str],
+    evidence: frozenset[str],
+    tokens: Mapping[str, int],
+    sessions: Mapping[str, str],
+) -> dict[str, float]:
+    """Return all measures of one question by name; see ``Means.add``."""
+    values = dict[str, float]()
+    for k in AT:
+        found = evidence.intersection(ranked[:k])
+        values[f"recall {k}"] = len(found) / len(evidence)
+        values[f"hit {k}"] = float(bool(found))
+        values[f"ndcg {k}"] = ndcg(ranked, evidence, k)
+    for budget in BUDGETS:
+        values[f"budget {budget}"] = within(ranked, evidence, tokens, budget)
+    whole = list(dict.fromkeys(sessions[name] for name in ranked))
+    wanted = frozenset(sessions[name] for name in evidence)
+    values["session hit"] = float(bool(wanted.intersection(whole[:1])))
+    values["session ndcg"] = ndcg(whole, wanted, _SESSIONS_AT)
+    return values
 
 
 def ndcg(ranked: Sequence[str], wanted: frozenset[str], k: int) -> float:

@@ -1,4 +1,4 @@
-"""Reading sets of questions: LoCoMo's file, folders as BEAM has them, and a plain form.
+"""Reading sets of questions: LoCoMo's file, BEAM's folders, QMSum's meetings, and a plain form.
 
 The plain form is ``{"conversations": [{"name", "turns": [{"id", "session", "speaker", "text",
 "at"}], "questions": [{"question", "kind", "evidence": [ids]}]}]}``.
@@ -26,6 +26,10 @@ _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 _BEAM_MARK = re.compile(r"\s*->->\s*[\d,]+\s*$")
 _BEAM_TIME = "%B-%d-%Y"
 _BEAM_CHAT, _BEAM_ASKED = "chat.json", "probing_questions.json"
+_QMSUM = ".jsonl"
+_LONGEST_MEETING = 1 << 20
+"""Turns."""
+
 _MOST_FOLDERS = 10_000
 
 
@@ -40,7 +44,14 @@ def read_set(path: Path) -> QuestionSet:
         LimitError: If a file is too large.
     """
     if path.is_dir():
-        found = QuestionSet(format="beam", conversations=tuple(_beams(path)))
+        meetings = sorted(path.glob(f"*{_QMSUM}"))[:_MOST_FOLDERS]
+        if meetings:
+            whole = tuple(map(_qmsum, meetings))
+            found = QuestionSet(format="qmsum", conversations=whole)
+        else:
+            found = QuestionSet(format="beam", conversations=tuple(_beams(path)))
+    elif path.suffix == _QMSUM:
+        found = QuestionSet(format="qmsum", conversations=(_qmsum(path),))
     else:
         found = _from_file(path)
     if not any(one.questions for one in found.conversations):
@@ -65,15 +76,21 @@ def _from_file(path: Path) -> QuestionSet:
     raise UnknownFormatError(
         "this is no set of questions that is known",
         file=str(path),
-        hint="Known: LoCoMo's JSON, a folder with BEAM's chat.json, and the plain form.",
+        hint="Known: LoCoMo's JSON, a folder with BEAM's chat.json, QMSum's JSON lines (.jsonl),"
+        " and the plain form.",
     )
 
 
-def _json(path: Path) -> Any:
+def _bytes(path: Path) -> bytes:
     with reading(path) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise LimitError(f"a set of questions has at most {MOST_BYTES:,} bytes", file=str(path))
+    return raw
+
+
+def _json(path: Path) -> Any:
+    raw = _bytes(path)
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -200,6 +217,51 @@ def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> Conversation:
         for one in some
     )
     return _conversation(name, turns, questions)
+
+
+def _qmsum(path: Path) -> Conversation:
+    """Return the meetings of a file as one conversation, each meeting a session of it.
+
+    The evidence of a question is the turns in the spans that are named for it, both ends included.
+    Questions about a whole meeting have no spans and are not in it.
+    """
+    turns, asked = list[Turn](), list[tuple[str, str, list[str]]]()
+    for number, line in enumerate(_bytes(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            meeting = msgspec.json.decode(line)
+            turns += (
+                Turn(
+                    name=f"{number}:{at}",
+                    session=str(number),
+                    speaker=turn["speaker"],
+                    text=turn["content"],
+                )
+                for at, turn in enumerate(meeting["meeting_transcripts"])
+            )
+            asked += (
+                (
+                    one["query"],
+                    "specific",
+                    [f"{number}:{at}" for span in one["relevant_text_span"] for at in _span(span)],
+                )
+                for one in meeting["specific_query_list"]
+            )
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise MalformedError(f"not JSON: {error}", file=str(path), line=number) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedError(
+                f"a meeting lacks something: {error!r}", file=str(path), line=number
+            ) from error
+    return _conversation(path.stem, turns, iter(asked))
+
+
+def _span(ends: Sequence[str]) -> range:
+    first, last = map(int, ends)
+    if not 0 <= first <= last <= _LONGEST_MEETING:
+        raise ValueError(f"no span of turns: {first} to {last}")
+    return range(first, last + 1)
 
 
 def _numbers(value: Any) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _beside_bank(settings: Settings, key: str, store: MemoryStore) -> Iterator[C
         name=f"log of {key}",
         state="note",
         detail="; ".join(parts),
-        hint=f"satchel files ls --key {key} brings it up to date.",
+        hint=f"Run satchel files sync --key {key}.",
     )
 
 

@@ -51,7 +51,7 @@ def require_reading(bank: OpenBank) -> None:
         raise PermissionRefusedError(
             "the token is for entries, and memory files are none",
             field="scope",
-            hint="Ask the owner for a token of everything: satchel tokens issue.",
+            hint="Ask the owner for a token of everything: satchel token issue.",
         )
     if not bank.name:
         raise PermissionRefusedError("the bank has no name, so no memory files are its own")

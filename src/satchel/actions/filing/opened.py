@@ -9,13 +9,15 @@ from msgspec.structs import replace
 from satchel.actions.config import Settings
 from satchel.actions.filing.following import follow
 from satchel.actions.filing.held import held_bank, hold, only_read, require_reading
-from satchel.actions.opened import OpenBank
+from satchel.actions.opened import OpenBank, chosen_bank, name_of, opened_bank
 from satchel.actions.paths.permission import require_uncontained
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import (
     LockedError,
     MemoryStoreError,
     NoMemoryFilesError,
+    SatchelError,
     StoreBusyError,
     TargetError,
     UsageError,
@@ -23,6 +25,7 @@ from satchel.errors import (
 from satchel.files import MemoryStore
 from satchel.files.namespace import Namespace, root_checked
 from satchel.files.paths import key_checked
+from satchel.memory.parts import is_whole_id
 
 DEFAULT_KEY = "default"
 
@@ -50,10 +53,12 @@ def opened_files(
     *,
     create: bool = False,
     leaves: bool = False,
+    read_only: bool = False,
 ) -> Iterator[MemoryStore]:
     """Open the memory files that are meant, and close them after the block.
 
-    What was changed is saved where they are, unless the block failed.
+    What was changed is saved where they are, unless the block failed. The bank then logs it, and
+    what was changed from outside before.
 
     Args:
         settings: Where keys are.
@@ -62,6 +67,7 @@ def opened_files(
         create: Make one where there is none.
         leaves: Whether files are going to leave the store for another place, so that the holder
             of a token has to be allowed to export.
+        read_only: Whether nothing is changed: not the files, and not the log of the bank.
 
     Raises:
         UsageError: If both are given.
@@ -80,7 +86,9 @@ def opened_files(
             yield store
         return
     with ExitStack() as stack:
-        name = key or settings.options.store.bank or DEFAULT_KEY
+        name = key or usual_key(settings)
+        if is_whole_id(name):
+            name = _key_of_bank(settings, name)
         held = None
         if settings.token is not None:
             held = stack.enter_context(held_bank(settings, key))
@@ -88,6 +96,11 @@ def opened_files(
             if leaves:
                 held.asked("export")
         store = stack.enter_context(store_of(settings, name, create=create, held=held))
+        if read_only:
+            if held is None:
+                only_read(store)
+            yield store
+            return
         try:
             yield store
             if store.is_unsaved:
@@ -96,6 +109,44 @@ def opened_files(
             store.leave = None  # what follows is told by this machine
             with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
                 follow(replace(settings, token=None), store, name)
+
+
+def usual_key(settings: Settings) -> str:
+    """Return the key of the memory files that are meant when none is named.
+
+    It is the bank that commands use: the configured one, or the only one there is. Files that an
+    earlier version wrote under another name are still meant where the bank has none.
+    """
+    if settings.options.store.bank or settings.token is not None:
+        return settings.options.store.bank or DEFAULT_KEY
+    with suppress(SatchelError):
+        if has_store(settings):
+            with opened_store(settings, read_only=True) as store, store.reading() as reader:
+                name = name_of(reader, chosen_bank(settings, store, None))
+            known = namespace_of(settings)._asdict()
+            older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
+            if name and (not older or MemoryStore.exists(**{**known, "key": name})):
+                return key_checked(name)
+    return DEFAULT_KEY
+
+
+def _key_of_bank(settings: Settings, bank: str) -> str:
+    """Return the key of the memory files of a bank by its id: what it is called.
+
+    Raises:
+        MemoryStoreError: If it has no name, or one that no folder can have.
+    """
+    with opened_bank(settings, bank) as opened:
+        if not opened.name:
+            raise MemoryStoreError("the bank has no name, so no memory files are its own")
+        try:
+            return key_checked(opened.name)
+        except MemoryStoreError as error:
+            raise MemoryStoreError(
+                f"a bank of this name has no memory files: {error.message}",
+                field="name",
+                hint="Rename the bank.",
+            ) from None
 
 
 def store_of(

@@ -18,8 +18,16 @@ import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.toml_files import with_table
-from satchel.actions.hosts.host_files import HostFile, dumped, found, json_of, toml_of
-from satchel.actions.hosts.known import HOSTS, Host, Known, path_of
+from satchel.actions.hosts.host_files import (
+    HostFile,
+    dumped,
+    found,
+    json_of,
+    require_inside,
+    toml_of,
+)
+from satchel.actions.hosts.known import HOSTS, Host, Known, Place, path_of
+from satchel.actions.invocation import invocation
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import MalformedError, UsageError
 
@@ -86,6 +94,7 @@ def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Conne
     Raises:
         MalformedError: If one of its files cannot be read; nothing is changed then.
         UsageError: If a host has no hooks.
+        ContainmentError: If a link leads one of them out of the project; nothing is changed then.
         TargetError: If a file cannot be written.
     """
     require_owner(settings, "connect")
@@ -94,14 +103,21 @@ def connect_host(settings: Settings, host: Host, asked: ConnectOptions) -> Conne
         raise UsageError(
             f"{host} has no hooks for the start and the end of a session", field="hooks"
         )
-    plans = [_servers(found(path_of(host, known.servers, asked.project)), known, asked)]
+    plans = [_servers(settings, _found(host, known.servers, asked), known, asked)]
     if known.hooks is not None and (asked.hooks or asked.plugin or asked.remove):
-        there = found(path_of(host, known.hooks, asked.project))
-        plans.append(_hooks(there, known.hooks_of, asked))
+        there = _found(host, known.hooks, asked)
+        plans.append(_hooks(settings, there, known.hooks_of, asked))
     if asked.plugin or asked.remove:
-        plans.append(_skill(found(path_of(host, known.skill, asked.project)), asked))
+        plans.append(_skill(_found(host, known.skill, asked), asked))
     done = [plan() for plan in plans]  # all are read before the first is written
     return Connected(host=host.value, files=done, dry_run=asked.dry_run)
+
+
+def _found(host: Host, place: Place, asked: ConnectOptions) -> HostFile:
+    path = path_of(host, place, asked.project)
+    there = found(path, None if asked.project is None else asked.project.resolve())
+    require_inside(there.backup, there.project)
+    return there
 
 
 def command() -> list[str]:
@@ -110,7 +126,9 @@ def command() -> list[str]:
     return [there] if there else [sys.executable, "-m", "satchel"]
 
 
-def _servers(there: HostFile, known: Known, asked: ConnectOptions) -> Callable[[], FileChange]:
+def _servers(
+    settings: Settings, there: HostFile, known: Known, asked: ConnectOptions
+) -> Callable[[], FileChange]:
     """Return what writes the file with the servers."""
     text = there.text or ""
     parse = toml_of if known.form == "toml" else json_of
@@ -119,7 +137,8 @@ def _servers(there: HostFile, known: Known, asked: ConnectOptions) -> Callable[[
     entry = None
     if not asked.remove:
         said = _plugin(".mcp.json")["mcpServers"][SERVER]
-        words = [*command(), *said["args"], *(["--bank", asked.bank] if asked.bank else [])]
+        more = ["--bank", asked.bank] if asked.bank else []
+        words = invocation(settings, [*said["args"], *more], command())
         entry = {"command": words[0], "args": words[1:]}
     wanted = _with_member(value, known.table, entry, there.path)
     if wanted == value:
@@ -134,7 +153,9 @@ def _servers(there: HostFile, known: Known, asked: ConnectOptions) -> Callable[[
     return _writer(there, given, entry, asked, is_first=without == value)
 
 
-def _hooks(there: HostFile, hooks_of: str, asked: ConnectOptions) -> Callable[[], FileChange]:
+def _hooks(
+    settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions
+) -> Callable[[], FileChange]:
     """Return what writes the file with the hooks."""
     value = json_of(there.text or "", there.path)
     ours = _plugin(hooks_of)
@@ -144,7 +165,7 @@ def _hooks(there: HostFile, hooks_of: str, asked: ConnectOptions) -> Callable[[]
         wanted = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
         events = wanted.setdefault("hooks", {})
         for event, groups in ours["hooks"].items():
-            told = [_as_here(group, asked.bank) for group in groups]
+            told = [_as_here(settings, group, asked.bank) for group in groups]
             events[event] = [*events.get(event, []), *told]
     made = (there.text or "") if wanted == value else dumped(wanted, there.text)
     given: str | None = made
@@ -161,7 +182,7 @@ def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], FileChange]:
     if not asked.remove:
         entry = {"skill": SERVER}
         return _writer(there, ours, entry, asked, is_first=there.text != ours)
-    given = found(there.backup).text if there.text == ours else there.text
+    given = found(there.backup, there.project).text if there.text == ours else there.text
     return _writer(there, given, None, asked, is_first=False)
 
 
@@ -192,13 +213,13 @@ def _plugin(name: str) -> dict[str, Any]:
     return value
 
 
-def _as_here(group: dict[str, Any], bank: str | None) -> dict[str, Any]:
+def _as_here(settings: Settings, group: dict[str, Any], bank: str | None) -> dict[str, Any]:
     """Return a hook of the plugin's as it runs on this machine."""
     made = deepcopy(group)
     for one in made.get("hooks", [made]):
         words = shlex.split(one["command"])[1:]
         more = ["--agent", bank] if bank else []
-        one["command"] = shlex.join([*command(), *words, *more])
+        one["command"] = shlex.join(invocation(settings, [*words, *more], command()))
     return made
 
 

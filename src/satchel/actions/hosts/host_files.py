@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,11 +11,15 @@ from typing import Any, NamedTuple
 from satchel.disk.private import make_folders
 from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, target_error, writing
-from satchel.errors import LimitError, MalformedError
+from satchel.errors import ContainmentError, LimitError, MalformedError
 
 _MOST_BYTES = 64 << 20
 _INDENT = re.compile(r"\s*\{\r?\n([ \t]+)\S")
 _USUAL_INDENT = "  "
+_LINKED = (
+    "Look at what it is. Put a file or a folder of the project's own in its place, or connect all"
+    " projects: without --project."
+)
 
 Parse = Callable[[str, Path], dict[str, Any]]
 
@@ -25,6 +30,9 @@ class HostFile(NamedTuple):
     path: Path
     text: str | None
     """None where there is none."""
+
+    project: Path | None = None
+    """The folder that it may not lead out of; None where it is the user's own."""
 
     @property
     def backup(self) -> Path:
@@ -44,7 +52,7 @@ class HostFile(NamedTuple):
             made: A text that says that.
             bare: What it says then without what a file of this kind has anyhow.
         """
-        before = found(self.backup).text
+        before = found(self.backup, self.project).text
         if before is not None:
             was = _filled(parse(before, self.backup))
             if was in (_filled(value), _filled(bare)):
@@ -61,6 +69,8 @@ class HostFile(NamedTuple):
         Raises:
             TargetError: If it cannot be written; then it is as it was.
         """
+        require_inside(self.path, self.project)
+        require_inside(self.backup, self.project)
         make_folders(self.path.parent)
         if keeps and self.text is not None:
             _write(self.backup, self.text, PRIVATE_FILE)
@@ -69,29 +79,65 @@ class HostFile(NamedTuple):
         else:
             there = self.path.exists()
             _write(self.path, text, self.path.stat().st_mode & 0o777 if there else PRIVATE_FILE)
-        if found(self.backup).text == (text or ""):
+        if found(self.backup, self.project).text == (text or ""):
             _remove(self.backup)  # it is again what it was
         return self.backup if self.backup.exists() else None
 
 
-def found(path: Path) -> HostFile:
+def found(path: Path, project: Path | None = None) -> HostFile:
     """Return a file as it is.
 
+    Args:
+        path: The file.
+        project: The folder of a project, which it may not lead out of.
+
     Raises:
+        ContainmentError: If a link leads it elsewhere.
         LimitError: If it is too large.
         MalformedError: If it is no text.
         UnreadableError: If it cannot be read.
     """
+    require_inside(path, project)
     if not path.exists():
-        return HostFile(path, None)
+        return HostFile(path, None, project)
     with reading(path) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise LimitError(f"at most {_MOST_BYTES:,} bytes are changed", file=str(path))
     try:
-        return HostFile(path, data.decode())
+        return HostFile(path, data.decode(), project)
     except UnicodeDecodeError as error:
         raise MalformedError("not UTF-8", file=str(path), byte=error.start) from None
+
+
+def require_inside(path: Path, project: Path | None) -> None:
+    """Require that no link is on the way from a project's folder to a file in it.
+
+    Somebody else's project may have a link to a file that counts for all projects, or for another
+    program. A hard link is one as well: the same file has another name, maybe elsewhere.
+
+    Raises:
+        ContainmentError: If there is one; it says which.
+    """
+    if project is None:
+        return
+    step = project
+    for part in path.relative_to(project).parts:
+        step /= part
+        try:
+            seen = step.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise target_error(step, error) from error
+        if stat.S_ISLNK(seen.st_mode):
+            raise ContainmentError("a link leads out of the project", file=str(step), hint=_LINKED)
+        if step == path and stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
+            raise ContainmentError(
+                "the file has another name besides, which may be out of the project",
+                file=str(step),
+                hint=_LINKED,
+            )
 
 
 def json_of(text: str, path: Path) -> dict[str, Any]:

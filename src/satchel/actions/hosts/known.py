@@ -109,7 +109,7 @@ KEPT = {
 def path_of(host: Host, place: Place, project: Path | None) -> Path:
     """Return the file of a place: of one project, or of everything this person does."""
     if project is not None:
-        return (project / place.project).resolve()
+        return project.resolve() / place.project
     found = Path.home() / place.everywhere
     moved = os.environ.get(KEPT[host].variable) if host in KEPT else None
     if moved and place.everywhere.startswith(KEPT[host].folder):

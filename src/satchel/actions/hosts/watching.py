@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 import msgspec
 
 from satchel.actions.backing_up.schedules.scheduling import Clock, SystemClock
-from satchel.actions.backing_up.schedules.timing import Kind, Unit, command_of, timer_for
+from satchel.actions.backing_up.schedules.timing import Kind, Unit, timer_for
 from satchel.actions.config import Settings
 from satchel.actions.hosts.finding import Seen, found_for
 from satchel.actions.hosts.known import Host
@@ -27,6 +27,7 @@ from satchel.actions.hosts.standing import Standing, keep_standing, standing_of
 from satchel.actions.importing.imported import Imported, ImportOptions, Owners
 from satchel.actions.importing.importing import import_file
 from satchel.actions.importing.jobs import cancel_job, list_jobs
+from satchel.actions.invocation import invocation
 from satchel.actions.opened import find_bank
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
@@ -222,7 +223,7 @@ def timer_to_watch(
         UsageError: If no timer can say how often.
     """
     require_owner(settings, "watch")
-    return timer_for(kind, schedule_of(every), command_of(arguments), UNIT)
+    return timer_for(kind, schedule_of(every), invocation(settings, arguments), UNIT)
 
 
 def schedule_of(every: timedelta) -> str:

@@ -163,7 +163,7 @@ def _target(bank: BankImported, plan: Plan) -> Target:
         makes=bank.bank is None,
         created=done.added + done.others,
         changed=done.overwritten + done.vanished + done.restored + done.others_changed,
-        left_alone=done.known + done.twice + done.skipped + done.others_left,
+        left_alone=done.known + done.forgotten + done.twice + done.skipped + done.others_left,
         conflicts=done.skipped + done.overwritten + done.renamed + done.others_in_conflict,
         conflict_examples=[told(one) for one in plan.conflicts],
     )

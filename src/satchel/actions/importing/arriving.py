@@ -1,18 +1,26 @@
 """What arrives from outside: a file or the standard input, verified where it is sealed."""
 
+import pickle
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from satchel.actions.config import Settings
 from satchel.actions.converting import require_trust
-from satchel.actions.inferring.entities import Extraction
+from satchel.actions.inferring.entities import OF_AMA, Extraction
 from satchel.actions.moving.connecting import Listed, OfAList
 from satchel.actions.paths.folders import input_to_read
 from satchel.actions.verifying import VerifyOptions, refusal, verify
+from satchel.disk.processes import UnfinishedError, forked, may_fork
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, TargetError, UnreadableError, UsageError
 from satchel.memory.parts import TrustClass
@@ -26,17 +34,31 @@ from satchel.ports.report import Report
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.taking import drawn
 from satchel.seal.artifact.body import Progress
+from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import Nonces
 from satchel.seal.verify.verification import Outcome, Verification
 from satchel.transfer.incoming.brought import Brought
 from satchel.transfer.incoming.older import Ended
+from satchel.transfer.incoming.plan import BANK
 from satchel.transfer.receipts.account import End, told
+from satchel.transfer.receipts.empty_texts import EmptyTexts
 from satchel.transfer.screening import Screening
 from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import NEVER, digest_of
 
 _SDK = "pam_sdk"
+
+WORTH_A_PROCESS = 4 << 20
+"""Bytes of a file from which a process of its own to read it gains more than it costs."""
+
+_ROWS, _STATE = b"r", b"s"
+_TOLD_BY_READING = (
+    *("report", "container", "missing", "by_line", "linked", "chained", "only_ours"),
+    *("agent", "any_version", "text_member", "requires_content"),
+)
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[bool, int, int, list[Row]]).decode
 
 SIDECAR = "sidecar"
 """What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""
@@ -68,6 +90,9 @@ class Arriving:
     any_version: bool = False
     """Whether a version that is not known is read all the same."""
 
+    text_member: str | None = None
+    """The member of a row that is its text, as a person named it."""
+
     sidecar: End | None = None
     """The file beside the input from which comes what its format has no place for."""
 
@@ -75,6 +100,10 @@ class Arriving:
     """Whether it is known to have been written with a sidecar, which is not here."""
 
     _restoring: Restoring | None = None
+    _alone = False
+    """Whether it is read in this process, since another one did not get to its end."""
+    _unproved: frozenset[str] = frozenset()
+    """Ids of redacted memories that its bank is not shown to have redacted."""
 
     def __init__(
         self,
@@ -125,6 +154,9 @@ class Arriving:
         self.brought = Brought()
         """The vectors that came with it."""
 
+        self._empty = EmptyTexts(Report())
+        """How many memories say nothing at their source, and the first of them."""
+
         self._settings = settings
         self._trust: TrustClass = TrustClass.IMPORTED
         self._signer: str | None = None
@@ -156,6 +188,30 @@ class Arriving:
             self._restoring.close()
 
     @property
+    def bank(self) -> str:
+        """Id of the bank that a verified file is of; empty where nobody vouches for one."""
+        verdict = self.verdict
+        if verdict is None or verdict.statement is None or self.sidecar is not None:
+            return ""
+        trusted = verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
+        return str(verdict.statement.get("bank", "")) if trusted else ""
+
+    def _is_unproved(self, record: Sealed) -> bool:
+        """Tell whether a record is a form that its file does not prove, or the redaction of one."""
+        if not self._unproved:
+            return False
+        if record.type == "redaction":
+            return record.value["entry"] in self._unproved
+        if record.id not in self._unproved:
+            return False
+        self.report.lost(
+            "redacted memory",
+            "the file does not prove that its bank redacted it",
+            example=record.id,
+        )
+        return True
+
+    @property
     def replaces(self) -> Mapping[str, str]:
         """The ids of records that somebody changed in the file, with those that they had."""
         return {} if self._restoring is None else self._restoring.replaces
@@ -170,7 +226,12 @@ class Arriving:
         self._scrub = self._scrub or not (self.is_sealed or self.sidecar)
 
     def verify(
-        self, keys: tuple[str, ...], accepted: frozenset[Outcome], *, deep: bool = True
+        self,
+        keys: tuple[str, ...],
+        accepted: frozenset[Outcome],
+        *,
+        deep: bool = True,
+        remember: bool = True,
     ) -> None:
         """Verify a sealed input, all of it.
 
@@ -178,6 +239,7 @@ class Arriving:
             keys: Keys to believe this once.
             accepted: Verdicts that are put up with.
             deep: Whether each record is looked at even where a trusted signer vouches for all.
+            remember: Whether the witness remembers how new it is.
 
         Raises:
             VerificationError: If it does not verify.
@@ -185,10 +247,13 @@ class Arriving:
         """
         if not self.is_sealed:
             return
-        options = VerifyOptions(deep=deep, keys=keys, on_progress=self._place.on_progress)
+        options = VerifyOptions(
+            deep=deep, keys=keys, remember=remember, on_progress=self._place.on_progress
+        )
         self.verdict = verify(self._place.file, self._settings, options)
         if self.verdict.outcome in NEVER:
             raise refusal(self.verdict, self.name)
+        self._unproved = frozenset(self.verdict.unproved_forms)
         require_trust(self.verdict, accepted, self.name)
         if self.sidecar is not None:
             return
@@ -217,29 +282,116 @@ class Arriving:
             if self._listed is None
             else OfAList(limits=limits, skip_bad=self.skip_bad, endings=self._listed.endings)
         )
+        self.reading.text_member, self.reading.requires_content = self.text_member, True
+        self._empty = EmptyTexts(self.report)
         if self.extraction is not None:
-            self.extraction = Extraction()
-        if self.is_sealed and self.format != _SDK:
-            with opened_records(self._place.file, self.reading.limits) as found:
-                for record in found.with_forms():
-                    if record.type in self.without:
-                        continue
-                    self.screening(record.model)
-                    yield unplaced_row(record.model, record.id, record.body)
-        else:
-            adapter, place = self._adapter, self._place
-            pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
-            for record, draft in pairs:
-                self._note_ending(record)
-                if self._restoring is not None:
-                    self.screening(draft)
-                if record.type in self.without:
+            self.extraction = self._new_extraction()
+        sealed = self.is_sealed and self.format != _SDK
+        yield from self._sealed_rows() if sealed else self._drawn_rows(nonces)
+        self._empty.end()
+
+    def parts(self, nonces: Nonces, most: int) -> Iterator[tuple[bool, Sequence[Row]]]:
+        """Yield what ``rows`` does, some at a time, each with whether records name others.
+
+        A large file is read, sealed and screened by a process of its own, where a fork is safe.
+
+        Args:
+            nonces: For the records that arrive.
+            most: Records at a time.
+
+        Raises:
+            UnfinishedError: If that process failed or was killed; the file is to be read again,
+                which then happens here.
+            InputError: As ``rows``.
+        """
+        if self._alone or not self._is_worth_a_process or not may_fork():
+            arriving = self.rows(nonces)
+            while some := list(islice(arriving, most)):
+                yield self.reading.linked, some
+            return
+        tell = self._place.on_progress
+        try:
+            with forked(partial(self._frames, nonces, most)) as frames:
+                for frame in frames:
+                    if frame[:1] == _STATE:
+                        self._take_state(pickle.loads(frame[1:]))  # noqa: S301 - of our own child
+                        return
+                    linked, done, size, some = _unpack(frame[1:])
+                    if tell is not None:
+                        tell(done, size)
+                    yield linked, some
+        except UnfinishedError:
+            self._alone = True
+            raise
+        raise UnfinishedError("its last words are missing")
+
+    @property
+    def _is_worth_a_process(self) -> bool:
+        is_file = self._listed is None and not self._place.is_folder
+        return is_file and self._restoring is None and self.size >= WORTH_A_PROCESS
+
+    def _frames(self, nonces: Nonces, most: int) -> Iterator[bytes]:
+        """Yield what arrives as bytes, in the other process, then what was found out on the way."""
+        at = (0, self.size)
+
+        def note(done: int, size: int) -> None:
+            nonlocal at
+            at = done, size
+
+        self._place = replace(self._place, on_progress=note)
+        arriving = self.rows(nonces)
+        while some := list(islice(arriving, most)):
+            if self.brought.maker is not None:
+                return  # vectors are kept where they are used; read again, there
+            yield _ROWS + _pack((self.reading.linked, *at, some))
+        if self.brought.maker is None:
+            yield _STATE + pickle.dumps(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """Return what reading found out, besides the records."""
+        reading, extraction = self.reading, self.extraction
+        told_by = {name: getattr(reading, name) for name in _TOLD_BY_READING}
+        return {
+            "reading": told_by,
+            "screening": self.screening,
+            "unusable": self.brought.unusable,
+            "entities": None if extraction is None else (extraction.memories, extraction.entities),
+        }
+
+    def _take_state(self, state: dict[str, Any]) -> None:
+        self.reading = Reading(limits=self._settings.options.limits, skip_bad=self.skip_bad)
+        for name, value in state["reading"].items():
+            setattr(self.reading, name, value)
+        self.screening = state["screening"]
+        self.brought.begin_again()
+        self.brought.unusable = state["unusable"]
+        if self.extraction is not None:
+            self.extraction.memories, self.extraction.entities = state["entities"]
+
+    def _sealed_rows(self) -> Iterator[Row]:
+        with opened_records(self._place.file, self.reading.limits) as found:
+            for record in found.with_forms():
+                if record.type in self.without or self._is_unproved(record):
                     continue
-                yield unplaced_row(draft, record.id, record.body)
+                self.screening(record.model)
+                self._empty.see(record.id, record.model)
+                yield unplaced_row(record.model, record.id, record.body)
+
+    def _drawn_rows(self, nonces: Nonces) -> Iterator[Row]:
+        adapter, place = self._adapter, self._place
+        pairs = drawn(adapter, place, self.reading, nonces=nonces, through=self._through)
+        for record, draft in pairs:
+            self._note_ending(record)
             if self._restoring is not None:
-                self.reading.report.note(self._restoring.told)
-            elif self.lacks_sidecar:
-                self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
+                self.screening(draft)
+            if record.type in self.without:
+                continue
+            self._empty.see(record.id, draft)
+            yield unplaced_row(draft, record.id, record.body)
+        if self._restoring is not None:
+            self.reading.report.note(self._restoring.told)
+        elif self.lacks_sidecar:
+            self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
 
     def extract_entities(self) -> None:
         """Have the entities of its memories found anew.
@@ -253,7 +405,10 @@ class Arriving:
                 file=self.name,
                 hint="Import it as it is, without --re-extract-entities.",
             )
-        self.extraction = Extraction()
+        self.extraction = self._new_extraction()
+
+    def _new_extraction(self) -> Extraction:
+        return Extraction(OF_AMA if self.format == "ama" else None)
 
     @property
     def kept_at(self) -> str | None:
@@ -296,7 +451,11 @@ class Arriving:
             provider=self.format,
             format=self.format,
             digest=self.digest,
-            container=self.reading.container,
+            container={
+                **self.reading.container,
+                **numbers_of(self.reading.container),
+                **({BANK: self.bank} if self.bank else {}),
+            },
             signer=self._signer,
             trust=self._trust,
         )

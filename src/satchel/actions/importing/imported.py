@@ -46,6 +46,9 @@ class ImportOptions:
     skip_bad: bool = False
     """Leave out records that are malformed or too large, and count and name them."""
 
+    text_member: str | None = None
+    """The member of a row that is its text, where no reader knows it."""
+
     agent: str | None = None
     """Whose memory it is taken for, where a file is that of one agent; as it says otherwise."""
 
@@ -110,6 +113,7 @@ class ImportOptions:
             "mirror": self.mirror,
             "scrub_secrets": self.scrub_secrets,
             "skip_bad": self.skip_bad,
+            "text_member": self.text_member,
             "agent": self.agent,
             "any_version": self.any_version,
             "without": sorted(self.without),
@@ -199,6 +203,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     unaccepted: int = 0
     """How much was lost that nobody said may be lost."""
+
+    advice: str | None = None
+    """How to look for instructions in texts that nobody trusted here vouches for."""
 
     @property
     def changed(self) -> bool:

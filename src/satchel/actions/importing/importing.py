@@ -1,5 +1,7 @@
 """Importing a file into one bank, or into one for each owner in it."""
 
+import shlex
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,7 @@ from satchel.actions.config import Settings
 from satchel.actions.importing.accounts import plan_of_import
 from satchel.actions.importing.alone import import_lock
 from satchel.actions.importing.arriving import Arriving, arrived
-from satchel.actions.importing.imported import Imported, ImportOptions, Owners
+from satchel.actions.importing.imported import BankImported, Imported, ImportOptions, Owners
 from satchel.actions.importing.settling import settings_for, tell_imported
 from satchel.actions.importing.work import Work
 from satchel.actions.moving.connecting import Asked, connector_for, listed, shown
@@ -21,6 +23,7 @@ from satchel.actions.wiring import has_store, opened_store
 from satchel.disk.reading import OpenFile
 from satchel.errors import UsageError
 from satchel.ports.store import Store
+from satchel.seal.verify.verification import Outcome
 from satchel.transfer.incoming.planned import OnConflict
 from satchel.transfer.receipts.account import unaccepted
 
@@ -67,7 +70,7 @@ def import_file(
         arriving = _arriving(settings, source, asked, stack)
         if says.scrub_secrets:
             arriving.scrub_if_it_can_be()
-        arriving.verify(asked.trusted_keys, asked.unsafe_accept)
+        arriving.verify(asked.trusted_keys, asked.unsafe_accept, remember=not asked.dry_run)
         store: Store | None = None
         if not asked.dry_run:
             store = stack.enter_context(opened_store(settings))
@@ -110,7 +113,23 @@ def import_file(
         receipts=ids,
         accounts=accounts,
         unaccepted=unaccepted(arriving.report, asked.accept_loss),
+        advice=None if _is_vouched_for(arriving) else _advice(list(work.banks.values())),
     )
+
+
+def _is_vouched_for(arriving: Arriving) -> bool:
+    """Tell whether a trusted key signed it, as the owner's does of their own backups."""
+    verdict = arriving.verdict
+    return verdict is not None and verdict.outcome in (Outcome.GOOD, Outcome.OLDER)
+
+
+def _advice(banks: Sequence[BankImported]) -> str | None:
+    """Return how to look for instructions in what arrived; None where nothing did."""
+    names = [one.name or one.bank for one in banks if one.source is not None]
+    if not names:
+        return None
+    where = f"--bank {shlex.quote(str(names[0]))}" if len(names) == 1 else "--bank NAME, for each"
+    return f"to look for instructions in what came from outside: satchel quarantine scan {where}"
 
 
 def _path_of(source: Path | OpenFile | str) -> Path:
@@ -137,7 +156,7 @@ def _arriving(
         )
         found = stack.enter_context(listed(live, name, settings, how))
         arriving = Arriving(settings, found, shown(live, name), live, tell, scrub=scrub)
-        arriving.skip_bad = asked.skip_bad
+        arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
         return arriving
     if asked.include_deleted or asked.embeddings:
         raise UsageError(
@@ -147,7 +166,7 @@ def _arriving(
     given = Path(source) if isinstance(source, str) else source
     file = stack.enter_context(arrived(settings, given))
     arriving = Arriving(settings, file, name, asked.source_format, tell, scrub=scrub)
-    arriving.skip_bad = asked.skip_bad
+    arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
     arriving.agent, arriving.any_version = asked.agent, asked.any_version
     arriving.without = asked.without
     stack.callback(arriving.close)

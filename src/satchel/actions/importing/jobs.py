@@ -90,6 +90,7 @@ def resume_job(
         mirror=bool(said.get("mirror")),
         scrub_secrets=bool(said.get("scrub_secrets")),
         skip_bad=bool(said.get("skip_bad")),
+        text_member=said.get("text_member"),
         agent=said.get("agent"),
         any_version=bool(said.get("any_version")),
         without=frozenset(said.get("without", ())),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from time import monotonic
 
 import msgspec
 
@@ -14,14 +14,16 @@ from satchel.actions.config import Settings
 from satchel.actions.importing.accounts import account_of_import
 from satchel.actions.importing.arriving import Arriving
 from satchel.actions.importing.imported import BankImported, ImportOptions, Owners
+from satchel.actions.importing.whole_again import put_back
 from satchel.actions.inferring.duplicates import TAKEN_UP, Arrivals, NearDuplicates
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.inferring.keeping_up import STEP, keep_up
 from satchel.actions.inferring.models import embedder_of
 from satchel.actions.opened import Names, OpenBank, find_bank, open_bank_in
 from satchel.actions.receipts.keeping import require_whole, signer
+from satchel.disk.processes import UnfinishedError
 from satchel.disk.spool import Strands
-from satchel.errors import EmptyInputError, UnknownBankError, UsageError
+from satchel.errors import EmptyInputError, SlotTakenError, UnknownBankError, UsageError
 from satchel.jobs.job import job_id
 from satchel.jobs.journal import Journal, journals, new_journal
 from satchel.jobs.steps import Step
@@ -43,10 +45,15 @@ from satchel.transfer.receipts.signed import receipt_of
 from satchel.transfer.receipts.tally import Tally
 
 _TOGETHER = 256
+_EVERY = 0.5
+"""Seconds between two reports while the input is read."""
+
 _GO_ON = (
     "Nothing of it is visible. Run the same import again to go on, or: satchel jobs cancel, which"
     " takes it back."
 )
+
+_COMPLETE = "The import is complete. To take it back: satchel undo {source}"
 
 
 class Work:
@@ -77,14 +84,17 @@ class Work:
             on_conflict=asked.on_conflict or OnConflict.SKIP,
             mirror=asked.mirror,
             keeps_ids=arriving.keeps_ids,
+            bank=arriving.bank,
         )
         self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
+        self._linked = False
         self.near = Arrivals(settings, asked.near_duplicates, dry_run=asked.dry_run)
         words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
         changed = [str(asked.near_duplicates)] * (asked.near_duplicates in TAKEN_UP)
         changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
         changed += [f"agent {asked.agent}"] * (asked.agent is not None)
+        changed += [f"text member {asked.text_member}"] * (asked.text_member is not None)
         changed += [f"without {name}" for name in sorted(asked.without)]
         changed += ["any version"] * asked.any_version
         changed += [f"sidecar {arriving.sidecar.digest}"] if arriving.sidecar else []
@@ -122,6 +132,12 @@ class Work:
         require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
 
     def _read(self) -> None:
+        try:
+            self._read_once()
+        except UnfinishedError:  # a process that was killed costs time, and nothing else
+            self._read_once()
+
+    def _read_once(self) -> None:
         for one in (self.plans, self.banks, self._read_here):
             one.clear()
         twins = self.near.find(self._parts, self._there)
@@ -129,8 +145,13 @@ class Work:
             merge = self.near.mode is NearDuplicates.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
         self.census.begin()
+        read, told_at = 0, monotonic()
         with ExitStack() as views, self.census.timed():
             for part in self._parts():
+                read += sum(map(len, part.values()))
+                if monotonic() - told_at >= _EVERY:
+                    told_at = monotonic()
+                    self._tell_read(read)
                 for name, rows in part.items():
                     self.census.add((row.type, row.body or b"") for row in rows)
                     plan = self._plan_of(name, views)
@@ -139,12 +160,18 @@ class Work:
             for plan in self.plans.values():
                 plan.finish()
 
+    def _tell_read(self, read: int) -> None:
+        """Report how much was read; nothing of it is logged yet."""
+        if self.asked.on_step is not None:
+            self.asked.on_step(Step(0, read, None))
+
     def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
         """Yield what arrives, some at a time, by the name of the bank that it goes into."""
         self.tenants.begin()
         self.arriving.endings.clear()
-        arriving = self.arriving.rows(seeded_nonces(self._journal.seed))
-        while some := list(islice(arriving, _TOGETHER)):
+        nonces = seeded_nonces(self._journal.seed)
+        for linked, some in self.arriving.parts(nonces, _TOGETHER):
+            self._linked = linked
             yield self.tenants.routed(some, self.arriving.name)
             self.arriving.endings.clear()
 
@@ -217,6 +244,13 @@ class Work:
     def log(self, owner: Owners) -> None:
         """Log what was planned; visible in each bank once all banks have all of it, read back."""
         self._key = signer(self._settings, None)
+        if not self._log_at_once(owner):
+            self._log_in_groups(owner)
+        for name, plan in self.plans.items():
+            if plan.done.returned:
+                put_back(self._for_writing(name, owner), plan.returned)
+
+    def _log_in_groups(self, owner: Owners) -> None:
         batches = dict[str, Batch]()
         try:
             self._log_all(owner, batches)
@@ -231,6 +265,42 @@ class Work:
             told.receipt = batch.close(partial(self._account, name, tallies[name]))
         for name in self.plans.keys() - batches.keys():
             self._account(name, None)
+
+    def _log_at_once(self, owner: Owners) -> bool:
+        """Log an import into one bank in one transaction, where that can be; tell whether it was.
+
+        Several banks become visible together, so each is logged before the first is closed.
+        """
+        if len(self.plans) != 1 or self._begun:
+            return False
+        ((name, plan),) = self.plans.items()
+        if plan.is_empty or not plan.stage.is_one_commit:
+            return False
+        opened, told = self._for_writing(name, owner), self.banks[name]
+        batch = Batch(opened.ledger, plan, self._journal, self._rules.mode)
+
+        def receipt() -> Sealed:
+            told.source = batch.source
+            return self._account(name, batch.tally)
+
+        def step(done: int, total: int, _: str | None) -> None:
+            if self.asked.on_logging is not None:
+                self.asked.on_logging(done, total)
+
+        if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
+            self.asked.on_step(Step(0, batch.total, None))
+        try:
+            told.receipt = batch.log_at_once(self.arriving.source(self._journal.at), receipt, step)
+        except SlotTakenError:  # somebody was quicker; it is decided record by record
+            told.source = None
+            return False
+        if self.asked.on_step is not None:
+            try:
+                self.asked.on_step(Step(batch.total, batch.total, plan.stage.last))
+            except Exception as error:
+                error.add_note(_COMPLETE.format(source=batch.source))
+                raise
+        return True
 
     def _log_all(self, owner: Owners, batches: dict[str, Batch]) -> None:
         source, step = self.arriving.source(self._journal.at), self._tell
@@ -312,7 +382,7 @@ class Work:
             at = self._journal.at
             begun = self._begun.get(name)
             replaces = self.arriving.replaces
-            linked = self.arriving.reading.linked or bool(replaces)
+            linked = self._linked or bool(replaces)
             going_on = begun.source if begun else ""
             rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)

@@ -1,5 +1,7 @@
 """Finding entities in what arrives."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from satchel.actions.inferring.models import extractor
@@ -8,11 +10,25 @@ from satchel.memory.parts import Entity
 from satchel.memory.records import Model
 from satchel.ports.rows import texts_of
 
+OF_AMA = {
+    "person": "PERSON",
+    "organisation": "ORG",
+    "place": "LOCATION",
+    "product": "PRODUCT",
+    "date": "DATE",
+}
+"""What types of entities are called in an archive of Astrocyte."""
+
 
 class Extraction:
-    """Gives memories the entities that are found in their words, in the place of those they had."""
+    """Gives memories the entities that are found in their words, in the place of those they had.
 
-    def __init__(self) -> None:
+    Args:
+        types: What types are called, where not as the extractor does.
+    """
+
+    def __init__(self, types: Mapping[str, str] | None = None) -> None:
+        self._types = types or {}
         self._extractor = extractor()
         self.model = self._extractor.model
         """What finds them."""
@@ -29,7 +45,10 @@ class Extraction:
         [mentions] = self._extractor.extract([texts_of(draft)])
         found = dict[str, Entity]()
         for one in mentions:
-            found.setdefault(one.name.casefold(), Entity(name=one.name, entity_type=one.type))
+            found.setdefault(
+                one.name.casefold(),
+                Entity(name=one.name, entity_type=self._types.get(one.type, one.type)),
+            )
         entities = tuple(found.values())
         self.memories += bool(entities)
         self.entities += len(entities)

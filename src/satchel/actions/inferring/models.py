@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
@@ -16,23 +18,29 @@ from satchel.recall.generations import Made
 from satchel.recall.keeping_up import Keeper
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
+    from satchel.inference.cache import CachedEmbedder
     from satchel.inference.chat import Chat
     from satchel.inference.entities.presidio import PresidioDetector
 
 STATIC, WEIGHTED, SERVER, SENTENCES = "static", "static-idf", "openai", "sentences"
-NEURAL, FOLDER = "minilm", "onnx"
+NEURAL, FOLDER, OLLAMA = "minilm", "onnx", "ollama"
+_OPENAI_URL, _OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
+_OLLAMA_URL = "http://127.0.0.1:11434"
 EXTRACTIVE, PRESIDIO = "extractive", "presidio"
 
 _PATIENCE = 60.0
 """Seconds that a model which writes has for a step at least."""
 
 
-def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
+def embedder_of(settings: Settings, name: str | None = None, made: Made | None = None) -> Embedder:
     """Return what makes vectors.
 
     Args:
         settings: Says which one is meant when none is named, and how a server is reached.
-        name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``.
+        name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; or a library or server
+            with its model: ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``,
+            ``fastembed:MODEL`` or ``onnx:FOLDER``.
+        made: Vectors that it made before; how many numbers they have need not be found out then.
 
     Raises:
         UsageError: If there is none of that name.
@@ -40,28 +48,46 @@ def embedder_of(settings: Settings, name: str | None = None) -> Embedder:
         MissingExtraError: If what it needs is not installed.
     """
     found = name or settings.options.inference.embedder
+    scheme, _, model = found.partition(":")
+    if model and scheme in _SCHEMES:
+        named = _named(found, settings.options.inference)
+        if made is not None and made.model == named.model and made.revision == named.revision:
+            named.assume(made.dimensions)
+        return named
     if found not in _EMBEDDERS:
         problem = f"there is no embedder {found!r}"
-        hint = f"Known: {', '.join(_EMBEDDERS)}."
+        known = ", ".join((*_EMBEDDERS, *(f"{each}:MODEL" for each in _SCHEMES)))
         if name is None:
-            raise ConfigError(problem, field="inference.embedder", hint=hint)
-        raise UsageError(problem, hint=hint)
+            raise ConfigError(problem, field="inference.embedder", hint=f"Known: {known}.")
+        raise UsageError(problem, hint=f"Known: {known}.")
     return _EMBEDDERS[found](settings.options.inference)
+
+
+@lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
+def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
+    """Return the embedder of a library or a server, with its model in its name."""
+    from satchel.inference.cache import CachedEmbedder
+
+    scheme, _, model = name.partition(":")
+    return CachedEmbedder(_SCHEMES[scheme](settings, model, settings.dimensions))
 
 
 def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
     """Return what gives the embedder that questions to a generation of vectors are handed to.
 
-    A server, or a model in a folder, is asked only while it is what the configuration names, and
-    has made the vectors.
+    A library, a server, or a model in a folder, is asked only while it is what the configuration
+    names, and has made the vectors: what a store says of itself loads nothing.
     """
 
     def embedder(made: Made) -> Embedder | None:
         named = settings.options.inference.embedder
         name = _BUILT_IN.get(made.model, named)
         if made.model not in _BUILT_IN and named not in (SERVER, FOLDER):
-            return None
-        found = embedder_of(settings, name)
+            if not _made_by(named, made):
+                return None
+            found = embedder_of(settings, name, made)
+        else:
+            found = embedder_of(settings, name)
         return found if made.is_of(found) else None
 
     return embedder
@@ -70,20 +96,57 @@ def asking(settings: Settings) -> Callable[[Made], Embedder | None]:
 def keeping(settings: Settings) -> Keeper:
     """Return what gives the embedder by which a bank's vectors are made without being asked for.
 
-    Only those that are known, where they are installed: nothing is sent to a server unasked.
+    Only what runs on this machine, where it is installed: nothing is sent to another one unasked.
+    Where the configuration names a library or a server with its model, that is what banks move to.
     """
 
     def embedder(made: Made | None) -> Embedder | None:
         inference = settings.options.inference
-        name = inference.embedder if made is None else _BUILT_IN.get(made.model)
-        if not inference.automatic or name not in _BUILT_IN.values():
+        named = inference.embedder
+        if not inference.automatic:
             return None
-        try:
-            return embedder_of(settings, name)
-        except MissingExtraError:
-            return None
+        if is_named(named):
+            if not _is_here(inference):
+                return None
+            return _unless_missing(settings, named, made)
+        # Back to what is built in, unless somebody asked for the vectors that are there.
+        moves = made is None or (is_named(made.model) and not made.asked)
+        name = named if moves else _BUILT_IN.get(made.model) if made is not None else None
+        return _unless_missing(settings, name) if name in _BUILT_IN.values() else None
 
     return embedder
+
+
+def is_named(name: str) -> bool:
+    """Tell whether a name is that of a library or a server with its model."""
+    scheme, _, model = name.partition(":")
+    return bool(model) and scheme in _SCHEMES
+
+
+def _made_by(named: str, made: Made) -> bool:
+    """Tell whether vectors are named by what the configuration names."""
+    scheme, _, model = named.partition(":")
+    if scheme == FOLDER and model:
+        return made.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
+    return is_named(named) and made.model == named
+
+
+def _is_here(settings: InferenceSettings) -> bool:
+    """Tell whether the model that is named runs on this machine."""
+    scheme = settings.embedder.partition(":")[0]
+    if scheme not in (SERVER, OLLAMA):
+        return True
+    address = settings.base_url or (_OLLAMA_URL if scheme == OLLAMA else _OPENAI_URL)
+    return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _unless_missing(
+    settings: Settings, name: str | None, made: Made | None = None
+) -> Embedder | None:
+    try:
+        return embedder_of(settings, name, made)
+    except MissingExtraError:
+        return None
 
 
 def extractor() -> Extractor:
@@ -242,6 +305,52 @@ def _server(settings: InferenceSettings) -> Embedder:
     )
 
 
+def _server_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+    from satchel.inference.openai import OpenAIEmbedder
+
+    base_url = settings.base_url or _OPENAI_URL
+    key = _key(settings)
+    if not key and base_url == _OPENAI_URL:
+        key = os.environ.get(_OPENAI_KEY, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the environment variable {_OPENAI_KEY} is not set",
+                field="inference.embedder",
+                hint="Set it, or name another server: inference.base_url",
+            )
+    return OpenAIEmbedder(
+        base_url,
+        model,
+        dimensions,
+        key=key,
+        shorten=settings.shorten,
+        timeout=settings.timeout,
+        name=f"{SERVER}:{model}",
+    )
+
+
+def _ollama_model(settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+    from satchel.inference.ollama import OllamaEmbedder
+
+    base_url = settings.base_url or _OLLAMA_URL
+    return OllamaEmbedder(model, base_url, dimensions, timeout=settings.timeout)
+
+
+def _folder_model(_settings: InferenceSettings, model: str, _dimensions: int) -> Embedder:
+    from satchel.inference.neural.models import from_folder
+
+    return from_folder(Path(model).expanduser())
+
+
+def _library_model(library: str) -> "_Scheme":
+    def embedder(_settings: InferenceSettings, model: str, dimensions: int) -> Embedder:
+        from satchel.inference.libraries import LibraryEmbedder
+
+        return LibraryEmbedder(library, model, dimensions)
+
+    return embedder
+
+
 def _key(settings: InferenceSettings) -> str:
     """Return the key of the server, from the variable that is configured; empty for none."""
     key = ""
@@ -269,3 +378,13 @@ _EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
     FOLDER: _folder,
     SERVER: _server,
 }
+
+_Scheme = Callable[[InferenceSettings, str, int], Embedder]
+_SCHEMES: dict[str, _Scheme] = {
+    OLLAMA: _ollama_model,
+    SERVER: _server_model,
+    "sentence-transformers": _library_model("sentence-transformers"),
+    "fastembed": _library_model("fastembed"),
+    FOLDER: _folder_model,
+}
+"""What makes vectors by a model that is named behind a colon."""

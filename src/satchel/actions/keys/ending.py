@@ -11,8 +11,8 @@ from satchel.actions.signing import named_key
 from satchel.actions.wiring import writer_key
 from satchel.errors import SigningKeyError
 from satchel.ledger.authority import Authority
-from satchel.ledger.keys.ended import RETIRED, REVOKED
 from satchel.ports.store import Store
+from satchel.seal.keys.ended import RETIRED, REVOKED
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.keyring import revocation
 from satchel.seal.signing.trust import TrustedKey

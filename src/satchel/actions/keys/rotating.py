@@ -18,10 +18,10 @@ from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, SigningKeyError, UsageError
 from satchel.ledger.authority import Authority
-from satchel.ledger.keys.ended import RETIRED
 from satchel.memory.times import now
 from satchel.ports.store import Store
 from satchel.seal.encoding.jcs import canonical
+from satchel.seal.keys.ended import RETIRED
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.signing.keyring import SUFFIX, read_succession, succession
 from satchel.seal.signing.trust import Role, TrustedKey

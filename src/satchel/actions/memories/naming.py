@@ -24,8 +24,16 @@ def find_record(view: View, wanted: str, field: str = "id") -> Logged:
         UnknownMemoryError: If there is none.
         UsageError: If there are several, or it is no id.
     """
+    if not isinstance(wanted, str):
+        raise UsageError(
+            f"an id is text, and not {type(wanted).__name__}",
+            field=field,
+            hint="Several memories are several arguments: forget(*ids).",
+        )
     if len(wanted) == _ID_LENGTH and is_id(wanted):
         found = list(view.get([wanted]).values())
+        if not found:  # that there is none is not for an index to say
+            view.require_columns("id")
     else:
         digits = wanted.removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):

@@ -1,6 +1,6 @@
 """Remembering: a new memory, or a new version of the one that has its key already."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,10 +9,20 @@ from satchel.actions.memories.drafting import Members, sealed_of
 from satchel.actions.memories.naming import find_memory
 from satchel.actions.memories.values import PROVIDER
 from satchel.actions.opened import OpenBank
-from satchel.errors import ChangedError, RetiredMemoryError, SlotTakenError, UsageError
+from satchel.continuity.drafting import said_from
+from satchel.errors import (
+    ChangedError,
+    EmptyInputError,
+    MalformedError,
+    RetiredMemoryError,
+    SlotTakenError,
+    UsageError,
+)
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
-from satchel.memory.parts import TrustClass
+from satchel.memory.entries import Entry
+from satchel.memory.messages import words_of
+from satchel.memory.parts import Component, TrustClass
 from satchel.memory.records import Status
 from satchel.memory.times import now
 from satchel.ports.rows import slot_of
@@ -23,6 +33,9 @@ from satchel.transfer.screening import Screening
 
 MOST_TRIES = 100
 """How often something is begun again because another writer was faster."""
+
+_AGENT = "agent:"
+"""How the name of a program begins that stores what others say."""
 
 _OF_EACH_TIME = ("id", "nonce", "created_at", "updated_at")
 
@@ -49,6 +62,13 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets_kept: int = 0
     """How many of them were kept as they are."""
 
+    turns: list[str] = []
+    """Ids of all turns, where messages were remembered; ``id`` is the last one's."""
+
+    flagged: list[str] = []
+    """Why it reads like a prompt. It is stored, listed and recalled like any other, and withheld
+    from what is provided as context until it is released."""
+
 
 def remember(
     bank: OpenBank,
@@ -68,7 +88,9 @@ def remember(
             ``kind``: what is remembered under it again takes the place of what was. Of several
             writers one is last; the versions of the others stay in the history.
         parents: The memories it was drawn from: ids, or the first digits of them.
-        actor: Who says that an older version is replaced, such as ``agent:planner``.
+        actor: Who says it, and that an older version is replaced. With a run (a conversation) and
+            no type it makes the memory a turn: episodic, with the actor as its speaker. An
+            episodic memory has them as its actor, unless it names one or it is an ``agent:``.
         scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
 
     Raises:
@@ -77,7 +99,7 @@ def remember(
         EmptyInputError, UsageError, ValueRefusedError, LimitError: As ``sealed_of``.
     """
     asked = bank.asked("derive" if parents or members.get("parent_ids") else "remember")
-    members = _keyed(members, key, bank)
+    members = _keyed(_spoken(members, actor), key, bank)
     for turn in range(MOST_TRIES):
         try:
             return _remember(asked, members, parents, actor, Screening(scrub=scrub_secrets))
@@ -85,6 +107,88 @@ def remember(
             if turn == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def remember_messages(
+    bank: OpenBank,
+    messages: Sequence[Any],
+    members: Members,
+    *,
+    scrub_secrets: bool = False,
+) -> Remembered:
+    """Store the messages of a conversation, each a turn, and return the last one.
+
+    All are stored, or none. Their texts count, whatever else their content has; a message without
+    one is skipped.
+
+    Args:
+        bank: Where.
+        messages: Each with ``role`` and ``content``; ``name`` is the speaker, else the role is.
+            ``created_at`` is when it was said.
+        members: Of every turn, such as the scope; ``run`` in it is the conversation.
+        scrub_secrets: As ``remember`` takes it.
+
+    Raises:
+        EmptyInputError: If there is no message with text.
+        MalformedError: If one is no message; ``field`` says which.
+        UsageError: If the members have what belongs to a single memory.
+    """
+    for name in ("text", "type", "actor", "occurred_at", "origin", "parent_ids", "data"):
+        if members.get(name) is not None:
+            raise UsageError("messages have this themselves, or cannot have it", field=name)
+    asked, limits = bank.asked("remember"), bank.settings.options.limits
+    with asked.ledger.reading() as view:
+        screening = Screening(scrub=scrub_secrets or bool(asked.settled(view).scrub_secrets))
+    records = [
+        _screened(sealed_of({**said, "created_at": now()}, limits), screening, limits)
+        for said in (_keyed(turn, None, asked) for turn in _turns(messages, members))
+    ]
+    if not records:
+        raise EmptyInputError("there is no message with text", field="messages")
+    places, ids = asked.ledger.append(records), [made.id for made in records]
+    asked.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(asked, ids))
+    return Remembered(
+        id=ids[-1],
+        bank=asked.id,
+        place=places[-1],
+        is_new=True,
+        turns=ids,
+        secrets=screening.found,
+        secrets_kept=screening.kept,
+        flagged=list(dict.fromkeys(why for made in records for why in _flagged(asked, made))),
+    )
+
+
+def _turns(messages: Sequence[Any], members: Members) -> Iterator[Members]:
+    """Yield messages as the members of entries."""
+    for number, message in enumerate(messages):
+        try:
+            said = said_from(message)
+        except MalformedError as error:
+            field = f"messages[{number}].{error.field}"
+            raise MalformedError(error.message, field=field) from error
+        text = words_of(said.content)
+        if text.strip():
+            yield {
+                **members,
+                "type": Component.EPISODIC.value,
+                "text": text,
+                "actor": said.name or said.role,
+                "occurred_at": said.created_at,
+            }
+
+
+def _spoken(members: Members, actor: str | None) -> Members:
+    """Return the members of a memory with its speaker; see ``remember``."""
+    scope, kind = members.get("scope"), members.get("type")
+    in_run = isinstance(scope, Mapping) and bool(scope.get("run"))
+    if not actor or members.get("actor") is not None:
+        return members
+    if (kind is None and in_run) or (
+        kind == Component.EPISODIC and (in_run or not actor.startswith(_AGENT))
+    ):
+        return {**members, "type": Component.EPISODIC.value, "actor": actor}
+    return members
 
 
 def contents(bank: OpenBank, ids: Sequence[str]) -> list[Any]:
@@ -156,7 +260,26 @@ def _remember(
         is_new=True,
         secrets=screening.found,
         secrets_kept=screening.kept,
+        flagged=_flagged(bank, made),
     )
+
+
+def _flagged(bank: OpenBank, made: Sealed) -> list[str]:
+    """Return why a memory that was stored now would be withheld from context."""
+    from satchel.rehydrate.enforcing.shapes import may_have_shape
+
+    entry = made.model
+    if not isinstance(entry, Entry):
+        return []
+    trust = entry.origin.trust if entry.origin is not None else None
+    enforce: Any = bank.settings.options.rehydrate.enforce
+    is_own = trust in (None, TrustClass.USER, TrustClass.AGENT) and enforce != "all"
+    if is_own and not may_have_shape(made.body.decode()):
+        return []
+    from satchel.rehydrate.enforcing.judging import reasons_against
+    from satchel.rehydrate.formatting import said_by_entry
+
+    return reasons_against(said_by_entry(entry), made.type, trust or TrustClass.USER, enforce)
 
 
 def _screened(made: Sealed, screening: Screening, limits: Limits) -> Sealed:

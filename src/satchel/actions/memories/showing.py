@@ -11,6 +11,7 @@ from satchel.actions.memories.naming import find_memory, find_record, versions_o
 from satchel.actions.memories.values import Memory, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UsageError
+from satchel.ledger.columns import LINKS
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
@@ -123,6 +124,7 @@ def show(bank: OpenBank, wanted: str) -> Shown:
         moment, head = now(), view.head
         entry = isinstance(found.model, Entry)
         versions = [each.record.id for each in versions_of(view, found)]
+        view.require_columns(LINKS)
         children = [
             each.record.id
             for each in view.neighbours(found.record.id, incoming=True)

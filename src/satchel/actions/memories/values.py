@@ -9,6 +9,7 @@ from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.parts import Json, JsonObject, Origin, Scope, is_id
+from satchel.memory.records import Redaction
 from satchel.memory.times import now
 from satchel.ports.rows import PENDING, RETIRING
 
@@ -18,6 +19,29 @@ PROVIDER = "satchel"
 """Stands in the origin of a memory that its caller gave a key."""
 
 _COMMON = frozenset(Entry.__struct_fields__)
+
+
+class Redacted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a memory is redacted, and by the log, how."""
+
+    by: str | None = None
+    """The key of who did it; absent where the record does not say."""
+
+    at: str
+    """When, by the clock of who did it, or else when it arrived."""
+
+    fields: list[str] = []
+    """JSON pointers of what was replaced."""
+
+    imported: bool = False
+    """Whether it came redacted, with an import; otherwise it was redacted in this bank."""
+
+    @property
+    def told(self) -> str:
+        """It in words."""
+        who = f" by {self.by}" if self.by else ""
+        where = ", and came so with an import" if self.imported else ""
+        return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,6 +82,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: bool = False
     """Whether it is in quarantine."""
 
+    redacted: Redacted | None = None
+    """Who redacted it, and when; absent for one that is whole."""
+
     @property
     def gist(self) -> str:
         """What it says in words, on one line or several; the JSON of one that says nothing."""
@@ -91,7 +118,23 @@ def memory_of(view: View, logged: Logged, *, moment: str, as_of: int | None = No
         arrived_at=logged.row.at,
         state=state_of(view, logged, moment=moment, as_of=as_of),
         held=logged.row.hold,
+        redacted=redacted_of(view, logged),
         **{name: getattr(entry, name) for name in _SAME},
+    )
+
+
+def redacted_of(view: View, logged: Logged) -> Redacted | None:
+    """Return that an entry is redacted, as the log says; None for one that is whole."""
+    if not isinstance(logged.model, Entry) or logged.model.nonce is not None:
+        return None
+    found = view.redaction(logged.record.id)
+    if found is None or not isinstance(found.model, Redaction):
+        return None
+    return Redacted(
+        by=found.model.by,
+        at=found.model.at or found.row.at,
+        fields=list(found.model.fields),
+        imported=bool(found.row.batch),
     )
 
 

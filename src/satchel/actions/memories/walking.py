@@ -15,6 +15,7 @@ from satchel.actions.memories.naming import find_record
 from satchel.actions.memories.values import CURRENT, memory_of, notes_of, state_of
 from satchel.actions.opened import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
+from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
@@ -126,6 +127,7 @@ def links(
     """
     way = _checked(direction, hops, budget)
     with bank.asked("links").ledger.reading() as view:
+        view.require_columns(LINKS)
         start = _named(view, wanted, "id")
         found = walk(_along(view, types), start, hops=hops, budget=budget, direction=way)
         things = _things(view, [start, *(each.name for each in found.reached)])
@@ -172,6 +174,7 @@ def path(  # noqa: PLR0913 - what links have, with an end and how many
     if not 1 <= limit <= MOST_PATHS:
         raise UsageError(f"from 1 to {MOST_PATHS} ways", field="limit")
     with bank.asked("path").ledger.reading() as view:
+        view.require_columns(LINKS)
         one, other = _named(view, start, "from"), _named(view, end, "to")
         found = paths(
             *(_along(view, types), one, other),

@@ -116,7 +116,7 @@ def _of_file(settings: Settings, file: OpenFile) -> _Side:
     place = Place(file.path, held=file)
     reader, notes = formats[formats.recognise(place)], list[str]()
     if reader.info.traits.sealed:
-        verdict = verify(file, settings, VerifyOptions(deep=True))
+        verdict = verify(file, settings, VerifyOptions(deep=True, remember=False))
         if verdict.outcome in NEVER:
             raise refusal(verdict, place.name)
         if verdict.outcome is not Outcome.GOOD:

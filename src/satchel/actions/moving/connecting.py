@@ -30,7 +30,7 @@ from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
 
-MEM0_LOCAL, QDRANT_LOCAL = "mem0-local", "qdrant-local"
+MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
 
 _META_BYTES = 16 * 2**20
@@ -115,7 +115,7 @@ def shown(name: str, text: str) -> str:
         name: The product's connector.
         text: The address.
     """
-    return shown_address(of_server(text)) if name == LANGGRAPH_POSTGRES else text
+    return shown_address(of_server(text) if name == LANGGRAPH_POSTGRES else text)
 
 
 class _Meta(msgspec.Struct):
@@ -175,6 +175,12 @@ def _qdrant_local(text: str, settings: Settings, asked: Asked) -> Connector:
     )
 
 
+def _chroma_local(text: str, settings: Settings, asked: Asked) -> Connector:
+    from satchel.connectors.chroma_local import Address, ChromaLocal
+
+    return ChromaLocal(Address.read(text), **_how(settings, asked))
+
+
 def _langgraph_postgres(text: str, settings: Settings, asked: Asked) -> Connector:
     from satchel.connectors.langgraph_postgres import Address, LangGraphPostgres
 
@@ -197,12 +203,14 @@ def _letta_memfs(text: str, settings: Settings, asked: Asked) -> Connector:
 _OPENERS: dict[str, Callable[[str, Settings, Asked], Connector]] = {
     MEM0_LOCAL: _mem0_local,
     QDRANT_LOCAL: _qdrant_local,
+    CHROMA_LOCAL: _chroma_local,
     LANGGRAPH_POSTGRES: _langgraph_postgres,
     LETTA_MEMFS: _letta_memfs,
 }
 _SCHEMES = {
     "mem0:": MEM0_LOCAL,
     "qdrant:": QDRANT_LOCAL,
+    "chroma:": CHROMA_LOCAL,
     "langgraph+postgres": LANGGRAPH_POSTGRES,
     "memfs:": LETTA_MEMFS,
 }

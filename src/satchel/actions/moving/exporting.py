@@ -1,7 +1,7 @@
 """Exporting a bank's current memory to a file of any format that writes."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,7 @@ from satchel.seal.encryption.files import locked
 from satchel.transfer.exporting import Outgoing, Taken, head_members, scope_of, take_out
 from satchel.transfer.receipts.census import Census
 from satchel.transfer.writing import (
+    is_own,
     refuse_existing,
     require_no_loss,
 )
@@ -127,7 +128,9 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Part
             note_taken(view, found, report)
         require_some(bank, found, asked)
         limits = bank.settings.options.limits
-        records = RecordSet(*builder.finish(limits))
+        records = held.enter_context(closing(RecordSet(*builder.finish(limits))))
+        if not is_own(name):
+            records.without_redactions(report)
         writing = Writing(
             limits=limits,
             report=report,

@@ -73,7 +73,7 @@ def hand_over(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> 
         found = take_out(view, asked.selection, outgoing, asked.progress)
         note_taken(view, found, report)
         require_some(bank, found, asked)
-        records = RecordSet(*builder.finish(limits))
+        records = RecordSet(*builder.finish(limits)).without_redactions(report)
         # What was replaced by tokens is said in older versions as it was.
         past = None if screening.scrub else view
         if past is None:

@@ -13,6 +13,7 @@ from satchel.actions.opened import find_bank, name_of, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import has_store, opened_store
 from satchel.errors import UnknownBankError, UsageError
+from satchel.errors.addresses import shown_address
 from satchel.ports.outward.sink import Sink
 from satchel.ports.store import Store
 from satchel.transfer.whole_logs.following import Progress, drain
@@ -76,7 +77,7 @@ def open_sink(settings: Settings, address: str) -> Sink:
         kind = ""
     if kind not in SCHEMES or (place and (kind != _PARQUET or place not in SCHEMES)):
         raise UsageError(
-            f"not the address of a sink: {address.partition('?')[0]}",
+            f"not the address of a sink: {shown_address(address)}",
             field="target",
             hint=f"It begins with one of {', '.join(f'{name}://' for name in SCHEMES)}.",
         )
@@ -111,10 +112,13 @@ def _segments(address: str, kind: str, place: str) -> Sink:
 
 
 def _path(address: str) -> Path:
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise UsageError("not the address of a file", field="target") from None
     if parts.netloc or parts.query or parts.fragment or len(parts.path) <= 1:
         raise UsageError(
-            f"not the address of a file: {address}",
+            f"not the address of a file: {shown_address(address)}",
             field="target",
             hint=f"Write it as {parts.scheme}:///relative or {parts.scheme}:////absolute.",
         )

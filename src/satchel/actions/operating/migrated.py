@@ -36,6 +36,9 @@ class MigrateOptions:
     accept_loss: tuple[str, ...] = ()
     """Fields that may be lost on the way to or from a product; ``all`` for whatever there is."""
 
+    leaves_others: bool = False
+    """Whether to switch to a store that lacks banks of the old one."""
+
     dry_run: bool = False
     owner: Callable[[], SigningKey] | None = None
     """Gives the key that owns banks that are made; for what comes from a provider."""
@@ -92,6 +95,9 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dry_run: bool = False
     switched: Activation | None = None
     """What became of the active configuration; None where it was left."""
+
+    left: list[str] = []
+    """Banks of the old store that were not asked for, and that the new one does not have."""
 
     notes: list[str] = []
 

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 
 import msgspec
 
@@ -74,7 +75,10 @@ def migrate(source: Settings, target: Settings, options: MigrateOptions | None =
         dry_run=asked.dry_run,
         notes=_notes(),
     )
-    if asked.new is not None and asked.active is not None and not (found.failed or asked.dry_run):
+    if source.provider is None and target.provider is None:
+        found = msgspec.structs.replace(found, left=_left(source, target, done))
+    stays = found.failed or asked.dry_run or (found.left and not asked.leaves_others)
+    if asked.new is not None and asked.active is not None and not stays:
         found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
     return found
 
@@ -101,6 +105,20 @@ def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
     if not banks:
         raise EmptyInputError("there is no bank to migrate", file=shown_address(source.store))
     return banks
+
+
+def _left(source: Settings, target: Settings, done: Sequence[MigratedBank]) -> list[str]:
+    """Return the names of banks that are in the old store and not in the new one."""
+    there = {one.bank for one in done}
+    with suppress(SatchelError):  # what cannot be read is not there
+        if has_store(target):
+            with (
+                opened_at(target, target.store, read_only=True) as store,
+                store.reading() as reader,
+            ):
+                there.update(reader.banks())
+    with opened_store(source, read_only=True) as store, store.reading() as reader:
+        return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in there]
 
 
 class _Work:

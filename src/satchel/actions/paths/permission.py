@@ -14,8 +14,10 @@ from pathlib import Path
 from satchel.actions.config import Settings
 from satchel.disk.contained import ContainedFolder
 from satchel.disk.outlet import Outlet
+from satchel.disk.private import make_folders
 from satchel.disk.reading import OpenFile
-from satchel.disk.roots import Roots, Said
+from satchel.disk.roots import Roots, Said, absolute_root, refuse_control
+from satchel.disk.writing import target_error
 from satchel.errors import ContainmentError
 from satchel.seal.encryption.files import plain_file
 
@@ -74,9 +76,11 @@ def stored_file(
 
 @contextmanager
 def file_to_write(
-    settings: Settings, path: Said | Outlet, permission: Permission = OWN
+    settings: Settings, path: Said | Outlet, permission: Permission = OWN, *, makes: bool = False
 ) -> Iterator[Outlet]:
     """Open the folder of a file that is to be written; one that was opened is given as it is.
+
+    With ``makes``, the folder is made for its owner only where it is missing, below a root.
 
     Raises:
         ContainmentError: If nothing says where it may be, or it is not there.
@@ -87,7 +91,14 @@ def file_to_write(
         yield path
         return
     roots = _roots(settings, path, permission)
-    with Outlet.named(Path(path)) if roots is None else roots.open_outlet(path) as outlet:
+    if roots is None and makes:
+        try:
+            make_folders(Path(path).parent)
+        except OSError as error:
+            raise target_error(Path(path).parent, error) from error
+    with (
+        Outlet.named(Path(path)) if roots is None else roots.open_outlet(path, makes=makes)
+    ) as outlet:
         yield outlet
 
 
@@ -137,10 +148,13 @@ def _roots(settings: Settings, path: Said, permission: Permission) -> Roots | No
         lists.append(settings.options.portability.roots)
     if permission.allowed_roots is not None:
         said = permission.allowed_roots
-        lists.append([said] if isinstance(said, str | os.PathLike) else said)
+        roots = [said] if isinstance(said, str | os.PathLike) else said
+        lists.append([absolute_root(root) for root in roots])
     if lists:
         return Roots(*lists)
     if permission.allow_uncontained:
+        if permission is not OWN:
+            refuse_control(path)
         return None
     raise ContainmentError(
         "nothing says where this path may lead",

@@ -57,6 +57,15 @@ class Bearer:
         with found.reading():
             return found
 
+    def require_valid(self, ledger: Ledger) -> None:
+        """Require that the token holds now, whatever it allows.
+
+        Raises:
+            TokenError: If it does not.
+        """
+        with ScopedLedger(_inner(ledger), self.held, frozenset()).reading():
+            return
+
 
 def _inner(ledger: Ledger) -> Ledger:
     return ledger.inner if isinstance(ledger, ScopedLedger) else ledger

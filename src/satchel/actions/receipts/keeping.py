@@ -57,6 +57,8 @@ def keep(
 ) -> tuple[list[str], list[str]]:
     """Keep the receipts of one transfer, and return their ids, and notes on what went wrong.
 
+    One that is neither kept here nor in the copy has no id that could be looked up.
+
     The transfer is done by then; that its receipt cannot be kept here does not undo it.
 
     Args:
@@ -67,7 +69,7 @@ def keep(
     Raises:
         TargetError: If the copy cannot be written.
     """
-    found, notes = list(receipts), list[str]()
+    found, notes, is_kept = list(receipts), list[str](), True
     if not found:
         return [], notes
     try:
@@ -78,10 +80,11 @@ def keep(
             write_receipts(outlet, found)
     except (SatchelError, OSError) as error:
         notes.append(f"the receipt is not kept on this machine: {error}")
+        is_kept = False
     if copy is not None:
         with file_to_write(settings, copy) as outlet:
             write_receipts(outlet, found)
-    return [record.id for record in found], notes
+    return [record.id for record in found] if is_kept or copy is not None else [], notes
 
 
 def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from satchel.actions.selecting.backends import BackendChoice
 from satchel.errors import ConfigError, PathRefusedError
 from satchel.memory.agent_names import agent_name, is_agent_name
 
@@ -120,6 +121,67 @@ def agents_in(home: Path) -> list[str]:
         if refuse_link(path) and path.is_dir() and is_agent_name(path.name):
             found.append(path.name)
     return found
+
+
+def owners_in(home: Path) -> list[str]:
+    """Return the names of agents that have a store of their own in the layout, sorted.
+
+    Raises:
+        PathRefusedError: If there is a link among their files or folders.
+    """
+    folder = home / HIERARCHY
+    if not refuse_link(folder):
+        return []
+    names = {path.name.removesuffix(".db") for path in folder.iterdir() if path.suffix == ".db"}
+    names |= {*agents_in(home)}
+    return sorted(name for name in names if is_agent_name(name) and own_stores(home, name))
+
+
+def own_stores(home: Path, agent: str) -> list[BackendChoice]:
+    """Return the kinds of stores that an agent has of its own in the layout, a graph first.
+
+    Raises:
+        PathRefusedError: If there is a link on the way.
+    """
+    folder = home / HIERARCHY
+    if not refuse_link(folder):
+        return []
+    found = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
+    older, _ = older_sqlite(folder, agent)
+    if refuse_link(agent_sqlite(folder, agent)) or (
+        refuse_link(older.parent) and refuse_link(older)
+    ):
+        found.append(BackendChoice.SQLITE)
+    return found
+
+
+def own_path(home: Path, agent: str, kind: BackendChoice) -> Path:
+    """Return where an agent's own store of a kind is, or would be."""
+    folder = home / HIERARCHY
+    if kind is BackendChoice.GRAPH_DB:
+        return legacy_graph(folder, agent) or agent_graph(folder, agent)
+    usual, (older, _) = agent_sqlite(folder, agent), older_sqlite(folder, agent)
+    return older if not refuse_link(usual) and refuse_link(older) else usual
+
+
+def has_graph(folder: Path, agent: str) -> bool:
+    """Tell whether there is the graph of an agent in the layout, of whichever engine.
+
+    Raises:
+        PathRefusedError: If there is a link on the way.
+    """
+    graph = agent_graph(folder, agent)
+    if not refuse_link(graph.parent):
+        return False
+    return refuse_link(graph) or legacy_graph(folder, agent) is not None
+
+
+def is_own_graph(folder: Path, agent: str) -> bool:
+    """Tell whether the graph of an agent is a store of ours, or a folder for one."""
+    graph = agent_graph(folder, agent)
+    if not (refuse_link(graph.parent) and refuse_link(graph)) or not graph.is_dir():
+        return False
+    return refuse_link(graph / GRAPH_FILE) or _is_empty_folder(graph)
 
 
 def is_flat_store(path: Path) -> bool:

@@ -77,17 +77,24 @@ class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return not self.one.messages and not self.other.messages and self.same_state
 
 
-def list_sessions(bank: OpenBank, *, archived: bool = False) -> list[SessionShown]:
+def list_sessions(
+    bank: OpenBank, *, archived: bool = False, limit: int | None = None
+) -> list[SessionShown]:
     """Return the sessions of a bank: each tree of forks together, a fork after what it is from.
 
     Args:
         bank: The bank.
-        archived: Whether those that were put away are listed too.
+        archived: Whether archived sessions are listed too.
+        limit: How many at most, the newest; None for all.
+
+    Raises:
+        UsageError: If the limit is less than 1.
     """
     require_owner(bank.settings, "sessions")
+    if limit is not None and limit < 1:
+        raise UsageError("this cannot be less than 1", field="limit")
     with bank.ledger.reading() as view:
-        found = finding.sessions(view)
-    return [one for one in found if archived or not one.archived]
+        return finding.sessions(view, limit=limit, archived=archived)
 
 
 def show_session(

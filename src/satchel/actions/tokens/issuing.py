@@ -11,7 +11,7 @@ from satchel.actions.config import Settings
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.bearer import holder_key, read_chain
 from satchel.actions.permitted.owning import require_owner
-from satchel.actions.signing import read_public_key
+from satchel.actions.signing import read_public_key, stated_key
 from satchel.actions.tokens.told import ChainTold, chain_told
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageError
@@ -215,10 +215,32 @@ def audience_of(settings: Settings, text: str) -> str:
     Raises:
         MalformedError, UnreadableError: If it is none of them.
     """
+    return _named_key(settings, text) or read_public_key(text)
+
+
+def audience_from_elsewhere(settings: Settings, text: str) -> str:
+    """Return the did:key that somebody elsewhere means: itself, in hex, or the name of a key here.
+
+    A name of theirs names no file of this machine's.
+
+    Raises:
+        MalformedError: If it is none of them.
+    """
+    found = _named_key(settings, text) or stated_key(text)
+    if found is None:
+        raise MalformedError(
+            "neither a public key nor the name of one that is known here",
+            field="audience",
+            hint="Give a did:key or 64 hex digits.",
+        )
+    return found
+
+
+def _named_key(settings: Settings, text: str) -> str | None:
     if text in settings.keyring.names():
         return settings.keyring.read(text).key
     known = [key.key for key in settings.registry.listed() if key.name == text]
-    return known[0] if len(known) == 1 else read_public_key(text)
+    return known[0] if len(known) == 1 else None
 
 
 def moment(text: str, at: str, field: str) -> str:

@@ -13,7 +13,7 @@ from satchel.disk.writing import writing
 from satchel.errors import MalformedError, UsageError
 from satchel.ledger.authority import revoking
 from satchel.ledger.view import View
-from satchel.memory.parts import is_id
+from satchel.memory.parts import is_whole_id
 from satchel.memory.records import Token
 from satchel.memory.times import now
 from satchel.ports.rows import Filter
@@ -25,7 +25,7 @@ MOST = 10_000
 """Tokens of one listing."""
 
 _TOKENS = Filter(types=frozenset({"token"}))
-_LEAST_DIGITS = 6
+_LEAST_DIGITS, _PREFIX = 6, "blake3:"
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,16 +181,17 @@ def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
 
 
 def _meant(view: View, wanted: str) -> str:
-    if is_id(wanted):
+    if is_whole_id(wanted):
         return wanted
-    digits = wanted.removeprefix("blake3:")
+    digits = wanted.removeprefix(_PREFIX)
     if len(digits) >= _LEAST_DIGITS:
-        there = [token.id for token, _ in _issued(view) if token.id.startswith("blake3:" + digits)]
+        there = [token.id for token, _ in _issued(view) if token.id.startswith(_PREFIX + digits)]
         if len(there) == 1:
             return there[0]
         if there:
             raise UsageError(f"several tokens start with {wanted!r}", field="token")
-    if not wanted.lstrip().startswith("{") and not Path(wanted).is_file():
+    is_file = not wanted.startswith(_PREFIX) and Path(wanted).is_file()
+    if not wanted.lstrip().startswith("{") and not is_file:
         raise UsageError(
             "no token of this bank, and no file",
             field="token",

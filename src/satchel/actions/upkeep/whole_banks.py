@@ -135,7 +135,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> De
     witness = witness_of(settings)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Make one: satchel init")
-    with opened_store(settings, read_only=dry_run) as store:
+    with opened_store(settings, read_only=dry_run, lost=True) as store:
         missed = witness.knows(wanted)
         with store.reading() as reader:
             begun = is_on_its_way(reader, wanted)

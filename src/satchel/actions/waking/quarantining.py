@@ -1,33 +1,68 @@
-"""Quarantine: what was held back until a person has looked at it."""
+"""Quarantine: memories that are neither recalled nor provided until a person has reviewed them.
+
+Only the owner puts something there, by ``screen_bank``; reading never does. What reads like a
+prompt is withheld from context whether it is in quarantine or not (``satchel.rehydrate``).
+"""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from satchel.actions.memories.changing import Moved, say_of
 from satchel.actions.memories.naming import find_memory
-from satchel.actions.memories.values import Memory, memory_of, notes_of
+from satchel.actions.memories.values import Memory, gist_of, memory_of, notes_of
 from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import UsageError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
+from satchel.memory.parts import Component
 from satchel.memory.records import State, Status
 from satchel.memory.times import now
 from satchel.ports.rows import Filter
 from satchel.recall.trust import effective_trust
-from satchel.rehydrate.enforcing.judging import reasons_against
+from satchel.rehydrate.asked import ENFORCED
+from satchel.rehydrate.enforcing.judging import FROM_OUTSIDE, is_released, reasons_against
 from satchel.rehydrate.formatting import said_by_entry
-from satchel.rehydrate.rehydrated import HeldBack
+from satchel.seal.sealing import seal
 
 MOST = 10_000
 """Memories that are listed at most."""
 
-ACTOR = "satchel rehydrate"
+ACTOR = "satchel quarantine scan"
 
+_READ = "satchel rehydrate"
+"""The actor of what earlier versions quarantined while they read."""
+
+_GROUP = 1000
+
+_HELD = Filter(types=frozenset(Component), held=True)
 _STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
 _LOOKED_THROUGH = 1 << 16
+
+
+class Flagged(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that reads like a prompt."""
+
+    id: str
+    type: str
+    text: str
+    trust: str
+    reasons: list[str]
+    quarantined: bool
+    """Whether it is from outside, and so put into quarantine."""
+
+
+class Screened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a screening of a bank found."""
+
+    memories: int
+    """Memories that were looked through."""
+
+    flagged: list[Flagged]
+    notes: list[str] = []
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,21 +89,6 @@ class Quarantine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether there is more than was asked for."""
 
     notes: list[str] = []
-
-
-def hold_back(bank: OpenBank, found: Sequence[HeldBack]) -> list[Moved]:
-    """Put memories into quarantine: they are not recalled or shown to a model any more.
-
-    Raises:
-        ReadOnlyStoreError: If nothing may be written.
-    """
-    require_owner(bank.settings, "quarantine")
-    moved = list[Moved]()
-    for one in found:  # each for its own reason
-        moved += say_of(
-            bank, [one.id], _into("quarantined", held=False), "; ".join(one.reasons), ACTOR
-        )
-    return moved
 
 
 def list_quarantine(bank: OpenBank, *, limit: int = 100) -> Quarantine:
@@ -116,7 +136,51 @@ def show_held(bank: OpenBank, wanted: str) -> Held:
         return _held(view, target, _last(view, target))
 
 
-def release(
+def screen_bank(bank: OpenBank, *, enforce: str | None = None, dry_run: bool = False) -> Screened:
+    """Look through all current memories for what reads like a prompt, and quarantine it.
+
+    That is for memories from outside. What the owner or the agent wrote is listed too, and stays
+    where it is.
+
+    Args:
+        bank: The bank.
+        enforce: What is looked for, as rehydration takes it; the setting otherwise.
+        dry_run: List only.
+
+    Raises:
+        UsageError: If there is no such enforcement.
+    """
+    require_owner(bank.settings, "quarantine")
+    asked: Any = enforce or bank.settings.options.rehydrate.enforce
+    if asked not in ENFORCED:
+        raise UsageError(f"enforce one of {', '.join(ENFORCED)}", field="enforce")
+    flagged, count = list[Flagged](), 0
+    with bank.ledger.reading() as view:
+        for logged in view.newest(Filter(types=frozenset(Component))):
+            entry = logged.model
+            if not isinstance(entry, Entry):
+                continue
+            count += 1
+            trust = effective_trust(view, logged)
+            reasons = reasons_against(said_by_entry(entry), logged.record.type, trust, asked)
+            if reasons and not is_released(view, logged):
+                flagged.append(
+                    Flagged(
+                        id=logged.record.id,
+                        type=logged.record.type,
+                        text=gist_of(logged.record.value),
+                        trust=trust.value,
+                        reasons=reasons,
+                        quarantined=trust in FROM_OUTSIDE,
+                    )
+                )
+        notes = notes_of(view)
+    if not dry_run:
+        _quarantine(bank, [each for each in flagged if each.quarantined])
+    return Screened(memories=count, flagged=flagged, notes=notes)
+
+
+def quarantine(
     bank: OpenBank,
     wanted: Sequence[str],
     *,
@@ -124,13 +188,48 @@ def release(
     actor: str | None = None,
     dry_run: bool = False,
 ) -> list[Moved]:
-    """Let memories out of quarantine; they are not put there again.
+    """Put memories into quarantine: not recalled, listed or provided until they are released.
 
     Raises:
         UnknownMemoryError: If there is none.
     """
     require_owner(bank.settings, "quarantine")
-    return say_of(bank, wanted, _into("released", held=True), reason, actor, dry_run=dry_run)
+
+    def move(_view: View, each: Logged) -> State | None:
+        return "quarantined" if not each.row.hold and each.row.retired is None else None
+
+    return say_of(bank, wanted, move, reason, actor, dry_run=dry_run)
+
+
+def release(
+    bank: OpenBank,
+    wanted: Sequence[str] = (),
+    *,
+    own: bool = False,
+    reason: str | None = None,
+    actor: str | None = None,
+    dry_run: bool = False,
+) -> list[Moved]:
+    """Let memories be provided, out of quarantine where they are in it; they stay released.
+
+    Args:
+        bank: The bank.
+        wanted: Ids, or prefixes of them.
+        own: Also everything of the owner's and the agent's own that an earlier version
+            quarantined while it read.
+        reason: Why, for the history.
+        actor: Who does it.
+        dry_run: Only report what would be done.
+
+    Raises:
+        UnknownMemoryError: If there is none.
+        UsageError: If nothing is named.
+    """
+    require_owner(bank.settings, "quarantine")
+    names = [*wanted, *(_own(bank) if own else ())]
+    if own and not names:
+        return []
+    return say_of(bank, names, _released, reason, actor, dry_run=dry_run)
 
 
 def reject(
@@ -156,14 +255,54 @@ def reject(
     return say_of(bank, wanted, move, reason, actor, dry_run=dry_run)
 
 
-class _into:  # noqa: N801 - used as a function
-    """Gives a state to what is, or is not, in quarantine."""
+def _released(view: View, each: Logged) -> State | None:
+    """Return the state of what is in quarantine, or would be withheld."""
+    entry = each.model
+    if each.row.retired is not None or not isinstance(entry, Entry):
+        return None
+    if each.row.hold:
+        return "released"
+    if is_released(view, each):
+        return None
+    text = said_by_entry(entry)[:_LOOKED_THROUGH]
+    found = reasons_against(text, each.record.type, effective_trust(view, each), "all")
+    return "released" if found else None
 
-    def __init__(self, state: State, *, held: bool) -> None:
-        self._state, self._held = state, held
 
-    def __call__(self, _view: View, each: Logged) -> State | None:
-        return self._state if each.row.hold is self._held and each.row.retired is None else None
+def _own(bank: OpenBank) -> list[str]:
+    """Return what an earlier version quarantined although nobody from outside wrote it."""
+    found = list[str]()
+    with bank.ledger.reading() as view:
+        for logged in view.newest(_HELD):
+            status = _last(view, logged)
+            was_read = logged.row.hold and status is not None and status.actor == _READ
+            if was_read and effective_trust(view, logged) not in FROM_OUTSIDE:
+                found.append(logged.record.id)
+    return found
+
+
+def _quarantine(bank: OpenBank, flagged: Sequence[Flagged]) -> None:
+    at = now()
+    for start in range(0, len(flagged), _GROUP):
+        group = flagged[start : start + _GROUP]
+        with bank.ledger.reading() as view:
+            there = view.get([each.id for each in group])
+            given = view.unchanged(there.values())
+        bank.ledger.append(
+            [
+                seal(
+                    Status(
+                        target=each.id,
+                        state="quarantined",
+                        reason="; ".join(each.reasons),
+                        actor=ACTOR,
+                        at=at,
+                    )
+                )
+                for each in group
+            ],
+            given=given,
+        )
 
 
 def _last(view: View, target: Logged) -> Status | None:

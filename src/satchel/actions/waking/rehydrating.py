@@ -10,10 +10,8 @@ from satchel.actions.inferring.models import asking, summariser_of
 from satchel.actions.memories.values import notes_of
 from satchel.actions.opened import OpenBank, opened_bank
 from satchel.actions.waking.of_files import FromFile, view_of_file
-from satchel.actions.waking.quarantining import hold_back
 from satchel.actions.waking.wanted import Wanted, asked_of
 from satchel.disk.reading import OpenFile
-from satchel.errors import SatchelError
 from satchel.ledger.view import View
 from satchel.ports.inference.summariser import Summariser
 from satchel.ports.inference.tokenizer import Tokenizer
@@ -35,19 +33,16 @@ class Parts:
     tokenizer: Tokenizer | None = None
 
 
-def rehydrate_memories(
-    bank: OpenBank, wanted: Wanted, parts: Parts | None = None, *, quarantine: bool = True
-) -> Rehydrated:
+def rehydrate_memories(bank: OpenBank, wanted: Wanted, parts: Parts | None = None) -> Rehydrated:
     """Return a bank's memory as text and messages for a model; see ``satchel.rehydrate``.
 
-    What does not match its block is left out, and put into quarantine where the bank is open for
-    writing and its owner's.
+    Nothing is written. What does not match its block is withheld from the text and named in the
+    answer; in the bank it stays as it is.
 
     Args:
         bank: The bank.
         wanted: What is asked for.
         parts: What is used in place of the pipeline's own.
-        quarantine: Whether what is held back is put into quarantine.
 
     Raises:
         UsageError: If something cannot be meant, or the budget does not hold the frame.
@@ -56,44 +51,26 @@ def rehydrate_memories(
     """
     asked = bank.asked("rehydrate")
     with asked.ledger.reading() as view:
-        found = _rehydrated(bank.settings, view, wanted, parts or Parts(), _told(bank))
-        found = msgspec.structs.replace(found, notes=[*notes_of(view), *found.notes])
-    ids = [one.id for one in found.entries]
+        result = _rehydrated(bank.settings, view, wanted, parts or Parts(), _told(bank))
+        result = msgspec.structs.replace(result, notes=[*notes_of(view), *result.notes])
+    ids = [entry.id for entry in result.entries]
     bank.tell("on_recall", ids, {"memories": len(ids)})
-    if quarantine and bank.bearer is None:
-        return _kept(bank, found)
-    return found
+    return result
 
 
 def rehydrate_bank(
-    settings: Settings,
-    bank: str | None,
-    wanted: Wanted,
-    parts: Parts | None = None,
-    *,
-    dry_run: bool = False,
+    settings: Settings, bank: str | None, wanted: Wanted, parts: Parts | None = None
 ) -> Rehydrated:
     """Open a bank for reading and return its memory for a model; as ``rehydrate_memories``.
-
-    It is opened for writing only where something is to be put into quarantine.
 
     Args:
         settings: Where the store and the keys are.
         bank: The bank, as ``opened_bank`` takes it.
         wanted: What is asked for.
         parts: What is used in place of the pipeline's own.
-        dry_run: Put nothing into quarantine.
     """
     with opened_bank(settings, bank) as opened:
-        found = rehydrate_memories(opened, wanted, parts, quarantine=False)
-        identity = opened.id
-    if dry_run or not found.quarantined or settings.token is not None:
-        return found
-    try:
-        with opened_bank(settings, identity, writes=True) as opened:
-            return _kept(opened, found)
-    except SatchelError as error:
-        return _unkept(found, error)
+        return rehydrate_memories(opened, wanted, parts)
 
 
 def rehydrate_file(
@@ -105,8 +82,7 @@ def rehydrate_file(
 ) -> Rehydrated:
     """Return a file's memory as text and messages for a model, without importing it.
 
-    All of the file is verified first. What would need a promotion is not shown; nothing is put
-    into quarantine, since there is no bank to keep it in.
+    All of the file is verified first. What would need a promotion is not shown.
 
     Args:
         settings: Whose keys count, and the limits.
@@ -150,19 +126,3 @@ def _told(bank: OpenBank) -> Around:
     chain = bank.bearer.chain
     covered = "all of the bank" if chain.is_wildcard else "a part of the bank"
     return Around(allowed=f"{covered}, by a token for {bank.bearer.name}")
-
-
-def _kept(bank: OpenBank, found: Rehydrated) -> Rehydrated:
-    """Put what was held back into quarantine, and say so where it cannot be."""
-    if not found.quarantined:
-        return found
-    try:
-        hold_back(bank, found.quarantined)
-    except SatchelError as error:
-        return _unkept(found, error)
-    return found
-
-
-def _unkept(found: Rehydrated, error: SatchelError) -> Rehydrated:
-    note = f"left out of this text, but not put into quarantine: {error.message}"
-    return msgspec.structs.replace(found, notes=[*found.notes, note])

@@ -47,7 +47,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     run: str | None = None
     app: str | None = None
     any_time: bool = False
-    """Whether a time that the task names is no filter."""
+    """Whether memories of a time that the task names rank no higher."""
 
     system: str | None = None
     """The system prompt that messages begin with."""

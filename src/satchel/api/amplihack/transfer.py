@@ -14,6 +14,8 @@ from satchel.actions.config import load_settings
 from satchel.actions.importing.imported import ImportOptions
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.paths.permission import Permission
+from satchel.actions.selecting.backends import BackendChoice
+from satchel.actions.selecting.layout import HIERARCHY, agent_graph, legacy_graph
 from satchel.actions.signing import signing_key
 from satchel.api.arguments import FilePath, Roots
 from satchel.seal.signing.key import SigningKey
@@ -67,6 +69,7 @@ class HierarchicalTransfer:
         allowed_roots: Folders that paths have to be in.
         allow_uncontained: That paths are the caller's own choice and may be anywhere.
         passphrase: Of the owner's key, which new banks need, where it has one.
+        backend: ``sqlite``, ``graph-db`` or ``postgres``; as configured when None.
     """
 
     def __init__(
@@ -77,9 +80,12 @@ class HierarchicalTransfer:
         allowed_roots: Roots | None = None,
         allow_uncontained: bool = False,
         passphrase: str | None = None,
+        backend: str | None = None,
     ) -> None:
         self._settings = load_settings(
-            home=None if home is None else Path(home), store=None if store is None else str(store)
+            home=None if home is None else Path(home),
+            store=None if store is None else str(store),
+            backend=backend,
         )
         self._passphrase = passphrase
         self._asked = TransferOptions(
@@ -201,3 +207,49 @@ class HierarchicalTransfer:
 
     def _owner(self) -> SigningKey:
         return signing_key(self._settings, passphrase=self._passphrase)[0]
+
+
+def open_hierarchical_transfer_backend_for(
+    choice: BackendChoice | str | None = None,
+    *,
+    home: FilePath | None = None,
+    allowed_roots: Roots | None = None,
+    allow_uncontained: bool = False,
+) -> HierarchicalTransferBackend:
+    """Return what moves the memory of agents in stores of a kind.
+
+    Args:
+        choice: The kind; as configured when None.
+        home: Where keys and trust are; the usual folder when None.
+        allowed_roots: Folders that paths have to be in.
+        allow_uncontained: That paths are the caller's own choice and may be anywhere.
+
+    Raises:
+        ConfigError: If it is no kind of store.
+    """
+    return HierarchicalTransfer(
+        home=home,
+        backend=None if choice is None else str(choice),
+        allowed_roots=allowed_roots,
+        allow_uncontained=allow_uncontained,
+    )
+
+
+def resolve_hierarchical_db_path(
+    agent: str, *, storage_path: FilePath | None = None, home: FilePath | None = None
+) -> Path:
+    """Return the folder of an agent's graph: ``graph_db``, or ``kuzu_db`` where it is all there is.
+
+    Args:
+        agent: The agent.
+        storage_path: The folder of the layout, in the place of ``hierarchical_memory``.
+        home: Where stores are; the configured home when None.
+
+    Raises:
+        UsageError: If no agent can have the name.
+        PathRefusedError: If there is a link on the way.
+    """
+    if storage_path is None:
+        storage_path = load_settings(home=None if home is None else Path(home)).home / HIERARCHY
+    folder = Path(storage_path)
+    return legacy_graph(folder, agent) or agent_graph(folder, agent)

@@ -57,6 +57,8 @@ class Quarantine:
 
     list = awaited(plain_waking.Quarantine.list)
     show = awaited(plain_waking.Quarantine.show)
+    scan = awaited(plain_waking.Quarantine.scan)
+    add = awaited(plain_waking.Quarantine.add)
     release = awaited(plain_waking.Quarantine.release)
     reject = awaited(plain_waking.Quarantine.reject)
 

@@ -227,10 +227,18 @@ class Sessions:
                 self._opened, session, distiller=distiller, name=name, dry_run=dry_run
             )
 
-    def list(self, *, archived: bool = False) -> list[SessionShown]:
-        """Return the sessions: each tree of forks together, a fork after what it is from."""
+    def list(self, *, archived: bool = False, limit: int | None = None) -> list[SessionShown]:
+        """Return the sessions: each tree of forks together, a fork after what it is from.
+
+        Args:
+            archived: Whether archived sessions are listed too.
+            limit: How many at most, the newest; None for all.
+
+        Raises:
+            UsageError: If the limit is less than 1.
+        """
         with self._lifetime.use():
-            return looking.list_sessions(self._opened, archived=archived)
+            return looking.list_sessions(self._opened, archived=archived, limit=limit)
 
 
 class Conversing:

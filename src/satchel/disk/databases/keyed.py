@@ -1,4 +1,4 @@
-"""A map from bytes to bytes that is kept on disk where it is large."""
+"""A map from bytes to bytes, in memory while it is small and on disk from then on."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,43 +7,58 @@ from satchel.disk.databases.scratch import scratch
 
 _TABLE = "CREATE TABLE held(key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;"
 
+MOST_IN_MEMORY = 1 << 17
+"""Keys, of some 100 bytes each with what holds them, from which they are moved to disk."""
+
+_MOST_BYTES = 1 << 23
+"""Bytes of values beyond which they are moved to disk, however few they are."""
+
 
 class Keyed:
-    """Values by key; nothing is made before the first is put in.
-
-    SQLite's temporary database keeps small maps in memory and spills large ones by itself.
-    """
+    """Values by key. What is on disk is in a file without a name."""
 
     def __init__(self) -> None:
+        self._held = dict[bytes, bytes]()
+        self._bytes = 0
         self._db: sqlite3.Connection | None = None
 
     def add(self, key: bytes, value: bytes = b"") -> bool:
         """Put a value in, and tell whether there was none; one that is there stays."""
+        if self._db is None:
+            if key in self._held:
+                return False
+            self._put(key, value)
+            return True
         sql = "INSERT OR IGNORE INTO held VALUES (?, ?)"
-        return bool(self._opened().execute(sql, (key, value)).rowcount)
+        return bool(self._db.execute(sql, (key, value)).rowcount)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Put a value in, in the place of any other."""
-        self._opened().execute("INSERT OR REPLACE INTO held VALUES (?, ?)", (key, value))
+        if self._db is None:
+            self._put(key, value)
+        else:
+            self._db.execute("INSERT OR REPLACE INTO held VALUES (?, ?)", (key, value))
 
     def extend(self, key: bytes, more: bytes, *, most: int) -> None:
         """Add to the end of a value, unless it would be longer than ``most`` bytes then."""
-        self._opened().execute(
-            "INSERT INTO held VALUES (?, ?) ON CONFLICT DO UPDATE"
-            " SET value = CAST(value || excluded.value AS BLOB) WHERE length(value) + ? <= ?",
-            (key, more, len(more), most),
-        )
+        value = self.get(key)
+        if value is None:
+            self.put(key, more)
+        elif len(value) + len(more) <= most:
+            self.put(key, value + more)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key; None where there is none."""
         if self._db is None:
-            return None
+            return self._held.get(key)
         row = self._db.execute("SELECT value FROM held WHERE key = ?", (key,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def discard(self, key: bytes) -> None:
         """Take a value out, if there is one."""
-        if self._db is not None:
+        if self._db is None:
+            self._held.pop(key, None)
+        else:
             self._db.execute("DELETE FROM held WHERE key = ?", (key,))
 
     def __contains__(self, key: object) -> bool:
@@ -51,17 +66,23 @@ class Keyed:
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the keys, the smallest first."""
-        if self._db is not None:
-            for (key,) in self._db.execute("SELECT key FROM held ORDER BY key"):
-                yield bytes(key)
+        if self._db is None:
+            yield from sorted(self._held)
+            return
+        for (key,) in self._db.execute("SELECT key FROM held ORDER BY key"):
+            yield bytes(key)
 
     def close(self) -> None:
         """Give the space back."""
         db, self._db = self._db, None
+        self._held.clear()
         if db is not None:
             db.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._db is None:
+    def _put(self, key: bytes, value: bytes) -> None:
+        self._held[key] = value
+        self._bytes += len(value)
+        if len(self._held) > MOST_IN_MEMORY or self._bytes > _MOST_BYTES:
             self._db = scratch(_TABLE, cache_kib=2048)
-        return self._db
+            self._db.executemany("INSERT INTO held VALUES (?, ?)", sorted(self._held.items()))
+            self._held.clear()

@@ -168,7 +168,7 @@ class TakeIn(Asked):
         """See ``Change``; tells what was done, None where there was nothing to do."""
         path = open_to_all(self.said)
         row = group.rows.file(path)
-        if row is not None and row.away:
+        if row is not None and row.away and group.tree.read(path) is None:
             return None
         state = group.state(path)
         if state.data is None:

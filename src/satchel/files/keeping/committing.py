@@ -17,6 +17,7 @@ from satchel.disk.forks import in_child
 from satchel.disk.kept import locked
 from satchel.errors import MemoryStoreError, SatchelError
 from satchel.files.keeping import audit
+from satchel.files.keeping.adopted_versions import adopt_versions
 from satchel.files.keeping.copying import copy_out, copy_version
 from satchel.files.keeping.group import Change, Fetch, Group
 from satchel.files.keeping.manifest import FileRow, Manifest, Rows, Version
@@ -159,6 +160,8 @@ class Committing:
             policy.write(rows)
             rows.state("store", secrets.token_hex(16))
             self._repaired(audit.adopt(rows, self.tree))
+            for problem in adopt_versions(rows, self.tree):
+                self._repaired(problem)
         return True
 
     def _copy(self, group: Group) -> None:

@@ -152,6 +152,10 @@ class Group:
             data = self.tree.read(path)
         return State(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
 
+    def found_as(self, path: str, data: bytes) -> None:
+        """Have the next change of a path follow these bytes, which its row has the digest of."""
+        self._seen[path] = data
+
     def content(self, sha: str, path: str) -> bytes | None:
         """Return the content with a digest, from the remote where it is only there."""
         data = self.rows.content(sha)

@@ -39,6 +39,10 @@ class Policy:
             bool(rows.fact("policy_versions", 0)),
         )
 
+    def encoded(self) -> str:
+        """Return the rules as one text; equal rules have equal texts."""
+        return json.dumps([sorted(self.read_only.paths), self.audit, self.keep_versions])
+
     def write(self, rows: Rows) -> None:
         """Give a store these rules."""
         rows.state("policy_read_only", json.dumps(list(self.read_only.paths)))

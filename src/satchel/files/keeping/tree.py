@@ -17,7 +17,7 @@ from pathlib import Path
 
 from satchel.disk.writing import PRIVATE_FILE, PRIVATE_FOLDER
 from satchel.errors import MemoryStoreError, SatchelError
-from satchel.files.paths import MOST_PARTS, OWN, checked, is_reserved
+from satchel.files.paths import MOST_PARTS, OWN, checked, is_own, is_reserved
 
 LARGEST = 64 << 20
 """Bytes in one memory file; what is larger is no text for a model."""
@@ -45,8 +45,10 @@ class Tree:
         try:
             root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._root = os.open(root, _DIRECTORY)
-            for folder in ("audit", "versions", OWN):
-                os.close(self._folder(folder.split("/"), make=True))
+            os.close(self._folder(OWN.split("/"), make=True))
+            for folder in ("audit", "versions"):  # made when something is written to them
+                with suppress(FileNotFoundError):
+                    os.close(self._folder([folder]))
             self._drafts = self._folder(_DRAFTS.split("/"), make=True)
         except OSError as error:
             self.close()
@@ -166,15 +168,15 @@ class Tree:
             os.unlink(name, dir_fd=self._drafts)
 
     @contextmanager
-    def within(self, path: str) -> Iterator[tuple[int, str]]:
+    def within(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Give the folder that holds a path, open, and the name in it.
 
         Raises:
             MemoryStoreError: If there is a link on the way.
-            FileNotFoundError: If there is no such folder.
+            FileNotFoundError: If there is no such folder, and none is to be made.
         """
         *above, name = _parts(path)
-        folder = self._folder(above)
+        folder = self._folder(above, make=make)
         try:
             yield folder, name
         finally:
@@ -188,7 +190,7 @@ class Tree:
             MemoryStoreError: As ``read``.
             FileNotFoundError: If it is not there and ``flags`` do not make it.
         """
-        with self.within(path) as (folder, name):
+        with self.within(path, make=bool(flags & os.O_CREAT)) as (folder, name):
             try:
                 handle = os.open(name, flags | _READ, PRIVATE_FILE, dir_fd=folder)
             except FileNotFoundError:
@@ -226,6 +228,21 @@ class Tree:
             raise
         _walk(start, prefix + "/" if prefix else "", found, [] if odd is None else odd)
         return found
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in one of the store's own folders, sorted; none where it is not there.
+
+        Raises:
+            MemoryStoreError: If there is a link on the way, or a file.
+        """
+        try:
+            handle = self._folder(folder.split("/"))
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(os.listdir(handle))  # noqa: PTH208 - of a descriptor
+        finally:
+            os.close(handle)
 
     def _folder(self, parts: list[str], *, make: bool = False) -> int:
         """Return the descriptor of a folder, which the caller closes.
@@ -313,6 +330,8 @@ def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
             for entry in entries:
                 name = entry.name
                 if not prefix and is_reserved(name):
+                    if not is_own(name):  # of another case: no path, and not ours either
+                        odd.append(name)
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(name)

@@ -1,6 +1,13 @@
-"""What others saved, taken into a working copy, and what of it goes the other way."""
+"""What others saved, taken into a working copy, and what of it goes the other way.
 
-from dataclasses import dataclass, field
+A file was changed here if it has a version that was not saved yet, and there if the head has a
+version of it that is not known here. Contents do not matter: two writers that write the same bytes
+are two writers, of whom only one finds the file as it saw it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from satchel.errors import ConcurrencyError
@@ -34,41 +41,80 @@ class Arrive:
     said: object = ""
     actor: str = "others"
     reason: str = ""
-    merged: bool = field(default=False, init=False)
 
     def apply(self, group: Group) -> None:
         """See ``Change``."""
         rows = group.rows
         known = rows.fact("remote_revision", -1)
-        newest = {one.path: one for one in self.contents.files if one.revision > known}
+        newest = {
+            entry.path: entry
+            for entry in self.contents.files
+            if entry.revision > known or entry.path in self.discard
+        }
+        unsent = _unsent(rows) - self.discard
+        self._check_policy(rows)
         changed = [
-            path for path in newest if path != TRANSCRIPT and self._both(group, newest[path])
+            path for path in newest if path in unsent and self._conflicts(rows, newest[path])
         ]
+        changed += _in_each_other(rows, newest.values(), unsent - newest.keys())
         if changed:
             raise _both_changed(group, newest, changed)
+        self._give_up(group, newest)
         if self.moved:
             rows.do("DELETE FROM spot")
         for sha, spot in self.contents.spots.items():
             rows.do("INSERT OR REPLACE INTO spot VALUES (?, ?, ?, ?)", sha, *spot)
         for entry in newest.values():
-            if entry.path == TRANSCRIPT and self._both(group, entry):
+            if entry.path == TRANSCRIPT and TRANSCRIPT in unsent:
                 self._merge(group, entry)
             else:
                 self._take(group, entry)
-        Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions).write(rows)
+        self._take_policy(rows)
         rows.state("remote_revision", self.head.revision)
         rows.state("remote_store", self.head.store)
         rows.state("remote_collected", self.head.collected)
         rows.state("clock", max(rows.fact("clock", 0), self.head.clock))
         rows.state("revision", max(rows.fact("revision", 0), 0))
 
-    def _both(self, group: Group, entry: FileEntry) -> bool:
-        """Tell whether a file that others changed was changed here, too, to something else."""
-        if entry.path in self.discard:
+    def _conflicts(self, rows: Rows, entry: FileEntry) -> bool:
+        """Tell whether the changes of a file here cannot follow those that others saved.
+
+        Only a file that was merely found in the folder, as the others have it, is no change.
+        """
+        if entry.path == TRANSCRIPT:
             return False
-        row = group.rows.file(entry.path)
-        sha = "" if row is None else row.sha
-        return sha not in {brought_sha(group.rows, entry.path), entry.sha}
+        ops = "SELECT DISTINCT op FROM version WHERE path = ? AND revision > ?"
+        if {op for (op,) in rows.all(ops, entry.path, _sent(rows))} != {"sync"}:
+            return True
+        row = rows.file(entry.path)
+        return ("" if row is None else row.sha) != entry.sha
+
+    def _give_up(self, group: Group, newest: dict[str, FileEntry]) -> None:
+        """Have no change of what is discarded, and of what others changed, left to be saved."""
+        rows, sent = group.rows, _sent(group.rows)
+        for path in (self.discard & _unsent(rows)) - newest.keys():
+            newest[path] = FileEntry(path, "", 0, 0, 0, "", "", "")  # nobody else has it
+        for path in newest:
+            rows.do("DELETE FROM version WHERE path = ? AND revision > ?", path, sent)
+
+    def _check_policy(self, rows: Rows) -> None:
+        mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
+        if mine is None or base is None or mine.encoded() == base:
+            return
+        if self._policy().encoded() not in {base, mine.encoded()}:
+            raise ConcurrencyError(
+                "policy",
+                message="somebody else changed the rules of the store, too; nothing was saved",
+            )
+
+    def _take_policy(self, rows: Rows) -> None:
+        mine, base = Policy.read(rows), rows.fact(_BASE_POLICY)
+        if mine is None or base is None or mine.encoded() == base:
+            self._policy().write(rows)
+        rows.state(_BASE_POLICY, self._policy().encoded())
+
+    def _policy(self) -> Policy:
+        return Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions)
 
     def _take(self, group: Group, entry: FileEntry) -> None:
         rows, path = group.rows, entry.path
@@ -78,10 +124,11 @@ class Arrive:
             rows.put(FileRow(path, *entry[1:4], entry.revision, *entry[5:], int(not there)))
         else:
             rows.do("DELETE FROM file WHERE path = ?", path)
-            rows.do(
-                "INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)",
-                *Version(path, entry.version, -entry.revision, "delete", "", 0, *entry[5:], ""),
-            )
+            if entry.version:
+                rows.do(
+                    "INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)",
+                    *Version(path, entry.version, -entry.revision, "delete", "", 0, *entry[5:], ""),
+                )
         group.changed[path] = None
 
     def _merge(self, group: Group, entry: FileEntry) -> None:
@@ -100,11 +147,34 @@ class Arrive:
             )
         rows.keep(entry.sha, self.theirs or b"")
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
-        row = rows.file(TRANSCRIPT)
-        if row is not None:  # so that the number of this state follows on theirs
-            rows.put(row._replace(version=max(row.version, entry.version)))
+        rows.put(FileRow(TRANSCRIPT, *entry[1:4], entry.revision, *entry[5:], 0))
+        group.found_as(TRANSCRIPT, self.theirs or b"")  # what this state follows
         group.put(TRANSCRIPT, encoded_messages(there + here[len(began) :]), self, op="transcript")
-        self.merged = True
+
+
+def _sent(rows: Rows) -> int:
+    return int(rows.fact("sent_revision", 0))
+
+
+def _unsent(rows: Rows) -> frozenset[str]:
+    """Return the paths that have a version that was not saved yet."""
+    found = rows.all("SELECT DISTINCT path FROM version WHERE revision > ?", _sent(rows))
+    return frozenset(path for (path,) in found)
+
+
+def _in_each_other(rows: Rows, theirs: Iterable[FileEntry], unsent: Iterable[str]) -> list[str]:
+    """Return the files of others that would have to be in a file here, or the other way round."""
+    here = {path for path in unsent if rows.file(path) is not None}
+    there = {entry.path for entry in theirs if entry.sha}
+    above = {folder: path for path in there for folder in _above(path)} if here else {}
+    found = {above[path] for path in here if path in above}
+    return sorted(found | {folder for path in here for folder in _above(path) if folder in there})
+
+
+def _above(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rsplit("/", 1)[0]
+        yield path
 
 
 def _both_changed(
@@ -116,8 +186,13 @@ def _both_changed(
         first,
         brought_sha(group.rows, first),
         newest[first].sha,
-        message=f"somebody else saved another text of this file{more}; nothing was saved",
+        message=f"somebody else saved this file first{more}; nothing was saved",
+        hint="Refresh with discard= for these files, read them again, and repeat the change.",
     )
+
+
+_BASE_POLICY = "brought_policy"
+_ATTEMPTS = "attempts"
 
 
 def brought_sha(rows: Rows, path: str) -> str:
@@ -149,8 +224,10 @@ def leaving(rows: Rows, head: Head, *, versions: bool) -> Leaving:
     revision = head.revision
     paths: dict[str, int] = {}
     unsent = "SELECT * FROM version WHERE revision > ? AND revision <= ? ORDER BY revision"
+    moments = set[tuple[str, str]]()
     for row in rows.all(unsent, sent, until):
         version = Version(*row)
+        moments.add((version.path, version.at))
         revision += 1
         paths[version.path] = revision
         found.contents.versions.append(list(version._replace(revision=revision)))
@@ -167,7 +244,10 @@ def leaving(rows: Rows, head: Head, *, versions: bool) -> Leaving:
         rows.fact("sent_event", 0),
         last_event,
     ):
-        found.contents.events.append(line)
+        event = json.loads(line)
+        # Not those of changes that were given up, since others were first.
+        if "version" not in event or (event["path"], event["ts"]) in moments:
+            found.contents.events.append(line)
     return found
 
 
@@ -190,13 +270,71 @@ def _entry(rows: Rows, path: str, revision: int) -> FileEntry:
     return FileEntry(path, "", 0, rows.last_version(path), revision, at, actor, reason)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A save that was begun, noted before anything is written: its outcome may stay unknown.
+
+    Whoever asks next finds out, by its nonce, whether it was done.
+    """
+
+    nonce: str
+    base: str
+    """The nonce of the head it follows; empty where it is the first."""
+
+    store: str
+    revision: int
+    """Of the head that it makes."""
+
+    until: int
+    """Local, up to which changes are in it."""
+
+    event: int
+    """Local, up to which events are in it."""
+
+    files: list[tuple[str, str]]
+    """The paths in it, each with its SHA-256, which is empty for a deleted one."""
+
+    spots: dict[str, Spot]
+    policy: str
+
+    @classmethod
+    def of(cls, base: str, after: Head, sent: Leaving, pack: str) -> "Attempt":
+        """Return the attempt to write a head, whose newest contents are in a pack."""
+        policy = Policy(Prefixes(after.read_only), after.audit, after.keep_versions)
+        return cls(
+            nonce=after.nonce,
+            base=base,
+            store=after.store,
+            revision=after.revision,
+            until=sent.revision,
+            event=sent.event,
+            files=[(entry.path, entry.sha) for entry in sent.contents.files],
+            spots={
+                sha: spot if spot.pack else spot._replace(pack=pack)
+                for sha, spot in sent.contents.spots.items()
+            },
+            policy=policy.encoded(),
+        )
+
+
+def attempts(rows: Rows) -> list[Attempt]:
+    """Return the saves whose outcome is not known, the oldest first."""
+    return [
+        Attempt(**{**noted, "spots": {sha: Spot(*spot) for sha, spot in noted["spots"].items()}})
+        for noted in json.loads(rows.fact(_ATTEMPTS, "[]"))
+    ]
+
+
+def note_attempts(rows: Rows, unknown: Iterable[Attempt]) -> None:
+    """Note the saves whose outcome is not known, in place of those noted before."""
+    rows.state(_ATTEMPTS, json.dumps([attempt.__dict__ for attempt in unknown]))
+
+
 @dataclass(kw_only=True)
 class Left:
     """That a save arrived, noted in the working copy."""
 
-    head: Head
-    sent: Leaving
-    spots: dict[str, Spot]
+    attempt: Attempt
     op: str = "save"
     said: object = ""
     actor: str = "agent"
@@ -205,15 +343,17 @@ class Left:
     def apply(self, group: Group) -> None:
         """See ``Change``."""
         rows = group.rows
-        for entry in self.sent.contents.files:
-            rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", entry.path, entry.sha)
-        for sha, spot in self.spots.items():
+        for path, sha in self.attempt.files:
+            rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", path, sha)
+        for sha, spot in self.attempt.spots.items():
             rows.do("INSERT OR REPLACE INTO spot VALUES (?, ?, ?, ?)", sha, *spot)
         facts: dict[str, Any] = {
-            "sent_revision": self.sent.revision,
-            "sent_event": self.sent.event,
-            "remote_revision": self.head.revision,
-            "remote_store": self.head.store,
+            "sent_revision": self.attempt.until,
+            "sent_event": self.attempt.event,
+            "remote_revision": self.attempt.revision,
+            "remote_store": self.attempt.store,
+            _BASE_POLICY: self.attempt.policy,
         }
         for name, value in facts.items():
             rows.state(name, value)
+        note_attempts(rows, ())

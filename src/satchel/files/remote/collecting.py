@@ -148,6 +148,7 @@ class Collecting:
             spots={sha: spot for sha, spot in self._live.items() if sha not in data},
             versions=self._whole.versions,
             events=self._whole.events,
+            saves=self._whole.saves,
         )
         newest = max((one.revision for one in self._head.segments), default=0)
         level = max((one.level for one in self._head.segments), default=0)

@@ -11,7 +11,7 @@ from satchel.files.keeping.policy import Policy
 from satchel.files.remote.arriving import Leaving
 from satchel.files.remote.packs import Head
 
-_RECENT = 16
+RECENT = 16
 
 
 def first_head(policy: Policy) -> Head:
@@ -31,7 +31,7 @@ def first_head(policy: Policy) -> Head:
 
 def followed(head: Head) -> Head:
     """Return a head that follows another, with a nonce of its own, and those before it."""
-    recent = (*head.recent, head.nonce)[-_RECENT:]
+    recent = (*head.recent, head.nonce)[-RECENT:]
     return replace(head, nonce=secrets.token_hex(16), recent=recent)
 
 

@@ -78,6 +78,8 @@ class Contents:
     spots: dict[str, Spot] = field(default_factory=dict)
     versions: list[list[Any]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    saves: list[str] = field(default_factory=list)
+    """The nonces of the saves that wrote all this."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ def packed(contents: Contents, data: dict[str, bytes], level: int) -> tuple[Segm
         at += len(one)
     said = {"files": contents.files, "spots": contents.spots, "salt": secrets.token_hex(16)}
     index = _squeezed(said)
-    log = _squeezed({"versions": contents.versions, "events": contents.events})
+    log = _squeezed(
+        {"versions": contents.versions, "events": contents.events, "saves": contents.saves}
+    )
     # Each pack has a name that nothing had before: see ``collecting``.
     whole = b"".join((*body, index, log))
     name = hashlib.sha256(whole).hexdigest()
@@ -187,7 +191,9 @@ def read_log(segment: Segment, data: bytes) -> Contents:
     found = _unsqueezed(data, segment)
     try:
         versions = [_version(one) for one in found["versions"]]
-        return Contents(versions=versions, events=[_text(one) for one in found["events"]])
+        events = [_text(line) for line in found["events"]]
+        saves = [_text(nonce) for nonce in found.get("saves", [])]
+        return Contents(versions=versions, events=events, saves=saves)
     except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
         raise _damaged(segment, error) from None
 
@@ -211,6 +217,7 @@ def gathered(parts: list[tuple[Contents, Contents]]) -> Contents:
         whole.spots.update(index.spots)
         whole.versions += log.versions
         whole.events += log.events
+        whole.saves += log.saves
     whole.files = list(files.values())
     return whole
 

@@ -5,20 +5,27 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from satchel.disk.kept import locked
-from satchel.errors import MemoryStoreError, StoreBusyError, TargetError
+from satchel.errors import (
+    ConcurrencyError,
+    MemoryStoreError,
+    StoreBusyError,
+    StoreExistsError,
+    TargetError,
+)
 from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.policy import Policy
 from satchel.files.paths import OWN, TRANSCRIPT
 from satchel.files.remote.adopting import adopt_remote
-from satchel.files.remote.arriving import Arrive, Left, leaving
+from satchel.files.remote.arriving import Arrive, Attempt, Left, attempts, leaving, note_attempts
 from satchel.files.remote.collecting import NOTHING, Collecting, Erased, remove
-from satchel.files.remote.heads import chained, first_head, followed, unchained
+from satchel.files.remote.heads import RECENT, chained, first_head, followed, unchained
 from satchel.files.remote.objects import NotWritten, Objects, Taken
 from satchel.files.remote.packs import (
     HEAD,
@@ -35,6 +42,7 @@ from satchel.files.remote.packs import (
 )
 
 _MOST_TRIES = 60
+_MOST_ASKED = 6
 _LONGEST_PAUSE = 0.2
 _EMPTY = b"[]"
 
@@ -78,7 +86,7 @@ class RemotePlace:
             TargetError: If the place ignores conditions, so that writers would lose writes.
         """
         if self.exists():
-            raise self._there()
+            raise StoreExistsError(self.address)
         self._require_conditions()
         head = first_head(policy)
         entry = FileEntry(
@@ -89,11 +97,8 @@ class RemotePlace:
         self.objects.put(PACKS + segment.name, data)
         head = replace(head, revision=1, segments=(segment,))
         if not self._advance(head, None):
-            raise self._there()
+            raise StoreExistsError(self.address)
         self.objects.put(TRANSCRIPT, _EMPTY)
-
-    def _there(self) -> MemoryStoreError:
-        return MemoryStoreError("there is a store of this key already", file=self.address)
 
     def _require_conditions(self) -> None:
         shared = self.objects.shared
@@ -114,7 +119,9 @@ class RemotePlace:
         """
         store.fetch = lambda sha, path: self.content(store, sha, path)
         del policy
-        self._steadily(lambda found: self._taken(store, found))
+        # What both changed stays as it is here until somebody saves or decides: see ``refresh``.
+        with self._alone(store), suppress(ConcurrencyError):
+            self._steadily(lambda found: self._taken(store, found))
 
     def refresh(self, store: Committing, discard: frozenset[str]) -> None:
         """Take in what others saved.
@@ -122,7 +129,13 @@ class RemotePlace:
         Raises:
             ConcurrencyError: If both changed a file whose changes here are not to be given up.
         """
-        self._steadily(lambda found: self._taken(store, found, discard))
+        with self._alone(store):
+            self._steadily(lambda found: self._taken(store, found, discard))
+
+    @staticmethod
+    def _alone(store: Committing) -> AbstractContextManager[None]:
+        """Let nobody else bring this working copy up to date, or save it, meanwhile."""
+        return locked(store.tree.root / OWN / "bring.lock")
 
     def _taken(
         self, store: Committing, found: _Found | None, discard: frozenset[str] | None = None
@@ -142,7 +155,7 @@ class RemotePlace:
             TargetError: If the place does not answer, or ignores conditions.
         """
         self._require_conditions()
-        with locked(store.tree.root / OWN / "bring.lock"):
+        with self._alone(store):
             for number in range(_MOST_TRIES):
                 if self._steadily(lambda found: self._brought(store, found)):
                     return
@@ -172,26 +185,28 @@ class RemotePlace:
         with store.manifest.looking() as rows:
             sent = leaving(rows, head, versions=policy.keep_versions)
             chain = (rows.fact("policy_read_only", "[]"), policy.audit, policy.keep_versions)
-        if not sent.contents.files and not sent.contents.events and found is not None:
+        rules = (tuple(json.loads(chain[0])), chain[1], chain[2])
+        same = (head.read_only, head.audit, head.keep_versions) == rules
+        if not sent.contents.files and not sent.contents.events and same and found is not None:
             return True
         after = chained(head, sent)
+        sent.contents.saves.append(after.nonce)
         segment, data = packed(sent.contents, sent.data, 0)
         segment = segment._replace(revision=max(after.revision, segment.revision))
         self.objects.put(PACKS + segment.name, data)
         after = replace(
             after,
-            read_only=tuple(json.loads(chain[0])),
-            audit=chain[1],
-            keep_versions=chain[2],
+            read_only=rules[0],
+            audit=rules[1],
+            keep_versions=rules[2],
             segments=self._tidied((*head.segments, segment)),
         )
+        attempt = Attempt.of("" if found is None else head.nonce, after, sent, segment.name)
+        with store.manifest.committing() as rows:
+            note_attempts(rows, (*attempts(rows), attempt))
         if not self._advance(after, tag):
             return False
-        spots = {
-            sha: spot if spot.pack else spot._replace(pack=segment.name)
-            for sha, spot in sent.contents.spots.items()
-        }
-        store.do(Left(head=after, sent=sent, spots=spots))
+        store.do(Left(attempt=attempt))
         if sent.transcript is not None:
             self.objects.put(TRANSCRIPT, sent.transcript)
         return True
@@ -205,7 +220,7 @@ class RemotePlace:
             else:
                 self.objects.replace(HEAD, data, tag)
         except NotWritten as error:
-            found = self._head()
+            found = self._asked_again()
             if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
                 return True  # only the answer was lost, whoever came after
             if (None if found is None else found[1]) == tag:
@@ -214,6 +229,52 @@ class RemotePlace:
                 ) from error
             return False
         return True
+
+    def _asked_again(self) -> _Found | None:
+        """Return the head after an answer that was lost, for which the service may need a moment.
+
+        Raises:
+            TargetError: If it stays silent. Whether something was written is found out by the next
+                who saves or refreshes the working copy.
+        """
+        for number in range(_MOST_ASKED):
+            with suppress(TargetError):
+                return self._head()
+            _pause(number)
+        return self._head()
+
+    def _settle(self, store: Committing, head: Head) -> None:
+        """Find out what became of saves whose answer was lost, or whose writer was killed."""
+        with store.manifest.looking() as rows:
+            unknown = attempts(rows)
+        if not unknown:
+            return
+        # What follows this very head may still arrive; what follows an older one did or never will.
+        waiting = [attempt for attempt in unknown if attempt.base == head.nonce]
+        settled = [attempt for attempt in unknown if attempt.base != head.nonce]
+        done = self._done_there(settled, head)
+        if done is not None:
+            store.do(Left(attempt=done))
+        if settled:
+            with store.manifest.committing() as rows:
+                note_attempts(rows, waiting)
+
+    def _done_there(self, settled: list[Attempt], head: Head) -> Attempt | None:
+        """Return the one of some saves that a head follows; there is at most one, or none."""
+        recent = {head.nonce, *head.recent}
+        for attempt in settled:
+            if attempt.nonce in recent:
+                return attempt
+        since = min((attempt.revision for attempt in settled), default=0)
+        if head.revision < since or len(head.recent) < RECENT:
+            return None
+        for segment in head.segments:
+            if segment.revision >= since:
+                saves = set(self._log(segment).saves)
+                for attempt in settled:
+                    if attempt.nonce in saves:
+                        return attempt
+        return None
 
     def _tidied(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         """Return the packs to name, several of one level put into one where there are enough."""
@@ -235,6 +296,9 @@ class RemotePlace:
             moved = rows.fact("remote_collected", 0) != head.collected
         if of is not None and of != head.store and head.segments:
             raise MemoryStoreError("this is a working copy of another store", file=self.address)
+        self._settle(store, head)
+        with store.manifest.looking() as rows:
+            known = rows.fact("remote_revision", -1)
         if known >= head.revision and not discard and not moved:
             return
         contents = Contents()

@@ -1,8 +1,10 @@
 """Objects in one SQLite database: many stores in a file, safe for several processes."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import apsw
@@ -15,6 +17,9 @@ from satchel.stores.sqlite.opening import immediate, open_for_writing
 
 _APPLICATION = 0x53466F31  # "SFo1"
 _BUSY_MS = 30_000
+_RETRY_S = 0.005
+_one_at_a_time = threading.Lock()
+"""Of the threads of a process: those that begin a database together lost a write in tests."""
 _SCHEMA = """
 CREATE TABLE object (name TEXT PRIMARY KEY, tag INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE counter (last INTEGER NOT NULL);
@@ -38,7 +43,7 @@ class SqliteObjects:
     @contextmanager
     def _open(self, *, writes: bool) -> Iterator[apsw.Connection]:
         self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        with transaction() as here:
+        with transaction() as here, _one_at_a_time:
             connection = open_for_writing(self._path, busy_ms=_BUSY_MS, vfs=None)
             try:
                 with translated(str(self._path), connection):
@@ -54,8 +59,17 @@ class SqliteObjects:
                 connection.close()
 
     def _settle(self, connection: apsw.Connection) -> None:
-        if connection.pragma("application_id") == _APPLICATION:
-            return
+        """Make the tables of a new database; SQLite itself does not wait to change modes."""
+        until = monotonic() + _BUSY_MS / 1000
+        while connection.pragma("application_id") != _APPLICATION:
+            try:
+                self._make_tables(connection)
+            except apsw.BusyError:  # another process
+                if monotonic() > until:
+                    raise
+                sleep(_RETRY_S)
+
+    def _make_tables(self, connection: apsw.Connection) -> None:
         connection.pragma("journal_mode", "wal")
         with immediate(connection):
             if connection.pragma("application_id") == _APPLICATION:

@@ -21,6 +21,7 @@ from satchel.formats._aletheia.branches import (
     said_after,
 )
 from satchel.formats._aletheia.rows import origin_of
+from satchel.formats._aletheia.schema import require_time
 from satchel.formats._aletheia.shape import (
     KINDS,
     NOTE,
@@ -142,7 +143,7 @@ class Conversation:
             _, place, said = self._moments.pop()
             when, name = said.get("at"), said.get("id")
             name = name if type(name) is str and name else f"moment {place}"
-            created = read_time(when) if type(when) is str else None
+            created = require_time(when, f"{TIMELINE}/{place}/at")
             if "change" in said:
                 change = an_object(said["change"], f"{TIMELINE}/{place}/change")
                 known = {kind: change[kind] for kind in KINDS if change.get(kind) is not None}
@@ -177,7 +178,7 @@ class Conversation:
                 parent=_standing(self.start),
                 name=name if type(name) is str else None,
                 state={"archived": archived} if type(archived) is bool else None,
-                created_at=read_time(when) if type(when) is str else None,
+                created_at=require_time(when, f"{RECORD}/{ABOUT}/{place}/at"),
                 origin=self._origin(f"{self._id}/{about.get('id') or f'{ABOUT} {place}'}"),
             )
 

@@ -23,6 +23,18 @@ from satchel.formats._aletheia.rows import (
     require_path,
     text_files,
 )
+from satchel.formats._aletheia.schema import (
+    AgentFile,
+    BinaryRow,
+    EdgeRow,
+    MessageRow,
+    NodeRow,
+    SessionRow,
+    VectorRow,
+    require,
+    require_id,
+    require_part,
+)
 from satchel.formats._aletheia.shape import (
     HEAD,
     KNOWN,
@@ -47,6 +59,7 @@ from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
 
 _SHOWN = 80
+_AROUND = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")
 _MOST_NAMES = 100_000
 
 
@@ -153,6 +166,14 @@ class Document:
     def _keep(self, section: str, part: str, document: ForeignReader) -> None:
         """Keep a member of a section that is no array of rows."""
         line, value = document.line, document.value()
+        try:
+            require_part(section, part, value)
+        except MalformedError as error:
+            inside = {"graph": "memory/graph"}.get(section, section)
+            where = f"{inside}/{error.field or part}"
+            raise MalformedError(
+                error.message, file=self._place.name, line=line, field=where
+            ) from None
         held = self._container.setdefault(section, {})
         held.update(escape_keys([(part, value)]))
         self._require_bound(line)
@@ -163,11 +184,12 @@ class Document:
             what = "version" if "version" not in around else "nous"
             raise MalformedError(f"`{what}` is missing", file=name, line=1, field=what)
         try:
-            nous = an_object(around["nous"], "nous")
-            text_in(nous, "id")
-            held = an_object(around.pop("distillation", None), "distillation")
+            require_id(around["nous"])
+            held = an_object(around.get("distillation"), "distillation")
             for part in ("receipts", "reflections"):
                 a_list(held.get(part), f"distillation/{part}")
+            require({name: part for name, part in around.items() if name in _AROUND}, AgentFile)
+            around.pop("distillation", None)
         except MalformedError as error:
             raise error.located(file=name, line=line) from None
         if held:
@@ -196,6 +218,7 @@ class Document:
                 for place, value in enumerate(document.values()):
                     with self._refusing(document, f"workspace/{part}/{place}"):
                         row = {"path": value} if type(value) is str else a_row(value)
+                        require(row, BinaryRow)
                         path = require_path(text_in(row, "path"), "path")
                         if part == "binaryFiles":
                             named.append(row)
@@ -257,7 +280,7 @@ class Document:
     ) -> Iterator[Model]:
         take = {"vectors": self._vector, "nodes": self._node, "edges": self._edge}[table]
         if document.peek() != "[":
-            self._keep("memory", where.rpartition("/")[2], document)
+            self._keep(where.partition("/")[0], where.rpartition("/")[2], document)
             return
         for place, value in enumerate(document.values()):
             with self._refusing(document, f"{where}/{place}"):
@@ -267,6 +290,7 @@ class Document:
         row, vector = without_vector(row)
         entry, parents = entry_of(row, self._agent())
         self._links.note(VECTORS, row["id"], entry)
+        require(row, VectorRow)
         self._count += 1
         self._order.add(entry)
         if vector is not None:
@@ -278,6 +302,7 @@ class Document:
     def _node(self, row: Row) -> Iterator[Model]:
         row = older.node_of(row)
         node = node_of(row, self._agent())
+        require(row, NodeRow)
         self._links.note(NODES, row["id"], node)
         self._count += 1
         yield node
@@ -286,6 +311,7 @@ class Document:
         row = older.edge_of(row)
         text_in(row, "source")
         text_in(row, "target")
+        require(row, EdgeRow)
         self._links.edge(row)
         self._count += 1
         yield from ()
@@ -347,6 +373,7 @@ class Document:
         if beginning is None and not flat and branches.FORKED in row:
             self._reading.report.lost("session", "what it was forked from is not in the file")
         found = Conversation(row, self._agent(), self._note, beginning)
+        require(row, SessionRow)
         self._count += 1
         yield found.start
         yield from found.moments()
@@ -370,7 +397,9 @@ class Document:
         for place, line in enumerate(lines):
             try:
                 row = a_row(msgspec.json.decode(line))
-                event = found.message(older.message_of(row) if flat else row)
+                row = older.message_of(row) if flat else row
+                event = found.message(row)
+                require(row, MessageRow)
             except InputError as error:
                 error.field = f"messages/{place}" + (f"/{error.field}" if error.field else "")
                 if not self._reading.skip_bad:

@@ -24,7 +24,7 @@ def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> 
     row: Row = {"id": name, "role": event.role or ""}
     if event.name is not None:
         row["name"] = event.name
-    row["content"] = event.content if event.text is None else event.text
+    row["content"] = event.text if event.content is None else event.content
     row["metadata"] = event.metadata
     row |= {"createdAt": event.created_at} if event.created_at else {}
     return _with_kept(row, kept, event, origin)

@@ -23,6 +23,7 @@ from satchel.memory.parts import Component, Origin, TrustClass, is_id
 from satchel.memory.records import Edge, FileVersion, GraphNode, Model
 from satchel.seal.encoding.carry import carry, unescape_keys
 from satchel.seal.encoding.jcs import encode_sorted
+from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.records import Sealed, as_model
 
 PART_CHARS = 1 << 17
@@ -291,7 +292,10 @@ def _at(path: str, agent: str) -> Origin:
 
 
 def _unknown(row: Row, known: tuple[str, ...]) -> Row:
-    return {name: part for name, part in row.items() if name not in known}
+    rest = {name: part for name, part in row.items() if name not in known}
+    # A vector, and what stands beside a record of ours, are no notation of the source.
+    free: Row = {name: row[name] for name in ("properties", "metadata") if name in row}
+    return rest | numbers_of(free)
 
 
 def _model(value: Row, kind: str) -> Model:

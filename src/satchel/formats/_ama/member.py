@@ -77,7 +77,9 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
     kept = differences(plain(entry), plain(base))
     kept = {name: part for name, part in kept.items() if name not in _OF_THE_SEAL}
     if kept or nonce:
-        line = {**line, SATCHEL: {_ENTRY: kept, _NONCE: record.value["nonce"]}}
+        line = {**line, SATCHEL: {_ENTRY: kept}}
+        if (own := record.value.get(_NONCE)) is not None:  # a redacted memory comes back as another
+            line[SATCHEL][_NONCE] = own
     return line
 
 
@@ -162,6 +164,8 @@ class Members:
             fits = _is_entry(value) and isinstance(whole, Entry) and self._fits(whole, row)
         except (InputError, KeyError, AttributeError, TypeError, ValueError):
             return None
+        if fits and nonce is None:
+            return whole  # type: ignore[return-value]
         if not fits or not _is_nonce(nonce):
             return None
         # A second entry with the nonce of the first could have its id; it gets another one.

@@ -25,17 +25,27 @@ def container_of(records: RecordSet, writing: Writing, name: str = NAME) -> dict
 
 
 def agent_of(records: RecordSet, writing: Writing, container: dict[str, Any]) -> str:
-    """Return whose memory is written: the bank's, the file's, or that of the first memory."""
+    """Return whose memory is written: the one agent's, the file's, or else the bank's."""
+    agents = _agents_in(records)
+    if len(agents) == 1:
+        return agents.pop()
     found = writing.bank or container.get("agent_name")
     if isinstance(found, str) and found:
         return found
+    return min(agents, default=_NOBODY)
+
+
+def _agents_in(records: RecordSet) -> set[str]:
+    """Return the agents that memories are of, where they are few; two are as good as many."""
+    found = set[str]()
     for kind in ("semantic", "episodic"):
         for record in records.of(kind):
             scope = record.model.scope if isinstance(record.model, Entry) else None
             if scope is not None and scope.agent:
-                return scope.agent
-            break
-    return _NOBODY
+                found.add(scope.agent)
+            if len(found) > 1:
+                return found
+    return found
 
 
 def exported_at(writing: Writing, container: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from satchel.formats._amplihack.shape import (
     JSON,
     NAME,
     NODES,
+    NUMBER,
     Member,
     Row,
     checked,
@@ -56,7 +57,7 @@ def node_of(table: str, row: Any, scope: Scope | None) -> Semantic | Episodic:
         MalformedError: If a member has another type than the format gives it, naming it.
     """
     members = NODES[table]
-    checked(row, members)
+    row = _typed(checked(row, members), members)
     identity = named(row, "memory_id")
     said = _said_of_row(row)
     kept = _kept(row, _written(said, members), members)
@@ -131,6 +132,7 @@ def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> 
         ends: What stands for the ids at its ends.
     """
     members = EDGES.get(kind, EDGES["similar_to"])
+    row = _typed(row, members)
     metadata = row.get("metadata")
     said = {
         name: row[name]
@@ -316,6 +318,17 @@ def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
         name: part
         for name, part in differences(row, written).items()
         if part != ABSENT and not (part is None and members.get(name, JSON) is not JSON)
+    }
+
+
+def _typed(row: Row, members: dict[str, Member]) -> Row:
+    """Return a row with the numbers that amplihack types as floats as the value domain has them.
+
+    It always writes them as floats, so ``1`` and ``1.0`` are the same there.
+    """
+    return {
+        name: lean_number(part) if members.get(name, JSON).fits is NUMBER.fits else part
+        for name, part in row.items()
     }
 
 

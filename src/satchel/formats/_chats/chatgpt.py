@@ -23,6 +23,7 @@ from satchel.formats._chats.fields import (
 )
 from satchel.formats._chats.threads import INSTRUCTIONS, Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
+from satchel.memory.messages import spoken_in
 from satchel.memory.parts import Evidence
 from satchel.memory.records import Model, SessionEvent
 from satchel.memory.times import read_time
@@ -35,7 +36,8 @@ _OWN_WORDS, _AS_TYPED = "user_editable_context", "user_context_message_data"
 _FENCE = re.compile(r"```(.*)```", re.DOTALL)
 _FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
-_MOST_SAVED = 1_000_000
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
+_MOST_SAVED, _MOST_SHOWN = 1_000_000, 80
 _SAVED_AT = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
@@ -135,20 +137,23 @@ class Rows:
                 yield from self._saving(text, message, when or None)
 
     def _saving(self, text: str, message: str, when: str | None) -> Iterator[Model]:
-        if _FORGET.match(text):
-            self._report.lost(
-                "bio", "asks to forget something: look for it yourself", example=message
+        """Yield what one call of the tool saved: each line is a fact, or asks to forget one."""
+        lines = [line for one in text.splitlines() if (line := _ITEM.sub("", one).strip())]
+        for number, line in enumerate(lines):
+            if _FORGET.match(line):
+                reason = "asks to forget something: look for it yourself"
+                self._report.lost("bio", reason, example=f"{message}: {line[:_MOST_SHOWN]}")
+                continue
+            if len(self._saved) < _MOST_SAVED:
+                self._saved.add(_digest(line))
+            place = f"bio/{message}" if number == 0 else f"bio/{message}/{number + 1}"
+            yield Semantic(
+                text=line,
+                kind="bio",
+                created_at=when,
+                sources=(Evidence(kind="message", id=message),),
+                origin=origin_at(NAME, place, None, {}),
             )
-            return
-        if len(self._saved) < _MOST_SAVED:
-            self._saved.add(_digest(text))
-        yield Semantic(
-            text=text,
-            kind="bio",
-            created_at=when,
-            sources=(Evidence(kind="message", id=message),),
-            origin=origin_at(NAME, f"bio/{message}", None, {}),
-        )
 
     def _remembered(self, row: Row) -> Iterator[Model]:
         identity, text = text_in(row, "id"), text_in(row, "content")
@@ -330,7 +335,8 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
     of_node = rest_of(node, known=("id", "parent", "children", "message"))
     kept |= {"node": of_node} if of_node else {}
     text = _plain(content)
-    if text is not None and content is not None:
+    is_plain = text is not None
+    if is_plain and content is not None:
         kept["content_type"] = content["content_type"]
     if content is not None and content.get("content_type") == _OWN_WORDS:
         kept["role"], role = role, INSTRUCTIONS
@@ -338,8 +344,8 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
         event="message",
         role=role,
         name=text_or_none(author.get("name")),
-        text="" if content is None else text,
-        content=None if text is not None else content,
+        text="" if content is None else text if is_plain else spoken_in(content),
+        content=None if is_plain else content,
         created_at=moment_of(row.get("create_time")),
         origin=origin_at(NAME, name, conversation, kept),
     )

@@ -21,6 +21,7 @@ from satchel.formats._chats.fields import (
 from satchel.formats._chats.paragraphs import paragraphs, words_of
 from satchel.formats._chats.threads import Talk, Turn, events, origin_at
 from satchel.memory.entries import Identity, Semantic
+from satchel.memory.messages import spoken_in
 from satchel.memory.parts import Evidence, Scope
 from satchel.memory.records import FileVersion, GraphNode, Model, SessionEvent
 from satchel.ports.report import Report
@@ -202,7 +203,7 @@ def _turns(
     """Return the messages, and the files that are too long to be in them."""
     rows = [row_in(one, "a message") for one in messages if one is not None]
     if len(rows) < len(messages):
-        report.lost("message", "there is nothing in it", count=len(messages) - len(rows))
+        report.ignore("empty message", count=len(messages) - len(rows))
     # Where no message names one before it, they are a list.
     is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
     found, seen, before = list[Turn](), dict[str, Row](), None
@@ -217,7 +218,7 @@ def _turns(
         if seen.setdefault(identity, row) is not row:
             if seen[identity] != row:
                 raise MalformedError("two messages have one id", field="chat_messages")
-            report.lost("message", "it is there twice", example=identity)
+            report.ignore("message that is there twice")
             continue
         parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
         before = identity
@@ -242,6 +243,8 @@ def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersi
         parts = content or None
         if parts is not None and text:
             words, kept = None, {**kept, "text": text}
+    if words is None:
+        words = "" if parts is None else spoken_in(parts)
     identity, created = text_in(row, "uuid"), moment_of(row.get("created_at"))
     files = [
         one
@@ -251,7 +254,7 @@ def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersi
     event = SessionEvent(
         event="message",
         role=ROLES.get(sender, sender),
-        text=words if words is not None or parts is not None else "",
+        text=words,
         content=parts,
         created_at=created,
         origin=origin_at(NAME, identity, source, kept),

@@ -6,6 +6,7 @@ from satchel.errors import MalformedError
 from satchel.formats._chats.archive import File
 from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_in, text_or_none
 from satchel.formats._chats.threads import Growing, origin_at
+from satchel.memory.messages import spoken_in
 from satchel.memory.records import Model, SessionEvent
 from satchel.ports.report import Report
 
@@ -13,6 +14,16 @@ NAME = "claude_code"
 
 _SPOKEN = ("user", "assistant", "system")
 _NAMES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+_PROGRAM = frozenset(
+    {
+        *("file-history-snapshot", "progress", "queue-operation", "last-prompt", "permission-mode"),
+        *("mode", "agent-name", "agent-color", "agent-setting", "pr-link", "tag", "task-summary"),
+        *("attribution-snapshot", "worktree-state", "content-replacement", "speculation-accept"),
+        *("saved_hook_context", "bridge-session", "started", "result"),
+    }
+)
+"""Kinds of lines in which the program keeps its own state."""
+
 _OF_THE_SESSION = ("sessionId", "cwd", "gitBranch", "version", "userType")
 _KNOWN = ("uuid", "parentUuid", "sessionId", "message", "content")
 
@@ -48,7 +59,10 @@ class Transcript:
         if kind not in _SPOKEN:
             if identity is not None and self._talk is not None:
                 self._talk.passes(identity, text_or_none(row.get("parentUuid")))
-            self._report.lost(kind, "a line that is no part of the conversation")
+            if kind in _PROGRAM:
+                self._report.ignore(kind)
+            else:
+                self._report.lost(kind, "a line that is no part of the conversation")
             return
         if identity is None:
             raise MalformedError("`uuid` is missing, or no text", field="uuid")
@@ -56,7 +70,7 @@ class Transcript:
             self._talk = Growing(self._started(row))
             yield self._talk.start
         if self._talk.knows(identity):
-            self._report.lost("line", "it is there twice", example=identity)
+            self._report.ignore("line that is there twice")
             return
         parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
         yield from self._talk.message(identity, parent, self._message(row, kind, identity))
@@ -87,7 +101,7 @@ class Transcript:
             self._report.lost(row["type"], "a name that is no text")
         elif self._talk is None:
             if self._name is not None:  # of conversations that this one goes on from
-                self._report.lost(row["type"], "an earlier name")
+                self._report.ignore(row["type"])
             self._name, self._named = name, row
         else:
             yield self._talk.called(name, f"line {number}")
@@ -110,7 +124,7 @@ class Transcript:
         return SessionEvent(
             event="message",
             role=role,
-            text=content if type(content) is str else "" if parts is None else None,
+            text=content if type(content) is str else "" if parts is None else spoken_in(parts),
             content=parts,
             created_at=moment_of(row.get("timestamp")),
             origin=origin_at(NAME, identity, origin.id if origin else None, kept),

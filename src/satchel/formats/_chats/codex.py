@@ -13,6 +13,7 @@ from blake3 import blake3
 from satchel.errors import MalformedError
 from satchel.formats._chats.fields import Row, moment_of, rest_of, row_in, text_in, text_or_none
 from satchel.formats._chats.threads import INSTRUCTIONS, Growing, origin_at
+from satchel.memory.messages import spoken_in
 from satchel.memory.records import Model, SessionEvent
 from satchel.ports.report import Report
 
@@ -22,8 +23,13 @@ _OF_THE_SESSION = ("cwd", "originator", "cli_version", "model_provider", "forked
 _TEXTS = ("input_text", "output_text", "text")
 _OUTPUT = "_output"
 _SAID_AGAIN = {"user_message": "message", "agent_message": "message", "agent_reasoning": "text"}
+_SHOWN = ("message", "text", "last_agent_message")
+_STATES = frozenset(
+    {"error", "stream_error", "warning", "background_event", "deprecation_notice", "turn_aborted"}
+)
 _UNSAID = frozenset({"ghost_snapshot"})
 _GIVEN = re.compile(r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL)
+_PROGRAM = frozenset({"state", "session_state"})
 _MOST_SHOWN = 100_000
 _BACK, _SETTING = "thread_rolled_back", "turn_context"
 
@@ -107,13 +113,15 @@ class Rollout:
             self._setting = said
         elif kind == "event_msg":
             self._happened(row, said)
+        elif kind in _PROGRAM:
+            self._report.ignore(kind)
         else:
             self._report.lost(kind, "a line that is no part of the conversation")
 
     def end(self) -> Iterator[Model]:
         """Yield what the conversation is called; count what no message came after or says."""
         for kind in self._waiting:
-            self._report.lost(kind, "no message came after it", example=self._session)
+            self._report.ignore(kind)
         if self._shown:
             example = next(iter(self._shown.values()))[:40]
             reason = "words that were shown, and that no message has"
@@ -126,9 +134,7 @@ class Rollout:
     def _began(self, row: Row, said: Row) -> Iterator[Model]:
         identity = text_in(said, "id")
         if self._talk is not None:
-            own = identity == self._session
-            reason = "it is said again" if own else "of what this one was forked from"
-            self._report.lost("session_meta", reason, example=identity)
+            self._report.ignore("session_meta")  # again, or of what this one was forked from
             return
         metadata = {name: said[name] for name in _OF_THE_SESSION if said.get(name) is not None}
         known = ("id", "timestamp", *metadata)
@@ -144,7 +150,7 @@ class Rollout:
     def _item(self, row: Row, said: Row, number: int) -> Iterator[Model]:
         kind = text_in(said, "type")
         if kind in _UNSAID:
-            self._report.lost(kind, "a line that is no part of the conversation")
+            self._report.ignore(kind)
             return
         if kind != "message":
             for part in _texts_in(said.get("summary")) + _texts_in(said.get("content")):
@@ -168,7 +174,7 @@ class Rollout:
         for one in texts:
             self._heard(one)
         content = None if plain is not None or not parts else parts
-        words = plain.text if plain is not None else None if content is not None else ""
+        words = plain.text if plain is not None else spoken_in(content) if content else ""
         yield from self._message(row, number, _Said(role, words, content, kept))
 
     def _message(self, row: Row, number: int, said: "_Said") -> Iterator[SessionEvent]:
@@ -193,9 +199,9 @@ class Rollout:
             self._go_back(said.get("num_turns"))
             self._wait(_BACK, row)
             return
-        words = text_or_none(said.get(_SAID_AGAIN.get(kind, "")))
+        words = self._words_in(said, kind)
         if words is None:
-            self._report.lost(kind, "a line that is no part of the conversation")
+            self._report.ignore(kind)
             return
         mark = _mark(words)
         if mark in self._words or words in self._question:
@@ -204,6 +210,13 @@ class Rollout:
             self._shown[mark] = words
         else:
             self._report.lost("event_msg", "words that were shown, and that no message has")
+
+    def _words_in(self, said: Row, kind: str) -> str | None:
+        """Return what an event shows to the person, where it is no mere state of the program."""
+        if kind in _STATES:
+            return None
+        members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
+        return next((words for name in members if (words := text_or_none(said.get(name)))), None)
 
     def _go_back(self, turns: Any) -> None:
         """Have the next message follow what was there before some questions."""
@@ -220,7 +233,7 @@ class Rollout:
 
     def _wait(self, kind: str, row: Row) -> None:
         if kind in self._waiting:
-            self._report.lost(kind, "no message came after it", example=self._session)
+            self._report.ignore(kind)
         self._waiting[kind] = row
 
     def _kept(self, row: Row, more: Row) -> Row:

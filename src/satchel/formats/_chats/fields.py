@@ -22,6 +22,22 @@ _MOST_SECONDS = 253_402_300_799
 _NANOSECONDS = 1_000_000_000
 _NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,20})?", re.ASCII)
 _FINER = re.compile(r"([.,]\d{6})\d{1,12}(?!\d)", re.ASCII)
+_OF_THE_ACCOUNT = frozenset(
+    {
+        *("user.json", "users.json", "user_settings.json", "export_manifest.json", "chat.html"),
+        *("message_feedback.json", "model_comparisons.json", "shared_conversations.json"),
+        *("conversation_asset_file_names.json", "shopping.json", "sora.json", "group_chats.json"),
+        *("library_files.json", "tasks.json"),
+    }
+)
+_MEDIA = frozenset(
+    {
+        *("png", "jpg", "jpeg", "gif", "webp", "heic", "svg", "bmp", "tif", "tiff"),
+        *("wav", "mp3", "m4a", "ogg", "opus", "flac", "aac", "mp4", "mov", "webm", "dat"),
+    }
+)
+"""Endings of pictures, sounds and films; a message names those that it has."""
+
 _LIST = "conversations"
 _FEW = 32
 """How many files of one kind in a folder are named one by one."""
@@ -178,7 +194,10 @@ def from_files(
         if make is None:
             is_one_of_many = left[_folder_of(file)] > _FEW
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
-            reading.report.lost(kind, "a file of the export that is no memory")
+            if _holds_none(file):
+                reading.report.ignore(kind)
+            else:
+                reading.report.lost(kind, "a file of the export that is no memory")
             continue
         try:
             with archive.document(file, reading) as document:
@@ -192,6 +211,12 @@ def _folder_of(file: File) -> str:
     """Return what many files like this one are counted as: their folder, and their ending."""
     folder, ending = file.path.rpartition("/")[0], file.name.rpartition(".")[2]
     return f"{folder}/*.{ending}" if folder else f"*.{ending}"
+
+
+def _holds_none(file: File) -> bool:
+    """Tell whether a file holds no memory: of the account, the product's page, or a medium."""
+    name = file.name.lower()
+    return name in _OF_THE_ACCOUNT or name.rpartition(".")[2] in _MEDIA
 
 
 def _kind_of(file: File) -> str:

@@ -1,7 +1,5 @@
 """A COGX archive that is being made of records: its files are laid out on disk, kind by kind."""
 
-import base64
-import json
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -26,13 +24,13 @@ from satchel.formats._cognee.shape import (
     VERSION,
     Row,
 )
+from satchel.formats._json import as_json
 from satchel.formats._order import in_order
 from satchel.memory.entries import Entry, Identity, Semantic
 from satchel.memory.records import Edge, GraphNode, SessionEvent
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
-from satchel.seal.encoding.carry import restore
 from satchel.seal.records import Sealed
 
 _COMMON = frozenset({"id", "nonce", "type", "kind", "text", "origin", "created_at", "updated_at"})
@@ -104,7 +102,7 @@ class Leaving:
         """Write the archive: the manifest, then what there is of each kind."""
         counts = {kind: count for kind, count in self._counts.items() if count}
         whole = {"cogx_version": VERSION, "source_system": NAME, **manifest, "counts": counts}
-        text = json.dumps(restore(whole), ensure_ascii=False, indent=2).encode()
+        text = as_json(whole, self._report, indent=2)
         put_file(sink, MANIFEST, len(text), iter((text,)))
         for kind, file in FILES.items():
             if self._counts[kind]:
@@ -240,13 +238,7 @@ def _known_id(record: Entry | GraphNode) -> str:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    text = json.dumps(restore(value), ensure_ascii=False, default=other, separators=(",", ":"))
+    text = as_json(value, report, compact=True).decode()
     for sign, escaped in _BREAKS:
         text = text.replace(sign, escaped)
     return text.encode()

@@ -24,6 +24,7 @@ from satchel.memory.entries import Entry, Identity, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import GraphNode, SessionEvent
 from satchel.memory.times import read_time
+from satchel.seal.encoding.notation import NUMBERS, numbers_of, with_numbers
 
 PERSONA = "persona"
 """The label of the block that says who the agent is."""
@@ -197,7 +198,12 @@ def node_of(kind: str, row: Row) -> GraphNode:
     """
     if kind == RAW:
         identity, name, label = text_in(row, "id"), row.get("name"), row.get("type")
-        origin = Origin(provider=NAME, id=f"{RAW}:{identity}", trust=TrustClass.IMPORTED)
+        origin = Origin(
+            provider=NAME,
+            id=f"{RAW}:{identity}",
+            as_written=numbers_of(row),
+            trust=TrustClass.IMPORTED,
+        )
         return GraphNode(
             name=name if type(name) is str else None,
             labels=(label,) if type(label) is str else (),
@@ -237,7 +243,8 @@ def _written_node(node: GraphNode) -> Row:
 def row_of_node(node: GraphNode, identity: str) -> Row:
     """Return a node as an entity, or as the raw node that it was."""
     if is_raw(node):
-        return node.properties
+        kept = node.origin.as_written if node.origin is not None else {}
+        return with_numbers(dict(node.properties), kept.get(NUMBERS))
     now = {name: getattr(node, name) for name in _node_said({})}
     row = settled(_written_node(node), kept_of(node.origin), _node_said, now, _MEANS)
     return _named(row, identity, ENTITY, node.origin)

@@ -27,6 +27,9 @@ _MOST_NAMES = 256 * 2**20
 _MOST_RECORD = 2**20
 _DELETE = 3
 
+USUAL, SPACES = "l2", ("cosine", "ip")
+"""How a collection compares vectors where nothing is said, and the other ways."""
+
 
 class Segment(NamedTuple):
     """One collection's place in the database."""
@@ -39,8 +42,8 @@ class Segment(NamedTuple):
     vectors: str | None
     """The segment of its vectors, whose index is in the folder of that name."""
 
-    cosine: bool
-    """Whether vectors were made ones of length 1 in the index."""
+    space: str = USUAL
+    """How vectors are compared; with `cosine`, they were made ones of length 1 in the index."""
 
 
 class Vectors:
@@ -56,7 +59,7 @@ class Vectors:
         self._held = Keyed()
         try:
             if segment.vectors is not None and _FOLDER.fullmatch(segment.vectors):
-                self._read_index(folder / segment.vectors, cosine=segment.cosine)
+                self._read_index(folder / segment.vectors, cosine=segment.space == "cosine")
             self._read_queue(database, segment.collection)
         except BaseException:
             self.close()
@@ -155,11 +158,11 @@ def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterat
         sql = "SELECT id, scope FROM segments WHERE collection = ?"
         found = {scope: name for name, scope in database.rows(sql, one["id"])}
         if "METADATA" in found:
-            config = f"{one.get('config_json_str')}{one.get('schema_str')}"
+            config = f"{one.get('config_json_str')}{one.get('schema_str')}".replace(" ", "")
             yield Segment(
                 collection=one["id"],
                 name=one["name"],
                 records=found["METADATA"],
                 vectors=found.get("VECTOR"),
-                cosine='"space":"cosine"' in config.replace(" ", ""),
+                space=next((one for one in SPACES if f'"space":"{one}"' in config), USUAL),
             )

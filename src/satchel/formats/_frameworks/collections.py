@@ -8,13 +8,23 @@ import math
 from typing import Any
 
 from satchel.errors import MalformedError
-from satchel.formats._frameworks.payloads import covered_by, losses_of, payload_of, said_in
+from satchel.formats._frameworks.chroma_vectors import SPACES, USUAL
+from satchel.formats._frameworks.payloads import (
+    TEXTS,
+    covered_by,
+    losses_of,
+    payload_of,
+    said_in,
+    text_in,
+)
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.times import read_time
 from satchel.ports.carried import mark_of
+from satchel.ports.contents import TEXT_MEMBER
 from satchel.ports.report import Report
 from satchel.seal.encoding.carry import restore
+from satchel.seal.encoding.notation import NUMBERS, numbers_of, with_numbers
 from satchel.seal.records import Sealed
 
 NAME = "chroma"
@@ -24,6 +34,8 @@ VECTOR = "embedding"
 """The member of ``origin.as_written`` with the vector, and a mark of the text it was made of."""
 
 URI = "uri"
+SPACE = "space"
+"""Beside the numbers of a vector: how it is compared, where that is not the usual way."""
 
 _RESERVED = "chroma:"
 _MOST_INTEGER = 2**63
@@ -35,12 +47,13 @@ Row = dict[str, Any]
 """A record: ``id``, ``document``, ``metadata``, ``embedding``, ``uri``, ``created_at``."""
 
 
-def entry_of(row: Row, collection: str | None) -> Semantic:
+def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semantic:
     """Return a record as an entry.
 
     Args:
         row: The record; its vector are 32-bit numbers in bytes, or a list, in the reversible form.
         collection: The collection that it is in, where that is known.
+        space: How its vector is compared, which is kept where it is not the usual way.
 
     Raises:
         MalformedError: If it has no id, or members that are none.
@@ -53,15 +66,25 @@ def entry_of(row: Row, collection: str | None) -> Semantic:
     if metadata is not None and type(metadata) is not dict:
         raise MalformedError("members that are no object", field="metadatas")
     kept: Row = {}
+    rest = dict(metadata or {})
+    named = None if (document or "").strip() else text_in(rest)
+    text = document
+    if named is not None and (document is None or rest[named].strip()):
+        text = rest.pop(named)
+        kept[TEXT_MEMBER] = named
+        if document is not None:
+            kept["document"] = document
     if row.get(VECTOR) is not None:
-        kept[VECTOR] = {"of": mark_of(document or ""), "numbers": row[VECTOR]}
+        kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row[VECTOR]}
+        kept[VECTOR] |= {SPACE: space} if space in SPACES else {}
     if row.get(URI) is not None:
         kept[URI] = row[URI]
     if metadata is not None and not metadata:
         kept["metadata"] = {}
+    kept |= numbers_of({"metadata": metadata, VECTOR: row.get(VECTOR)})
     when = row.get("created_at")
     return Semantic(
-        text=document,
+        text=text,
         created_at=read_time(when) if type(when) is str else None,
         origin=Origin(
             provider=NAME,
@@ -70,7 +93,7 @@ def entry_of(row: Row, collection: str | None) -> Semantic:
             as_written=kept,
             trust=TrustClass.IMPORTED,
         ),
-        **said_in(metadata or {}),
+        **said_in(rest),
     )
 
 
@@ -81,7 +104,14 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     kept = origin.as_written if own and origin is not None else {}
     lost = losses_of(record.value, _HELD)
     lost |= {f"metadata/{name}": "another member has its name" for name in covered_by(entry)}
-    payload = payload_of(entry)
+    payload, document = payload_of(entry), entry.text
+    named = kept.get(TEXT_MEMBER)
+    if named in TEXTS and entry.text is not None and named not in payload:
+        payload[named], document = entry.text, kept.get("document")
+        if text_in(payload) != named:
+            lost["text"] = "another member would be taken for it"
+    elif named is not None:
+        lost[f"text/{named}"] = "the text is written as the document"
     metadata = {name: part for name, part in payload.items() if _fits(name, restore(part))}
     reason = "Chroma keeps texts, numbers, truth values and lists of one kind of them"
     lost |= {f"metadata/{name}": reason for name in sorted(payload.keys() - metadata.keys())}
@@ -90,14 +120,15 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     for name, why in lost.items():
         report.lost(name, why, example=record.id)
     identity = origin.id if origin is not None and origin.id else record.id.partition(":")[2][:32]
-    return {
+    written = {
         "id": identity,
-        "document": entry.text,
+        "document": document,
         "metadata": metadata if metadata or "metadata" in kept else None,
         VECTOR: vector_in(kept.get(VECTOR), entry.text),
         URI: kept.get(URI),
         "created_at": entry.created_at,
     }
+    return with_numbers(written, kept.get(NUMBERS))
 
 
 def _fits(name: str, value: Any) -> bool:

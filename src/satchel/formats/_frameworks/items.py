@@ -21,8 +21,10 @@ from satchel.formats._frameworks.namespaces import (
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.times import iso_text, read_time
+from satchel.ports.contents import TEXT_MEMBER
 from satchel.ports.report import Report
 from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.notation import NUMBERS, numbers_of, with_numbers
 from satchel.seal.records import Sealed
 
 NAME = "langgraph"
@@ -31,16 +33,15 @@ NAME = "langgraph"
 VECTORS = "store_vectors"
 """The member of ``origin.as_written`` with the vectors that the store has of an item."""
 
-TEXTS = ("text", "content", "memory", "data", "page_content")
-"""Members that programs keep the words of a memory under, the likeliest first."""
-
 NO_TIME = "1970-01-01T00:00:00.000000Z"
 """Written where nobody knows when: the library cannot show an item without a time."""
 
 _CAMEL = {"created_at": "createdAt", "updated_at": "updatedAt"}
 """As LangGraph for JavaScript spells them."""
 
-_NAMED = "text member"
+TEXTS = ("text", "content", "memory", "data", "page_content")
+"""Members that programs keep the text of an item under, the likeliest first."""
+
 _KIND, _CONTENT, _MEMORY = "kind", "content", "Memory"
 _NO_FIELD = "an item has no such field"
 _HELD = frozenset(
@@ -83,8 +84,10 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
         expires_at=_time(row.get("expires_at")),
         scope=Scope(namespace=labels),
     )
-    kept = {} if named is None else {_NAMED: named}
+    kept = {} if named is None else {TEXT_MEMBER: named}
     kept |= differences({**row, "value": None}, {**_row(entry, labels, key, shown), "value": None})
+    kept.pop(NUMBERS, None)
+    kept |= numbers_of({"value": value})  # all else is a column, with a type of its own
     origin = Origin(
         provider=NAME,
         id=identity_of(joined(labels), key),
@@ -119,11 +122,12 @@ def _said(value: Row) -> tuple[Row, str | None]:
             rest = _rest(value, _KIND, _CONTENT)
             return {"text": content[_CONTENT], "kind": kind, "metadata": rest}, None
     else:
-        for name in TEXTS:
-            if type(value.get(name)) is str:
-                own = (_KIND,) if type(kind) is str else ()
-                rest = _rest(value, name, *own)
-                return {"text": value[name], "kind": kind if own else None, "metadata": rest}, name
+        found = [name for name in TEXTS if type(value.get(name)) is str]
+        name = next((one for one in found if value[one].strip()), found[0] if found else None)
+        if name is not None:
+            own = (_KIND,) if type(kind) is str else ()
+            rest = _rest(value, name, *own)
+            return {"text": value[name], "kind": kind if own else None, "metadata": rest}, name
     return {"data": value}, None
 
 
@@ -149,7 +153,9 @@ def row_of(record: Sealed, entry: Entry, report: Report, shown: Shown = as_shown
     row = _row(entry, labels, _key(record, origin) if key is None else key, shown)
     _count(record, entry, labels, report)
     if own and origin is not None:
-        kept = {k: v for k, v in origin.as_written.items() if k not in (_NAMED, "value", "key")}
+        kept = {
+            k: v for k, v in origin.as_written.items() if k not in (TEXT_MEMBER, "value", "key")
+        }
         return _reproduced(entry, row, kept)
     return row
 
@@ -172,7 +178,9 @@ def _reproduced(entry: Entry, row: Row, kept: Row) -> Row:
         if name in kept and _time(_there(said)) != getattr(entry, name):
             del kept[name]
             kept.pop(_CAMEL.get(name, name), None)
-    return reproduce(row, kept) | {"namespace": row["namespace"], "value": row["value"]}
+    numbers = kept.pop(NUMBERS, None)
+    whole = reproduce(row, kept) | {"namespace": row["namespace"], "value": row["value"]}
+    return with_numbers(whole, numbers)
 
 
 def _there(part: Any) -> Any:
@@ -197,7 +205,7 @@ def _value(entry: Entry) -> Row:
     if entry.text is None:
         return entry.data if type(entry.data) is dict else {"data": entry.data}
     origin = entry.origin
-    named = origin.as_written.get(_NAMED) if origin and origin.provider == NAME else None
+    named = origin.as_written.get(TEXT_MEMBER) if origin and origin.provider == NAME else None
     if named in TEXTS:
         said = {} if entry.kind is None else {_KIND: entry.kind}
         return {**entry.metadata, **said, str(named): entry.text}

@@ -1,29 +1,19 @@
 """JSON that is written for another product, and records of kinds that it does not know."""
 
-import base64
-import json
 from typing import Any
 
+from satchel.formats._json import as_json as json_of
 from satchel.memory.parts import Component
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
-from satchel.seal.encoding.carry import restore
 
 _OF_THE_TRANSFER = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
-    """Encode as Python's own JSON does, on one line, large integers included."""
-
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    text = json.dumps(restore(value), ensure_ascii=False, default=other, separators=(",", ":"))
-    return text.encode()
+    """Encode as Python's own JSON does, on one line without white space."""
+    return json_of(value, report, compact=True)
 
 
 def count_others(records: RecordSet, report: Report, product: str) -> None:

@@ -14,7 +14,22 @@ OWNERS = {"user_id": "user", "agent_id": "agent", "run_id": "run", "app_id": "ap
 
 TAGS = "tags"
 
+TEXTS = (
+    *("text", "document", "page_content", "content", "data", "memory", "chunk"),
+    *("body", "chunk_text", "passage", "message", "fact", "note"),
+)
+"""Members that programs keep the text of a row under, the likeliest first."""
+
 Row = dict[str, Any]
+
+
+def text_in(payload: Row) -> str | None:
+    """Return the name of the member that is the text of a row; None where there is none.
+
+    One that says something counts before an empty one.
+    """
+    found = [name for name in TEXTS if type(payload.get(name)) is str]
+    return next((name for name in found if payload[name].strip()), found[0] if found else None)
 
 
 def said_in(payload: Row) -> Row:

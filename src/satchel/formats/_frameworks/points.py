@@ -10,26 +10,34 @@ from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from satchel.errors import MalformedError
-from satchel.formats._frameworks.payloads import covered_by, losses_of, payload_of, said_in
+from satchel.formats._frameworks.payloads import (
+    TEXTS,
+    covered_by,
+    losses_of,
+    payload_of,
+    said_in,
+    text_in,
+)
 from satchel.memory.entries import Entry, Semantic
 from satchel.memory.parts import Origin, TrustClass
 from satchel.ports.carried import mark_of
+from satchel.ports.contents import TEXT_MEMBER
 from satchel.ports.report import Report
 from satchel.seal.encoding.carry import carry, restore
+from satchel.seal.encoding.notation import NUMBERS, numbers_of, with_numbers
 from satchel.seal.records import Sealed
 
 NAME = "qdrant"
 """The provider that entries from Qdrant name, from a folder or from what a server hands out."""
 
+KINDS = "compared"
+"""The member beside the vectors that says how they are compared, where not by angle."""
+
 VECTOR = "vector"
 """The member of ``origin.as_written`` with the vectors, and a mark of the text they are of."""
 
-TEXTS = ("text", "document", "page_content", "content", "data", "memory", "chunk")
-"""Members that programs keep the words under, the likeliest first."""
-
-_NAMED = "text member"
 _ROW = ("id", "payload", "vector")
-_USUAL = "text"
+_USUAL, _DATA = "text", "data"
 _SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
 _MOST_NUMBER = 2**64
 _HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
@@ -38,12 +46,13 @@ Row = dict[str, Any]
 """A point: ``id``, ``payload``, ``vector``, and what else is said of it."""
 
 
-def entry_of(row: Row, collection: str | None) -> Semantic:
+def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Semantic:
     """Return a point as an entry.
 
     Args:
         row: The point, in the reversible form for foreign values.
         collection: The collection that it is in, where that is known.
+        kinds: How the collection compares its vectors, by name, where not by angle.
 
     Raises:
         MalformedError: If it has no id, or a payload that is none.
@@ -52,19 +61,23 @@ def entry_of(row: Row, collection: str | None) -> Semantic:
     if payload is not None and type(payload) is not dict:
         raise MalformedError("`payload` is not an object", field="payload")
     rest: Row = dict(payload or {})
-    named = next((name for name in TEXTS if type(rest.get(name)) is str), None)
+    named = text_in(rest)
     text = None if named is None else rest.pop(named)
     kept = {name: part for name, part in row.items() if name not in _ROW}
     if named not in (None, _USUAL):
-        kept[_NAMED] = named
+        kept[TEXT_MEMBER] = named
     if row.get("vector") is not None:
         kept[VECTOR] = {"of": mark_of(text or ""), "numbers": row["vector"]}
+        kept[VECTOR] |= {KINDS: kinds} if kinds else {}
     elif "vector" in row:
         kept[VECTOR] = None
+    kept |= numbers_of(row)
     if payload is None:
         kept["payload"] = None if "payload" in row else False
+    is_data = text is None and rest.get(_DATA) is not None
     return Semantic(
         text=text,
+        data=rest.pop(_DATA) if is_data else None,
         origin=Origin(
             provider=NAME,
             source=collection,
@@ -93,17 +106,18 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     _count(record, entry, report, own=own)
     payload = payload_of(entry)
     if entry.text is not None:
-        named = kept.get(_NAMED)
+        named = kept.get(TEXT_MEMBER)
         payload[named if named in TEXTS else _USUAL] = entry.text
-    elif entry.data is not None and not own:
-        payload |= entry.data if isinstance(entry.data, dict) else {"data": entry.data}
+    elif entry.data is not None:
+        payload[_DATA] = entry.data
     row: Row = {"id": carry(identity_of(record, entry, report))}
     if kept.get("payload", True) is not False:
         row["payload"] = payload if payload or "payload" not in kept else None
     if VECTOR in kept:
         row["vector"] = vector_in(kept[VECTOR], entry.text, report, record.id)
-    known = (_NAMED, VECTOR, "payload", "id")
-    return row | {name: part for name, part in kept.items() if name not in known}
+    known = (TEXT_MEMBER, VECTOR, "payload", "id", NUMBERS)
+    row |= {name: part for name, part in kept.items() if name not in known}
+    return with_numbers(row, kept.get(NUMBERS))
 
 
 def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
@@ -145,13 +159,15 @@ def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
     lost = losses_of(record.value, _HELD)
     lost |= {f"metadata/{name}": "another member has its name" for name in covered_by(entry)}
     origin = record.value.get("origin", {})
-    named = entry.origin.as_written.get(_NAMED) if own and entry.origin is not None else None
+    named = entry.origin.as_written.get(TEXT_MEMBER) if own and entry.origin is not None else None
     if entry.text is not None and (named or _USUAL) in payload_of(entry):
         lost[f"metadata/{named or _USUAL}"] = "the text has its name"
-    if entry.text is not None and any(
-        type(payload_of(entry).get(name)) is str
-        for name in TEXTS[: TEXTS.index(named if named in TEXTS else _USUAL)]
-    ):
+    if entry.text is None and entry.data is not None and _DATA in payload_of(entry):
+        lost[f"metadata/{_DATA}"] = "what it says has its name"
+    member = named if named in TEXTS else _USUAL
+    if named not in (None, member):
+        lost[f"text/{named}"] = f"the text is written as `{member}`"
+    if entry.text is not None and text_in({**payload_of(entry), member: entry.text}) != member:
         lost["text"] = "another member would be taken for it"
     if origin and (not own or "revision" in origin):
         lost["origin"] = "a point does not say where it came from"

@@ -1,10 +1,9 @@
 """An agent file that is being made of records."""
 
-import base64
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
+from satchel.formats._json import as_json
 from satchel.formats._letta.rows import (
     AGENT,
     BLOCK,
@@ -24,7 +23,7 @@ from satchel.memory.records import GraphNode, SessionEvent
 from satchel.ports.format import Writing
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
-from satchel.seal.encoding.carry import restore
+from satchel.seal.encoding.notation import NUMBERS, with_numbers
 from satchel.seal.records import Sealed
 
 LISTS = ("agents", "blocks", *THINGS)
@@ -106,7 +105,8 @@ class Leaving:
             if node.origin is None or node.origin.provider != NAME or thing not in self._things:
                 self._report.lost("graph_node", "not one of Letta's", example=record.id)
             else:
-                self._things[thing].append(node.properties)
+                numbers = node.origin.as_written.get(NUMBERS)
+                self._things[thing].append(with_numbers(dict(node.properties), numbers))
 
     def _take_events(self) -> None:
         for record in self._records.of("session_event"):
@@ -230,11 +230,4 @@ def _unused(label: str, labels: set[str]) -> str:
 
 def _json(value: Any, report: Report) -> bytes:
     """Encode as Python's own JSON does, large integers included."""
-
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
+    return as_json(value, report)

@@ -11,6 +11,7 @@ from satchel.memory.parts import Origin, Scope, TrustClass
 from satchel.memory.records import GraphNode, SessionEvent
 from satchel.memory.times import iso_text, read_time
 from satchel.seal.encoding.carry import ABSENT
+from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.encoding.strict_json import SURROGATE
 
 NAME = "letta"
@@ -149,6 +150,7 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
             provider=NAME,
             source=source,
             id=f"{thing}:{identity}" if type(identity) is str else None,
+            as_written=numbers_of(row),
             trust=TrustClass.IMPORTED,
         ),
     )

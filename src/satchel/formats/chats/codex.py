@@ -57,8 +57,8 @@ class Codex:
                 some = True
                 yield record
         if names.found:
-            reason, example = "a name of what is not there", next(iter(names.found))
-            reading.report.lost(_INDEX, reason, example=example, count=len(names.found))
+            kind = f"names in {_INDEX} of what is not there"
+            reading.report.ignore(kind, count=len(names.found))
         require_some(some, place)
 
     def write(self, records: RecordSet, target: Target, writing: Writing) -> None:

@@ -23,7 +23,9 @@ from satchel.ports.records import RecordSet
 from satchel.seal.encoding.carry import carry
 from satchel.seal.records import Sealed
 
-_FILE = "chroma.sqlite3"
+FILE = "chroma.sqlite3"
+"""The database in the folder of a client."""
+
 _SAID = ("name", "dimension", "metadata")
 _MOST_KEPT = 1000
 _SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
@@ -49,9 +51,14 @@ class Chroma:
         with opened(source, reading) as database:
             found = collections_in(database, place.name)
             _keep(found, reading)
+            if len(found) > 1:
+                reading.report.note(
+                    f"all {len(found)} collections are read; one alone:"
+                    " chroma:///folder?collection=NAME"
+                )
             count = 0
             for segment in segments_in(database, found):
-                for entry in _entries(database, segment, source, reading):
+                for entry in entries_in(database, segment, source, reading):
                     count += 1
                     yield entry
             if count == 0 and not reading.report.left_out:
@@ -67,7 +74,7 @@ class Chroma:
 
 
 def _database(place: Place) -> Place:
-    return Place(place.path / _FILE, place.on_progress) if place.is_folder else place
+    return Place(place.path / FILE, place.on_progress) if place.is_folder else place
 
 
 def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
@@ -80,15 +87,17 @@ def _keep(found: list[dict[str, Any]], reading: Reading) -> None:
         reading.report.lost("collection", reason, count=len(said))
 
 
-def _entries(
+def entries_in(
     database: Database, segment: Segment, source: Place, reading: Reading
 ) -> Iterator[Model]:
+    """Yield the records of one collection; bad ones are refused."""
     with closing(Vectors(database, segment, source.path.parent)) as vectors:
         for number, row in enumerate(records_in(database, segment, source.name)):
             identity = row["id"]
             vector = vectors.of(identity) if type(identity) is str else None
             try:
-                yield entry_of({**row, VECTOR: carry(vector)}, segment.name)
+                found = {**row, VECTOR: carry(vector)}
+                yield entry_of(found, segment.name, space=segment.space)
             except MalformedError as error:
                 error.field = f"{segment.name}/{number}/{error.field}"
                 reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]

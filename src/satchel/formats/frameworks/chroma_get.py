@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, ClassVar
 import msgspec
 
 from satchel.disk.databases.keyed import Keyed
-from satchel.errors import EmptyInputError, MalformedError
-from satchel.formats._frameworks.collections import URI, VECTOR, entry_of, row_of
+from satchel.errors import EmptyInputError, MalformedError, UsageError
+from satchel.formats._frameworks.chroma_vectors import SPACES, USUAL
+from satchel.formats._frameworks.collections import SPACE, URI, VECTOR, entry_of, row_of
 from satchel.formats._frameworks.json_text import as_json, container_of, count_others
 from satchel.formats._order import in_order
 from satchel.formats._sniffing import members
@@ -29,6 +30,8 @@ from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
 _NAME = "chroma_get"
+_CONFIGURATION = "configuration"
+"""What ``create_collection()`` takes; beside the lists where vectors are not compared as usual."""
 _LISTS = {
     "ids": "id",
     "embeddings": VECTOR,
@@ -82,9 +85,10 @@ class ChromaGet:
             reading.container["lists"] = [name for name in _LISTS if name in lists.counts]
             if around:
                 reading.container["fields"] = around
+            space = _space_in(around)
             for number in range(lists.counts["ids"]):
                 try:
-                    yield entry_of(lists.row(number), None)
+                    yield entry_of(lists.row(number), None, space=space)
                 except MalformedError as error:
                     error.field = f"{error.field}/{number}"
                     reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
@@ -94,10 +98,10 @@ class ChromaGet:
         count_others(records, report, "Chroma")
         container = container_of(records, _NAME)
         with closing(_Lists()) as lists:
-            _fill(lists, records, report)
+            space = _fill(lists, records, report)
             wanted = {*container.get("lists", _ALWAYS)}
             with target.open() as sink:
-                lists.write(sink, wanted, container.get("fields", {}), report)
+                lists.write(sink, wanted, _around(container.get("fields", {}), space), report)
 
 
 class _Lists:
@@ -166,8 +170,9 @@ class _Lists:
         return any(_KEY.pack(place, number) in self._held for number in range(count))
 
 
-def _fill(lists: _Lists, records: RecordSet, report: Report) -> None:
-    """Put every memory into the lists."""
+def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
+    """Put every memory into the lists; return how their vectors are compared."""
+    lengths, spaces = dict[int, str | None](), dict[str, str]()
     with closing(Keyed()) as there:
         for record in in_order(records, {}):
             entry = record.model
@@ -180,9 +185,55 @@ def _fill(lists: _Lists, records: RecordSet, report: Report) -> None:
                 report.lost("origin/id", "another record has its id", example=record.id)
                 there.add(row["id"].encode())
             _count(record, entry, report)
+            if row[VECTOR] is not None and entry.origin is not None:
+                _require_length(lengths, row[VECTOR], entry.origin.source)
+                kept = entry.origin.as_written.get(VECTOR, {})
+                spaces.setdefault(kept.get(SPACE, USUAL), record.id)
             for name, member in _LISTS.items():
                 value = row[member]
                 lists.add(name, _numbers(value) if member == VECTOR else value)
+    if len(spaces) > 1:
+        reason = f"a collection has one way of comparing, these have {', '.join(sorted(spaces))}"
+        report.lost(f"{VECTOR}/{SPACE}", reason, example=next(iter(spaces.values())))
+        return USUAL
+    return next(iter(spaces), USUAL)
+
+
+def _require_length(lengths: dict[int, str | None], vector: Any, collection: str | None) -> None:
+    """Refuse vectors of several collections that no collection can hold together.
+
+    Raises:
+        UsageError: If there are some.
+    """
+    numbers = restore(_numbers(vector))
+    if not isinstance(numbers, list):
+        return
+    lengths.setdefault(len(numbers), collection)
+    if len(lengths) == 1 or collection is None or collection in list(lengths.values())[:-1]:
+        return
+    said = ", ".join(f"{name or 'unknown'} ({size} numbers)" for size, name in lengths.items())
+    raise UsageError(
+        f"vectors of several collections do not fit into one: {said}",
+        field="format",
+        hint="Import each into its own bank: a chroma: address of the folder that ends in"
+        f" ?collection={collection} is one alone.",
+    )
+
+
+def _space_in(around: Row) -> str:
+    """Return how the vectors of a file are compared, where the file says it."""
+    found: Any = around.get(_CONFIGURATION)
+    for name in ("hnsw", SPACE):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if found in SPACES else USUAL
+
+
+def _around(fields: Row, space: str) -> Row:
+    """Return what is written around the lists: how vectors are compared, where that is unusual."""
+    if _space_in(fields) == space:
+        return fields
+    rest = {name: part for name, part in fields.items() if name != _CONFIGURATION}
+    return rest if space == USUAL else {**rest, _CONFIGURATION: {"hnsw": {SPACE: space}}}
 
 
 def _was_one(entry: Entry) -> bool:

@@ -9,8 +9,6 @@ these lists are known. A file of Kuzu is copied and read as it is. What is writt
 JSON of one. Compared with graphiti-core 0.31.2 over Kuzu 0.11.3.
 """
 
-import base64
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, ClassVar
@@ -24,6 +22,7 @@ from satchel.formats._graphiti.document import Graph
 from satchel.formats._graphiti.embedded import tables_in
 from satchel.formats._graphiti.leaving import Leaving
 from satchel.formats._graphiti.shape import ALWAYS, CALLED, NAME, TABLES, Row, is_graph
+from satchel.formats._json import as_json
 from satchel.formats._sniffing import members, unpacked
 from satchel.formats._unpacked_json import reader_of
 from satchel.memory.parts import Component
@@ -34,7 +33,7 @@ from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.writing import compressing
-from satchel.seal.encoding.carry import escape_keys, restore
+from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.records import Sealed
 
 
@@ -151,10 +150,4 @@ def _put(sink: BinaryIO, leaving: Leaving, container: Row, report: Report) -> No
 
 
 def _json(value: Any, report: Report) -> bytes:
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
+    return as_json(value, report)

@@ -6,13 +6,12 @@ passage of what is written can be sent to ``POST`` of the same address. Archives
 read as well: Letta's page for it packs one. Compared with Letta 0.16.8.
 """
 
-import base64
-import json
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._chats.archive import Archive, File, heads, opened
+from satchel.formats._json import as_json
 from satchel.formats._passages import NAME, PASSAGE, Row, entry_of, losses_of, row_of
 from satchel.formats._sniffing import members
 from satchel.memory.entries import Entry
@@ -23,7 +22,7 @@ from satchel.ports.place import HEAD_BYTES, Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
-from satchel.seal.encoding.carry import escape_keys, restore
+from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
@@ -165,10 +164,4 @@ def _container(records: RecordSet) -> Row:
 
 
 def _json(value: Any, report: Report) -> bytes:
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
+    return as_json(value, report)

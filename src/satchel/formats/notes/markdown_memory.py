@@ -6,6 +6,7 @@ what else stands there is metadata. What stands in the index itself is memory to
 written again is what it was, to the letter, as long as its memory says the same.
 """
 
+import re
 import unicodedata
 import zipfile
 from collections import Counter
@@ -40,6 +41,16 @@ from satchel.seal.records import Sealed
 
 _LOOKED_AT = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})
+_VAULT = ".obsidian"
+"""The folder of a vault with Obsidian's own settings."""
+
+_WORKSPACE = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
+_DAILY = re.compile(r"(?:^|/)memory/\d{4}-\d{2}-\d{2}[^/]*\.md\Z", re.ASCII)
+"""What a workspace of OpenClaw has, besides its MEMORY.md."""
+
+_PERMANENT = frozenset({"title", "permalink"})
+"""The front matter of a note of Basic Memory."""
+
 _OF_A_RULE = frozenset({"globs", "alwaysApply"})
 
 
@@ -109,11 +120,22 @@ def _is_folder(archive: Archive) -> bool:
     if any(file.name == INDEX for file in archive.files):
         return True
     some = [file for file in archive.files if file.name.endswith(ENDING)]
+    if some and any(_VAULT in name.split("/") for name in names):
+        return True
+    if {file.path for file in some} & _WORKSPACE and any(map(_DAILY.search, names)):
+        return True
     for file in some[:_LOOKED_AT]:
         with archive.stream(file) as stream:
-            if _is_fact(stream.read(HEAD_BYTES)):
-                return True
+            head = stream.read(HEAD_BYTES)
+        if _is_fact(head) or _is_permanent(head):
+            return True
     return False
+
+
+def _is_permanent(head: bytes) -> bool:
+    """Tell whether a note is one of Basic Memory's."""
+    front = split(head.decode("utf-8", "replace")) if head.startswith((b"---", b"\xef")) else None
+    return front is not None and front.is_there and values_in(front.raw).keys() >= _PERMANENT
 
 
 # -- writing -------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ member that it does not know; the header's count must be that of the lines. What
 for travels in ``_satchel``, a member that Astrocyte ignores. Compared with astrocyte 0.22.0.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, cast
 
@@ -25,7 +26,7 @@ from satchel.formats._order import Order, in_order
 from satchel.formats._own_vectors import Incoming, Outgoing
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.entries import Entry
-from satchel.memory.parts import Component
+from satchel.memory.parts import Component, Origin
 from satchel.memory.records import Model
 from satchel.memory.times import now
 from satchel.ports.carried import Maker
@@ -44,6 +45,14 @@ _BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\
 """What some readers take for the end of a line."""
 
 _OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_NAMED = re.compile(r"\.ama\.jsonl(?:\.gz)?\Z", re.IGNORECASE)
+_PROVIDER = f'"provider":"{NAME}"'.encode()
+
+
+class _Origin(msgspec.Struct):
+    """The part of a memory that says where it came from."""
+
+    origin: Origin | None = None
 
 
 class Ama:
@@ -63,7 +72,11 @@ class Ama:
 
     def recognises(self, place: Place) -> bool:
         first = unpacked(place.head).lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-        return any(path == (VERSION.encode(),) for path, _ in members(first))
+        found = {path for path, _ in members(first)}
+        if (VERSION.encode(),) in found:
+            return True
+        # Without a header, but with the name of one: what is wrong with it is said.
+        return bool(_NAMED.search(place.name)) and {(b"id",), (b"text",)} <= found
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with place.open() as stream:
@@ -207,7 +220,7 @@ def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker |
     made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
     known = {
         VERSION: 1,
-        "bank_id": header.get("bank_id", writing.bank or _WRITER),
+        "bank_id": _bank_id(records, header, writing),
         "exported_at": found.get("exported_at", made),
         "provider": found.get("provider", _WRITER),
         "memory_count": sum(records.count(kind) for kind in COMPONENTS),
@@ -216,6 +229,31 @@ def _header(records: RecordSet, container: Row, writing: Writing, maker: Maker |
     if maker is not None or SATCHEL in more:
         more[SATCHEL] = header_member(more.get(SATCHEL), maker)
     return {**known, **more}
+
+
+def _bank_id(records: RecordSet, header: Row, writing: Writing) -> str:
+    """Return whose archive it is: that of one archive where all memories came from it."""
+    found = header.get("bank_id")
+    own = writing.bank or _WRITER
+    if not isinstance(found, str):
+        return own
+    if writing.bank is None or all(_came_with(one) for one in _memories(records)):
+        return found
+    return own
+
+
+def _memories(records: RecordSet) -> Iterator[bytes]:
+    for batch in records.body.batches():
+        if batch.section in COMPONENTS:
+            yield from batch.lines
+
+
+def _came_with(line: bytes) -> bool:
+    """Tell whether a memory came with an archive."""
+    if _PROVIDER not in line:
+        return False
+    origin = msgspec.json.decode(line, type=_Origin).origin
+    return origin is not None and origin.provider == NAME
 
 
 def _refer(records: RecordSet) -> bool:

@@ -7,8 +7,6 @@ version 1 passes over. Read are that, the files of the TypeScript program (versi
 Compared with forkwright/aletheia at v0.41.0 and at f5347f74e.
 """
 
-import base64
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, ClassVar, cast
@@ -20,6 +18,7 @@ from satchel.formats._aletheia.leaving import Leaving
 from satchel.formats._aletheia.shape import HEAD, MAKER, NAME, VERSION, Row, source_of
 from satchel.formats._aletheia.talk import Talk
 from satchel.formats._aletheia.talks import Talks
+from satchel.formats._json import as_json
 from satchel.formats._own_vectors import Outgoing
 from satchel.formats._sniffing import members, unpacked
 from satchel.memory.agent_names import is_agent_name
@@ -31,7 +30,6 @@ from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.writing import compressing
-from satchel.seal.encoding.carry import restore
 from satchel.seal.records import Sealed
 
 _DIGITS = frozenset(b"0123456789")
@@ -57,7 +55,7 @@ class Aletheia:
     def recognises(self, place: Place) -> bool:
         found = {path: start for path, start in members(unpacked(place.head)) if len(path) == 1}
         is_versioned = found.get((b"version",), b"x")[0] in _DIGITS
-        return is_versioned and found.get((b"nous",)) == b"{"
+        return is_versioned and (b"nous",) in found
 
     def read(self, place: Place, reading: Reading) -> Iterator[Model | Sealed]:
         with Document(place, reading) as document:
@@ -212,7 +210,7 @@ class _File:
         return {
             **said,
             "lossless": False,
-            "omittedSections": [*said.get("omittedSections", []), *omitted],
+            "omittedSections": [*(said.get("omittedSections") or []), *omitted],
         }
 
     def _array(self, rows: Iterable[Any]) -> None:
@@ -235,14 +233,7 @@ class _File:
 
     def _json(self, value: Any) -> bytes:
         """Encode as Python's own JSON does, NaN and large integers included."""
-
-        def other(part: object) -> str:
-            if isinstance(part, bytes):
-                self._report.lost("metadata", "bytes become base64 text")
-                return base64.b64encode(part).decode()
-            raise TypeError(type(part).__name__)
-
-        return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
+        return as_json(value, self._report)
 
 
 _SECTIONS = ("nous", "workspace", "memory", "sessions", "distillation", "exportMetadata")

@@ -8,13 +8,12 @@ compact, entities first, with no line feed at the end, as the server itself has 
 @modelcontextprotocol/server-memory 2026.8.31.
 """
 
-import base64
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, ClassVar, cast
 
 from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.formats._json import as_json
 from satchel.formats._lines import Lines, json_object
 from satchel.formats._mcp_memory import (
     ENTITY,
@@ -23,7 +22,7 @@ from satchel.formats._mcp_memory import (
     RELATION,
     Leaving,
     Row,
-    entries_of,
+    Types,
     relation_of,
 )
 from satchel.formats._mcp_server import require_no_server
@@ -39,7 +38,7 @@ from satchel.ports.report import Report
 from satchel.seal.artifact.opening import GZIP_MAGIC
 from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.seal.artifact.writing import compressing
-from satchel.seal.encoding.carry import escape_keys, restore
+from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
@@ -147,12 +146,20 @@ def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
     bound = reading.limits.line_bytes
     reading.line = lambda: lines.number
     reading.by_line = True
+    with closing(Types()) as types:
+        yield from _made(lines, bound, types, place, reading)
+
+
+def _made(
+    lines: Lines, bound: int, types: Types, place: Place, reading: Reading
+) -> Iterator[Semantic]:
     while True:
         try:
             line = lines.next(bound)
             if line is None:
                 return
-            found = _entries(json_object(line, bound, reading.mended), lines.number, reading)
+            row = json_object(line, bound, reading.mended)
+            found = _entries(row, lines.number, types, reading)
         except InputError as error:
             error.file, error.line, error.byte = place.name, lines.number, None
             reading.refuse(error)
@@ -162,10 +169,10 @@ def _lines(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
             yield from found
 
 
-def _entries(row: Row, line: int, reading: Reading) -> list[Semantic]:
+def _entries(row: Row, line: int, types: Types, reading: Reading) -> list[Semantic]:
     kind = row.pop("type", None)
     if kind == ENTITY:
-        return list(entries_of(row))
+        return list(types.entries_of(row))
     if kind == RELATION:
         return [relation_of(row)]
     if type(kind) is not str:
@@ -181,9 +188,20 @@ def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
     )
     reading.line = lambda: document.value_line
     around: Row = {}
+    with closing(Types()) as types:
+        yield from _arrays(document, types, around, place, reading)
+    document.end()
+    reading.container["shape"] = "graph"
+    if around:
+        reading.container["fields"] = around
+
+
+def _arrays(
+    document: ForeignReader, types: Types, around: Row, place: Place, reading: Reading
+) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
-            make: Callable[[Row], Any] = entries_of if key == "entities" else _one_relation
+            make: Callable[[Row], Any] = types.entries_of if key == "entities" else _one_relation
             for number, row in enumerate(document.values()):
                 try:
                     found = list(make(_checked(row)))
@@ -194,10 +212,6 @@ def _graph(stream: BinaryIO, place: Place, reading: Reading) -> Iterator[Semanti
                     yield from found
         else:
             around.update(escape_keys([(key, document.value())]))
-    document.end()
-    reading.container["shape"] = "graph"
-    if around:
-        reading.container["fields"] = around
 
 
 def _checked(row: Any) -> Row:
@@ -262,14 +276,7 @@ def _typed(row: Row) -> Row:
 
 def _json(value: Row, report: Report) -> bytes:
     """Encode as the server does, on one line."""
-
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    text = json.dumps(restore(value), ensure_ascii=False, default=other, separators=(",", ":"))
+    text = as_json(value, report, compact=True).decode()
     for sign, escaped in _BREAKS:
         text = text.replace(sign, escaped)
     return text.encode()

@@ -11,14 +11,13 @@ semantic triples. Compared with mem0ai 2.2.1 and the platform API v3.
 see what is not in the file, but says so where the file shows that there is more.
 """
 
-import base64
-import json
 import re
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar, cast
 
 from satchel.errors import MalformedError
+from satchel.formats._json import as_json
 from satchel.formats._mem0 import (
     NAME,
     OF_THE_STORE,
@@ -39,7 +38,7 @@ from satchel.ports.place import Place, Target
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.artifact.sections import TYPED_SECTIONS
-from satchel.seal.encoding.carry import escape_keys, restore
+from satchel.seal.encoding.carry import escape_keys
 from satchel.seal.encoding.foreign_json import ForeignReader
 from satchel.seal.records import Sealed
 
@@ -293,14 +292,7 @@ def _count_losses(record: Sealed, row: Row, report: Report) -> None:
 
 def _json(value: Any, report: Report) -> bytes:
     """Encode as Python's own JSON does, NaN and large integers included."""
-
-    def other(part: object) -> str:
-        if isinstance(part, bytes):
-            report.lost("metadata", "bytes become base64 text")
-            return base64.b64encode(part).decode()
-        raise TypeError(type(part).__name__)
-
-    return json.dumps(restore(value), ensure_ascii=False, default=other).encode()
+    return as_json(value, report)
 
 
 def _write_results(sink: BinaryIO, records: RecordSet, container: Row, report: Report) -> None:

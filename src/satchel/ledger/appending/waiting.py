@@ -52,6 +52,9 @@ class Ticket:
     forms: Mapping[str, bytes] = field(default_factory=dict)
     """Redacted forms by id, which its redaction records put in the place of entries."""
 
+    visible: bool = False
+    """Whether rows of an import are current at once, since it is closed in the same transaction."""
+
     places: list[int] = field(default_factory=list)
     emptied: list[int] = field(default_factory=list)
     """Places of the records that its commit erased."""

@@ -17,10 +17,10 @@ from satchel.ledger.authority import (
     with_configs,
 )
 from satchel.ledger.heads import TrustedHead
-from satchel.ledger.keys.ended import REVOKED, Keys, is_new
-from satchel.ledger.keys.owners import MOST_OWNERS
 from satchel.ledger.witness_files.removed import GivenUp
 from satchel.memory.records import Config
+from satchel.seal.keys.ended import REVOKED, Keys, is_new
+from satchel.seal.keys.owners import MOST_OWNERS
 from satchel.seal.proved_tree import ProvedTree
 from satchel.seal.records import Sealed
 from satchel.seal.signing.key import SigningKey

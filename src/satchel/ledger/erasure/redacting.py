@@ -9,7 +9,7 @@ from satchel.ledger.examining import opened_body
 from satchel.ledger.folding import Fold
 from satchel.ledger.heads import require_leaves
 from satchel.memory.parts import Component
-from satchel.memory.records import Redaction
+from satchel.memory.records import Model, Redaction
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import Writer
 from satchel.seal.proved_tree import ProvedTree
@@ -94,13 +94,33 @@ def _require_brought(
             )
 
 
+def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, before: int) -> None:
+    """Require that a whole entry may take the place of its form: only of one that was brought.
+
+    Its id says that it is what was logged. What was redacted here stays so.
+    """
+    last = fold.redaction(row.id, before)
+    if said.fields or last is None or not fold.batch_number(last[0]):
+        raise RedactionRefusedError(
+            "a whole memory takes the place of a redacted one only where an import brought that",
+            field=row.id,
+        )
+    if (model.id, str(model.__struct_config__.tag)) != (row.id, row.type):
+        raise RedactionRefusedError(
+            "it was logged as another type of memory, and cannot change that", field=row.id
+        )
+
+
 def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
     opened = opened_body(row, fold.redacted(row.id, before))
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not hold", field=row.id)
     try:
         _, model = opened_form(body, said.result)
-        require_form_of(model, opened[1])
+        if model.nonce is None:
+            require_form_of(model, opened[1])
+        else:
+            _require_returned(fold, row, model, said, before)
     except MalformedError as error:
         raise RedactionRefusedError(error.message, field=error.field) from None
     own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))

@@ -120,6 +120,10 @@ class ScopedLedger(Ledger):
         """Refuse: an import is its owner's."""
         raise PermissionRefusedError(_OUTSIDE)
 
+    def transaction(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: an import is its owner's."""
+        raise PermissionRefusedError(_OUTSIDE)
+
     def decide(self, *_: object, **__: object) -> NoReturn:
         """Refuse: what concerns the bank as a whole is its owner's to decide."""
         raise PermissionRefusedError(_OUTSIDE)

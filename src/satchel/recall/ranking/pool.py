@@ -9,9 +9,17 @@ from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals, fused, in_order
+from satchel.recall.ranking.fusing import (
+    AROUND,
+    LINKED,
+    Question,
+    Scores,
+    Signals,
+    Texts,
+    fused,
+    in_order,
+)
 from satchel.recall.ranking.meaning import Meaning
-from satchel.stores.matching import Term
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
@@ -34,7 +42,7 @@ class Pool:
 
     Args:
         view: The bank.
-        terms: Of the question.
+        question: What is asked.
         wanted: What columns tell of what is wanted.
         meaning: What the question means.
         at: The moment at which edges have to be valid.
@@ -44,16 +52,18 @@ class Pool:
     def __init__(
         self,
         view: View,
-        terms: Sequence[Term],
+        question: Question,
         wanted: Filter,
         meaning: Meaning,
         at: str,
         most: int,
     ) -> None:
+        self._question = question
+        self._told = question.told
+        self._texts = Texts(question.terms)
         self._at = at
         self._most = most
         self._view = view
-        self._terms = terms
         self._wanted = wanted
         self._meaning = meaning
         self.signals: dict[int, Signals] = {}
@@ -62,23 +72,30 @@ class Pool:
         self.by_words = 0
         self.by_meaning = 0
         self.by_edges = 0
+        self.is_of_time = False
+        """Whether any of it is of the time that the question names."""
 
     def fill(self, words: Scores) -> None:
         """Put what words nominate in order, with what meaning and edges nominate."""
         rows = self._rows(list(words))
+        # What the words nominate and the columns rule out has to be ruled out by its bytes too.
+        self._view.verified_columns(sorted(words.keys() - rows.keys()))
         self.by_words = len(rows)
         near = self._near()
         self.by_meaning = len(near.keys() - rows.keys())
         rows |= near
         cosines = self._meaning.cosines(list(rows.values()))
-        weights = self._meaning.weights
-        self.signals = fused(self._terms, rows, words, cosines, weights)
+        self.signals = self._fused(rows, words, cosines)
         beside = self._beside(rows)
         if beside:
             rows |= beside
             cosines |= self._meaning.cosines(list(beside.values()))
-            self.signals = fused(self._terms, rows, words, cosines, weights)
+            self.signals = self._fused(rows, words, cosines)
         self._hop(rows)
+        self.is_of_time = any(one.time for one in self.signals.values())
+
+    def _fused(self, rows: dict[int, Row], words: Scores, cosines: Scores) -> dict[int, Signals]:
+        return fused(self._question, rows, words, cosines, self._meaning.weights, self._texts)
 
     def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
         """Return the turns around the best ones that nothing nominated."""
@@ -101,11 +118,17 @@ class Pool:
         nearest = max(NEAREST, self._most)
         places = self._meaning.nearest(nearest)
         rows = self._rows(places)
-        if len(rows) < _FEW_LEFT and len(places) == nearest:
-            places = self._meaning.nearest(_NEXT_NEAREST)
-            rows = self._rows(places)
-            rows = {place: rows[place] for place in places if place in rows}
-        return dict(islice(rows.items(), nearest))
+        if self._told is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
+            return dict(islice(rows.items(), nearest))
+        places = self._meaning.nearest(_NEXT_NEAREST)
+        rows = self._rows(places)
+        rows = {place: rows[place] for place in places if place in rows}
+        found = dict(islice(rows.items(), nearest))
+        if self._told is not None:
+            told = self._told
+            then = ((place, row) for place, row in rows.items() if told.includes(row.moment))
+            found |= islice(then, nearest)
+        return found
 
     def _hop(self, rows: dict[int, Row]) -> None:
         """Give what the best memories are linked with a part of their scores."""
@@ -151,4 +174,4 @@ class Pool:
         )
 
 
-_TOLD = ("words", "meaning", "thread", "speaker", "cosine", "weights")
+_TOLD = ("words", "meaning", "thread", "speaker", "dated", "time", "cosine", "weights")

@@ -81,11 +81,12 @@ def judged(view: View, logged: Logged, text: str, trust: TrustClass, enforce: En
     if component in PROMOTED_ONLY and trust in FROM_OUTSIDE:
         return Judgement(needs_promotion=True)
     reasons = reasons_against(text, component, trust, enforce)
-    if reasons and not _is_released(view, logged):
+    if reasons and not is_released(view, logged):
         return Judgement(tuple(reasons))
     return SHOWN
 
 
-def _is_released(view: View, logged: Logged) -> bool:
+def is_released(view: View, logged: Logged) -> bool:
+    """Tell whether the last that was said of a memory's quarantine is that it is released."""
     states = [one.state for one in view.said(logged) if one.state in _JUDGED]
     return bool(states) and states[-1] == "released"

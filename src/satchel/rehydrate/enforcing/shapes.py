@@ -13,7 +13,9 @@ _TEMPLATE = re.compile(
     r"<\s*[|｜]\s*/?[\w▁ -]{1,40}[|｜]\s*>"
     r"|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys\s*>>|<\s*(?:start|end)_of_turn\s*>|<\s*/\s*s\s*>"
     r"|<\s*/?\s*(?:system|assistant|developer)(?:[_ -]?(?:prompt|message|instructions?))?\s*>"
-    r"|<\s*/\s*(?:user|human|untrusted|document|context|instructions?|memory|data|tool_result"
+)
+_CLOSING = re.compile(
+    r"<\s*/\s*(?:user|human|untrusted|document|context|instructions?|memory|data|tool_result"
     r"|retrieved|search_results?|information)\s*>"
 )
 _BOUNDARY = re.compile(
@@ -42,6 +44,12 @@ _SPLITS = 3
 _TELLING = re.compile(r"system|assistant|developer|[<\[#]|\W{3}\s*(?:end|begin|start)")
 
 
+def may_have_shape(body: str) -> bool:
+    """Tell whether a record's JSON is worth a closer look; most of it is not, and this is cheap."""
+    text = body.replace("\\n", "\n")
+    return not text.isascii() or _TELLING.search(text.casefold()) is not None
+
+
 def shapes_in(text: str) -> list[str]:
     """Return what marks a text has that no memory has; empty for none."""
     found = list[str]()
@@ -56,6 +64,7 @@ def shapes_in(text: str) -> list[str]:
         return found
     for name, pattern in (
         ("a token of a chat template", _TEMPLATE),
+        ("a tag that ends a part of a prompt", _CLOSING),
         ("a boundary of recalled memory", _BOUNDARY),
         ("a line that speaks as the system or the assistant", _HEADER),
         ("a heading of a prompt", _TITLE),

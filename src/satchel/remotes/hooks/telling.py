@@ -21,7 +21,16 @@ from satchel.memory.times import now
 from satchel.ports.outward.events import Event
 from satchel.remotes.hooks.bounded import call
 
-_OURS = ("SATCHEL_PASSPHRASE", "SATCHEL_SIGNING_KEY")
+_GIVEN = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "TZ", "TMPDIR", "TMP", "TEMP"),
+        *("LANG", "LANGUAGE", "SATCHEL_HOME", "SATCHEL_CONFIG", "SATCHEL_WITNESS"),
+        *("VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    }
+)
+"""Variables that a command gets: where things are, and in which language it speaks."""
+
+_GIVEN_KINDS = ("LC_", "XDG_")
 _FIRST_PAUSE = 0.5
 _AGAIN = frozenset({408, 425, 429})
 _SERVER = 500
@@ -43,16 +52,23 @@ def run_function(name: str, event: Event) -> None:
     found(event)
 
 
-def run_command(command: Sequence[str], event: Event, seconds: float) -> None:
+def run_command(
+    command: Sequence[str], event: Event, seconds: float, variables: Sequence[str] = ()
+) -> None:
     """Run a program with the event as JSON on its input; no shell reads the arguments.
 
-    It does not get the passphrase or the signing key of the environment. What it started goes
-    with it when it takes too long.
+    Of the environment it gets what says where things are, and what it was given by name: no
+    passphrase, key or token that this program was started with. What it started goes with it when
+    it takes too long.
 
     Raises:
         TargetError: If it cannot be started, fails, or does not end in time.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in _OURS}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _GIVEN or name in variables or name.startswith(_GIVEN_KINDS)
+    }
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(  # noqa: S603 - the operator's own configuration

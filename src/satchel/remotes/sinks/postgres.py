@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from satchel.errors import TargetError, UsageError
+from satchel.errors.addresses import shown_address
 from satchel.ports.outward.sink import COLUMNS, SCHEMA_VERSION, Position, SinkRow
 from satchel.remotes.sinks import sql
 from satchel.remotes.sinks.sqlite import position_of
@@ -23,8 +23,7 @@ class PostgresSink:
     """
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        self.name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        self.name = shown_address(address).partition("?")[0]
         try:
             import psycopg
         except ImportError:

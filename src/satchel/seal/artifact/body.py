@@ -279,6 +279,39 @@ class Body:
             at += len(line)
             yield line[:-1]
 
+    def section(self, name: str) -> Iterator[bytes]:
+        """Yield the records of one section, without line ends, found without parsing the others.
+
+        Raises:
+            LimitError: If a line is longer than the bound.
+        """
+        header = _HEADER_START + name.encode() + b'"}\n'
+        start = self._start_of(header)
+        if start is None:
+            return
+        at, bound = start, self._limits.line_bytes
+        while at < self._end:
+            self._handle.seek(at)
+            line = self._handle.readline(min(bound + 1, self._end - at))
+            if not line.endswith(b"\n"):
+                raise LimitError(f"a line is longer than {bound} bytes")
+            if line.startswith(_HEADER_START) and _HEADER.fullmatch(line[:-1]):
+                return
+            at += len(line)
+            yield line[:-1]
+
+    def _start_of(self, header: bytes) -> int | None:
+        """Return where the first record after a section header is; a line is never a text's."""
+        wanted, rest, offset = b"\n" + header, b"\n", self._start - 1
+        for chunk in self.chunks():
+            text = rest + chunk
+            found = text.find(wanted)
+            if found >= 0:
+                return offset + found + len(wanted)
+            rest = text[-len(wanted) :]
+            offset += len(text) - len(rest)
+        return None
+
     def line_of(self, number: int) -> int | None:
         """Return the line in the file of the body's line ``number``."""
         return None if self.first_line is None else self.first_line + number - 1

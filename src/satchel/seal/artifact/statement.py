@@ -31,7 +31,12 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: Literal["full", "filter", "disclosure", "increment"]
     filter: dict[str, Any] = {}
-    since_size: int | None = None
+    since_size: Annotated[int, Meta(ge=0)] | None = None
+    """Of an increment: from which size of the log it starts."""
+
+    def __post_init__(self) -> None:
+        if self.kind == "increment" and self.since_size is None:
+            raise ValueError("an increment says from which `since_size` it starts")
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,6 +122,10 @@ def parse(value: Any, limits: Limits) -> Statement:
     for name, part in value.items():
         if name != "counts" and (part is None or part in ([], {})):
             raise MalformedError("an empty member", field=f"statement/{name}")
+    agent = value.get("source_agent") or {}
+    for name in SourceAgent.__struct_fields__:
+        if name in agent and agent[name] is None:
+            raise MalformedError("null; an unknown one is absent", field=f"source_agent/{name}")
     unknown = sorted({name for name in statement.critical if name not in _MEMBERS})
     if unknown:
         raise MalformedError(

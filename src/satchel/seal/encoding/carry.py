@@ -13,6 +13,8 @@ from typing import Any
 from satchel.errors import ValueRefusedError
 from satchel.seal.encoding.domain import MAX_INTEGER
 
+_NOT_ZERO = re.compile(r"-?[0.]*[1-9]")
+
 ABSENT: dict[str, Any] = {"$absent": True}
 """Says, inside ``origin.as_written``, that the source's record had no such member."""
 
@@ -55,6 +57,16 @@ def carried_float(text: str) -> dict[str, str]:
     return {_FLOAT: text}
 
 
+def holds(token: str, value: float) -> bool:
+    """Tell whether a double, made of a number in JSON, stands for it in a record.
+
+    Not one that is too large, or so small that nothing is left of it.
+    """
+    if value == 0:
+        return not _NOT_ZERO.match(token)
+    return not _unholdable(value)
+
+
 def escape_keys(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return an object's members with keys that start with ``$`` given one more."""
     return [(_escaped(key), part) for key, part in pairs]
@@ -75,6 +87,19 @@ def restore(value: Any) -> Any:
         if key in (_INT, _FLOAT, _BYTES):
             return _restored(key, text)
     return {_unescaped(key): restore(part) for key, part in value.items()}
+
+
+def unheld_number(value: dict[str, Any]) -> str | None:
+    """Return the text of a carried float that no double holds; None for any other value.
+
+    Raises:
+        ValueRefusedError: If it is not one that ``carry`` makes.
+    """
+    if len(value) != 1 or _FLOAT not in value:
+        return None
+    found = _restored(_FLOAT, value[_FLOAT])
+    text = str(value[_FLOAT])
+    return text if not math.isfinite(found) or not holds(text, found) else None
 
 
 def unescape_keys(value: Any) -> Any:

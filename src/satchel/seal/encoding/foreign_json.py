@@ -4,14 +4,14 @@ What is refused or carried there is only recognised here, not judged: text with 
 the ordinary in it is read again, value by value.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
 
-from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH, MAX_INTEGER
+from satchel.seal.encoding.carry import holds
+from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH
 from satchel.seal.encoding.strict_json import SURROGATE, JsonReader
 
 _MOST, _LEAST = 1 << 17, 1 << 12
@@ -165,11 +165,11 @@ def _without_halves(value: Any) -> Any:
     return value
 
 
-def _float(token: str) -> float | int:
+def _float(token: str) -> float:
     value = float(token)
-    if not math.isfinite(value) or (value.is_integer() and abs(value) > MAX_INTEGER):
+    if not holds(token, value):
         raise ValueError(token)
-    return int(value) if value.is_integer() else value
+    return value
 
 
 def _keys(value: Any, room: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from satchel.errors import LimitError, MalformedError, UnreadableError
-from satchel.seal.encoding.carry import carried_float, carried_int, escape_keys
+from satchel.seal.encoding.carry import carried_float, carried_int, escape_keys, holds
 from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH, MAX_INTEGER
 
 _CHUNK = 1 << 18
@@ -72,11 +72,10 @@ def _carried_int(token: str) -> int | dict[str, str]:
     return value if abs(value) <= MAX_INTEGER else carried_int(token)
 
 
-def _carried_float(token: str) -> float | int | dict[str, str]:
+def _carried_float(token: str) -> float | dict[str, str]:
+    # An integral one stays a float, so that a format can write it as it was.
     value = float(token)
-    if not math.isfinite(value) or (value.is_integer() and abs(value) > MAX_INTEGER):
-        return carried_float(token)
-    return int(value) if value.is_integer() else value
+    return value if holds(token, value) else carried_float(token)
 
 
 def _scanner(*, carrying: bool, escaping: bool = False) -> Callable[[str, int], tuple[Any, int]]:
@@ -94,6 +93,36 @@ _STRICT = _scanner(carrying=False)
 _CARRYING = _scanner(carrying=True)
 # Only for the rare value with a key that starts with "$".
 _ESCAPING = _scanner(carrying=True, escaping=True)
+
+
+def _finite(token: str) -> float:
+    value = float(token)
+    if not math.isfinite(value):
+        raise MalformedError("a number is beyond the range of a double")
+    return value
+
+
+_PLAIN = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant
+)
+
+
+def plain_value(data: bytes) -> Any:
+    """Return a JSON document that came over a network, as the standard library would give it.
+
+    Raises:
+        MalformedError: If it is none, an object in it has a member twice, or a number is not one.
+    """
+    try:
+        return _PLAIN.decode(data.decode())
+    except UnicodeDecodeError as error:
+        raise MalformedError("not UTF-8", byte=error.start) from None
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"not JSON: {error.msg}", byte=error.pos) from None
+    except RecursionError:
+        raise MalformedError("it is nested too deeply") from None
+    except ValueError:  # an integer of more digits than Python reads
+        raise MalformedError("a number has too many digits") from None
 
 
 class JsonReader:

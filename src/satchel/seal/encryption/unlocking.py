@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from satchel.disk.reading import reading
+from satchel.disk.secret import require_secret
 from satchel.errors import EncryptionError, MalformedError
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.signing.wrapping import Wrapped, unwrap
@@ -106,6 +107,7 @@ class Unlocking:
 
     def _in(self, path: Path, *, asks: bool) -> Iterator[str]:
         with reading(path) as stream:
+            require_secret(path, os.fstat(stream.fileno()), "this identity")
             data = stream.read(_MAX_FILE)
         if data.startswith(b"{"):
             held = parsed(data)

@@ -7,7 +7,6 @@ import base64
 import binascii
 import os
 import re
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
+from satchel.disk.secret import exposure
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UnreadableError
 from satchel.memory.times import now
@@ -131,7 +131,7 @@ class KeyRing:
         path = self._path(name)
         try:
             with reading(path) as stream:
-                _refuse_open_mode(path, os.fstat(stream.fileno()).st_mode)
+                _refuse_exposed(path, os.fstat(stream.fileno()))
                 return _parse(stream.read(_MAX_FILE))
         except UnreadableError as error:
             if path.exists():
@@ -244,12 +244,13 @@ def _parse(data: bytes) -> KeyFile:
         raise MalformedError(f"not a key file: {error}") from None
 
 
-def _refuse_open_mode(path: Path, mode: int) -> None:
-    if stat.S_IMODE(mode) & 0o077:
+def _refuse_exposed(path: Path, found: os.stat_result) -> None:
+    exposed = exposure(path, found)
+    if exposed is not None:
         raise SigningKeyError(
-            f"others may read this key (mode {stat.S_IMODE(mode):04o})",
+            f"this key is not safe: {exposed.problem}",
             file=str(path),
-            hint=f"If nobody did, close it: chmod 600 {path}",
+            hint=f"If nobody did, close it: {exposed.command}",
         )
 
 

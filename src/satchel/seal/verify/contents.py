@@ -1,13 +1,17 @@
 """Steps 6 to 8: every record, the graph they make, and the proofs that they were logged."""
 
+import base64
+import binascii
 from collections.abc import Callable
 from contextlib import closing
 
 import msgspec
+from blake3 import blake3
 
+from satchel.disk.databases.keyed import Keyed
 from satchel.errors import MalformedError, SatchelError
 from satchel.memory.entries import Entry, Semantic
-from satchel.memory.records import Bank, Config, Erasure, Model, Redaction
+from satchel.memory.records import Bank, Blob, Config, Erasure, Model, Receipt, Redaction, Token
 from satchel.seal.artifact.body import Body, RootHash, lines_of
 from satchel.seal.artifact.opening import Artifact
 from satchel.seal.artifact.sections import COMPONENTS, PROOF_SECTIONS, TYPED_SECTIONS
@@ -16,13 +20,22 @@ from satchel.seal.graph import IdIndex, IdReport, Lineage, Role
 from satchel.seal.limits import Limits, check_record
 from satchel.seal.log import Head, LeafProof
 from satchel.seal.records import PREFIX, Sealed, digest, hash_without_id, id_holds, shape_of
-from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signed_part
+from satchel.seal.signing.envelope import PayloadType
 from satchel.seal.tree import audit_holds
+from satchel.seal.verify.authority import BankKeys, false_signatures
 from satchel.seal.verify.proving import Proof, Prover, Task
+from satchel.seal.verify.redactions import Redactions
 from satchel.seal.verify.verification import Finding, Outcome
 
 _MAX_FINDINGS = 100
-_ADMITTING = frozenset({"writer_added", "key_succession", "owner_added", "threshold_set"})
+_MAX_EXAMPLES = 3
+_SIGNED: dict[type[Model], PayloadType] = {
+    Config: PayloadType.CONFIG,
+    Receipt: PayloadType.RECEIPT,
+    Redaction: PayloadType.REDACTION,
+    Token: PayloadType.TOKEN,
+}
+"""Records that are signed themselves (SEAL-3.36)."""
 
 
 class Contents:
@@ -46,18 +59,27 @@ class Contents:
         """Entries without parents."""
 
         self.proofs = 0
-        self.owner_keys: set[str] = set()
-        self._threshold = 1
-        self.heirs: dict[str, str] = {}
-        """Owners' keys that took the place of another, and which."""
-        self.admitted_keys: set[str] = set()
+        self.keys = BankKeys(artifact.statement.bank, limits)
+        """Who may sign for the bank, as far as the file shows it."""
+
         self._artifact = artifact
         self._limits = limits
         self._head = head
         self._lineage = lineage
-        self._redactions: dict[str, str] = {}
+        self.redactions = Redactions()
+        self.unproved_forms = list[str]()
+        """Ids of redacted forms that the file does not prove to be the bank's doing."""
+
+        self.falsely_signed = 0
+        """Records inside which a signature does not match."""
+
+        self.falsely_signed_examples = list[str]()
+
+        self._erased = Keyed()
         self._ids = IdIndex()
         self._proved = IdIndex()
+        self._typed = IdIndex()
+        self._proves_types = head is not None and "proofs" in artifact.statement.counts
         self._redacted_seen = False
         self._section = ""
 
@@ -106,16 +128,36 @@ class Contents:
         except SatchelError as error:
             self._note(Outcome.MALFORMED, error.message, number, field=error.field)
 
+    def judge_redactions(self) -> None:
+        """Note each redacted form that the log of the bank is not shown to allow."""
+        for found in self.redactions.judge(self.keys):
+            if found.outcome is Outcome.INCOMPLETE:
+                self.unproved_forms.append(found.id)
+            self._note(found.outcome, found.message, found.number, found.id)
+
     def provenance(self) -> IdReport:
         """Compare the ids with the parents."""
+        for entry in self._erased:
+            record, number = msgspec.json.decode(
+                self._erased.get(entry) or b"", type=tuple[str, int]
+            )
+            if self.redactions.place(record) is not None:
+                self._ids.add_raw(entry, Role.TOMBSTONE, number)
         return self._ids.finish()
 
     def unproved(self) -> IdReport:
-        """Compare the entries with the proofs."""
+        """Compare the entries with the proofs; what is missing is a proof."""
         return self._proved.finish()
+
+    def unmatched(self) -> IdReport:
+        """Compare the proofs with the records; what is missing is a record of that type."""
+        return self._typed.finish()
 
     def close(self) -> None:
         """Give the space on disk back."""
+        self.redactions.close()
+        self._erased.close()
+        self._typed.close()
         self._ids.close()
         self._proved.close()
 
@@ -140,16 +182,35 @@ class Contents:
             if identity != PREFIX + raw.hex():
                 raw = _raw(identity)
                 self._note(Outcome.TAMPERED, "the id is not that of the content", number, identity)
+            if isinstance(model, Entry) and self.redactions.names(identity):
+                whole = "a whole memory beside the redaction that replaced it"
+                self._note(Outcome.TAMPERED, whole, number, identity)
+        if self._proves_types:
+            typed = _typed(str(model.__struct_config__.tag), raw)
+            self._typed.add_raw(typed, Role.ENTRY, number)
         if isinstance(model, Entry):
             self._entry(model, identity, raw, number)
         else:
             self._ids.add_raw(raw, Role.OTHER, number)
             self._other(model, line, number)
+            self._signatures(model, line, number)
+
+    def _signatures(self, model: Model, line: bytes, number: int) -> None:
+        kind = _SIGNED.get(type(model))
+        keys = [] if kind is None else false_signatures(kind, line, self._limits)
+        if not keys:
+            return
+        self.falsely_signed += 1
+        if len(self.falsely_signed_examples) < _MAX_EXAMPLES:
+            where = self._artifact.body.line_of(number)
+            place = model.id if where is None else f"line {where}"
+            self.falsely_signed_examples.append(f"{self._section}, {place}: {', '.join(keys)}")
 
     def _entry(self, model: Entry, identity: str, raw: bytes, number: int) -> None:
         self._ids.add_raw(raw, Role.ENTRY, number)
         if self._head is not None:
-            self._proved.add_raw(raw, Role.NEEDED, number)
+            kind = str(model.__struct_config__.tag)
+            self._proved.add_raw(_typed(kind, raw), Role.NEEDED, number)
         if not model.parent_ids:
             self.roots += 1
         for parent in model.parent_ids:
@@ -166,7 +227,7 @@ class Contents:
             raise MalformedError("a record needs a nonce", field="nonce")
         raw = _raw(identity)
         self._redacted_seen = True
-        if self._redactions.get(identity) != digest(line):
+        if not self.redactions.form(model, line, number):
             self._note(
                 Outcome.TAMPERED,
                 "a redacted form without the redaction that allows it",
@@ -177,41 +238,20 @@ class Contents:
 
     def _other(self, model: Model, line: bytes, number: int) -> None:
         if isinstance(model, Redaction):
-            self._redactions[model.entry] = model.result
+            self.redactions.record(model, line)
         elif isinstance(model, Erasure):
-            self._ids.add(model.entry, Role.TOMBSTONE, number)
+            self.redactions.want(model.id)
+            self._erased.put(_raw(model.entry), msgspec.json.encode((model.id, number)))
             if self._lineage is not None:
                 self._lineage.add(model.entry, (), "erased")
-        elif isinstance(model, Bank) and model.id == self._artifact.statement.bank:
-            self.owner_keys.update(model.owner_keys)
-        elif isinstance(model, Config) and model.action in _ADMITTING:
-            self._admit(model, line)
-
-    def _admit(self, model: Config, line: bytes) -> None:
-        """Note a writer key, or an owner's heir, that an owner of the bank signed for.
-
-        Owners come first in a body, and what they said in the order of the log.
-        """
-        signed = signed_part(decode_canonical(line))
-        signatures = parse_signatures(list(model.signatures), self._limits.signatures)
-        found = check(PayloadType.CONFIG, signed, signatures)
-        by = {one.key for one in found if one.valid}
-        payload = model.payload
-        if payload.get("bank") != self._artifact.statement.bank:
-            return
-        key, old, new = payload.get("key"), str(payload.get("old")), payload.get("new")
-        number = payload.get("threshold")
-        if len(by & self.owner_keys) < self._threshold:
-            return
-        if model.action == "threshold_set":
-            self._threshold = number if isinstance(number, int) and number > 0 else 1
-        elif model.action == "owner_added":
-            self.owner_keys |= {key} & by if isinstance(key, str) else set()
-        elif isinstance(key, str):
-            self.admitted_keys.add(key)
-        elif isinstance(new, str) and old in self.owner_keys and {old, new} <= by:
-            self.owner_keys.add(new)
-            self.heirs[new] = old
+        elif isinstance(model, Bank):
+            self.keys.found(model)
+        elif isinstance(model, Config):
+            self.redactions.want(model.id)
+            self.keys.take(model, line)
+        elif isinstance(model, Blob) and not _is_blob_whole(model):
+            wrong = "the digest is not that of the data"
+            self._note(Outcome.TAMPERED, wrong, number, model.id)
 
     def _free(self, line: bytes, number: int) -> None:
         value = decode_canonical(line)
@@ -230,11 +270,15 @@ class Contents:
         except msgspec.ValidationError as error:
             raise MalformedError(f"not a proof: {error}") from None
         if self._section == "withheld":
-            self._ids.add(proof.id, Role.ENTRY, number)
+            # Only an entry can be a parent; a record of another type proves none.
+            role = Role.ENTRY if proof.type in COMPONENTS else Role.OTHER
+            self._ids.add(proof.id, role, number)
             if self._lineage is not None:
                 self._lineage.add(proof.id, (), "withheld")
         else:
-            self._proved.add(proof.id, Role.ENTRY, number)
+            typed = _typed(proof.type, _raw(proof.id))
+            self._proved.add_raw(typed, Role.ENTRY, number)
+            self._typed.add_raw(typed, Role.NEEDED, number)
         self.proofs += 1
         head = self._head
         if head is None:
@@ -243,6 +287,8 @@ class Contents:
             proof.leaf(head.bank), proof.seq, head.size, proof.path_bytes(), _raw(head.root)
         ):
             self._note(Outcome.TAMPERED, "the proof does not lead to the head", number, proof.id)
+        elif self._section == "proofs":
+            self.redactions.proof(proof)
 
     def _note(
         self,
@@ -269,3 +315,18 @@ class Contents:
 
 def _raw(identity: str) -> bytes:
     return bytes.fromhex(identity[7:])
+
+
+def _is_blob_whole(blob: Blob) -> bool:
+    try:
+        data = base64.b64decode(blob.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedError("the data is not base64", field="data") from None
+    if base64.b64encode(data).decode() != blob.data:
+        raise MalformedError("the data is not canonical base64", field="data")
+    return digest(data) == blob.digest
+
+
+def _typed(kind: str, raw: bytes) -> bytes:
+    """Return 32 bytes that stand for an id together with a type of record."""
+    return blake3(kind.encode() + b"\0" + raw).digest()

@@ -19,6 +19,9 @@ class TrustPolicy:
     seen: SeenRecord | None = None
     """What verified before; None remembers nothing."""
 
+    remembers: bool = True
+    """Whether what verifies now is added to it; else it is only compared with."""
+
     threshold: int = 1
     """How many distinct trusted keys must have signed."""
 
@@ -36,6 +39,13 @@ class TrustPolicy:
         if known.banks and bank not in known.banks:
             return "other bank"
         return known.state
+
+    def adopts(self, key: str, bank: str | None) -> bool:
+        """Tell whether a key is believed as the one that took over this very bank."""
+        known = self.registry.find(key) if self.registry else None
+        if known is not None and known.state == "revoked":
+            return False
+        return key in self.keys or (known is not None and (known.own or bank in known.banks))
 
     def name(self, key: str) -> str | None:
         """Return the name a key has in the registry."""

@@ -19,7 +19,7 @@ class Outcome(StrEnum):
     """Two different histories under one name."""
 
     INCOMPLETE = "incomplete"
-    """Parents are missing."""
+    """Parents are missing, or the proof that a bank redacted a memory, or whose a log is."""
 
     ENTRIES_ONLY = "entries-only"
     """A trusted signature that covers the set of entries and nothing else."""
@@ -119,6 +119,9 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     chain: list[ChainLink] = []
     """For one entry, when it was asked for."""
+
+    unproved_forms: list[str] = []
+    """Ids of redacted memories that the file does not prove to be redacted by their bank."""
 
     require_fresh: bool = False
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from satchel.disk.reading import ToRead
-from satchel.errors import LimitError, MalformedError, TargetError, UsageError
+from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
+from satchel.memory.records import Bank, Config
 from satchel.memory.times import now
 from satchel.seal.artifact.body import Progress
 from satchel.seal.artifact.opening import Artifact, opening
@@ -19,8 +20,10 @@ from satchel.seal.artifact.statement import statement_digest
 from satchel.seal.graph import IdReport, Lineage
 from satchel.seal.limits import DEFAULT_LIMITS, Limits
 from satchel.seal.log import SignedHead, check_head, parse_head
+from satchel.seal.records import Sealed, id_holds, shape_of
 from satchel.seal.signing.envelope import PayloadType, check
 from satchel.seal.signing.trust import SeenStatement
+from satchel.seal.verify.authority import BankKeys
 from satchel.seal.verify.contents import Contents
 from satchel.seal.verify.heirs import notes_of_heirs
 from satchel.seal.verify.policy import TrustPolicy
@@ -96,6 +99,7 @@ class _Run:
     """Keys whose valid signatures count."""
 
     records: dict[str, int] = field(default_factory=dict)
+    unproved_forms: list[str] = field(default_factory=list)
     artifact: Artifact | None = None
     digest: str | None = None
 
@@ -114,8 +118,11 @@ class _Run:
         if trusted:
             self._freshness(artifact, head)
         # A body that is not the signed one is looked through, to say which record differs.
-        if self.asked.deep or self.asked.entry or not trusted or not whole:
+        redacted = "redactions" in artifact.statement.counts  # a signature says less than the log
+        if self.asked.deep or self.asked.entry or not trusted or not whole or redacted:
             self._contents(artifact, head)
+        elif head is not None:
+            self._whose_log(artifact, head)
         if trusted and not any(found.outcome.severity > 1 for found in self.findings):
             self._remember(artifact, head)
 
@@ -153,6 +160,7 @@ class _Run:
             records=self.records,
             notes=self.notes,
             chain=self.chain,
+            unproved_forms=self.unproved_forms,
             require_fresh=self.asked.require_fresh,
         )
 
@@ -207,6 +215,14 @@ class _Run:
             return False
         return signer.standing in ("trusted", "retired")
 
+    def _seen_before(self) -> bool:
+        seen, digest = self.policy.seen, self.digest
+        return (
+            seen is not None
+            and digest is not None
+            and any(seen.has(digest, k) for k in self.counting)
+        )
+
     def _body(self, artifact: Artifact) -> bool:
         found = artifact.body.hash()
         if found == artifact.statement.body_hash:
@@ -249,8 +265,10 @@ class _Run:
         try:
             try:
                 contents.read(artifact.body)
+                contents.judge_redactions()
             finally:
                 self._take(contents)
+            self.unproved_forms = contents.unproved_forms
             self._records(artifact, contents)
             self._provenance(artifact, contents, lineage)
             self._log(artifact, contents, head)
@@ -267,6 +285,11 @@ class _Run:
             self.findings.append(msgspec.structs.replace(found, outcome=outcome))
         if contents.more_findings:
             self.notes.append(f"{contents.more_findings} more findings of this kind")
+        if contents.falsely_signed:
+            self.notes.append(
+                f"{contents.falsely_signed} records hold a signature that is not valid, so nobody "
+                f"is shown to have signed them: {'; '.join(contents.falsely_signed_examples)}"
+            )
 
     def _records(self, artifact: Artifact, contents: Contents) -> None:
         wrong = len(contents.findings) + contents.more_findings
@@ -314,26 +337,80 @@ class _Run:
     def _log(self, artifact: Artifact, contents: Contents, head: SignedHead | None) -> None:
         if head is None or artifact.statement.head is None:
             return
-        found = check_head(artifact.statement.head, head)
-        wrong = []
-        if not found.valid:
-            wrong.append(f"the log head: {found.problem}")
-        if head.signed.bank != artifact.statement.bank:
-            wrong.append("the log head is of another bank")
+        wrong = self._head(artifact, head, contents.keys)
         if artifact.statement.scope.kind == "disclosure" and (
             missing := contents.unproved().missing
         ):
             wrong.append(f"{missing} disclosed entries have no proof")
+        if unmatched := contents.unmatched().missing:
+            wrong.append(f"{unmatched} proofs are of no record of their type in the file")
+        if repeated := contents.unproved().duplicates:
+            wrong.append(f"{repeated} proofs occur twice")
         for message in wrong:
             self._find(Outcome.TAMPERED, message)
-        if head.signed.key not in contents.owner_keys | contents.admitted_keys:
-            self.notes.append("the file does not show that the head's key belongs to the bank")
-        self.notes += notes_of_heirs(contents.heirs, self.signers, self.policy, head.signed.bank)
+        shown = self._shows_whose(head, contents.keys)
+        self.notes += notes_of_heirs(
+            contents.keys.heirs, self.signers, self.policy, head.signed.bank
+        )
         self._step(
             8,
-            "failed" if wrong else "passed",
+            "failed" if wrong or not shown else "passed",
             f"size {head.signed.size}, {contents.proofs} proofs",
         )
+
+    def _whose_log(self, artifact: Artifact, head: SignedHead) -> None:
+        """Check whose the log is, where nothing else of the contents is looked at."""
+        keys = BankKeys(artifact.statement.bank, self.asked.limits)
+        try:
+            for line in artifact.body.section("keys"):
+                model = shape_of(line)
+                if isinstance(model, Bank) and id_holds(Sealed(model.id or "", "bank", line)):
+                    keys.found(model)
+            for line in artifact.body.section("config"):
+                model = shape_of(line)
+                if isinstance(model, Config):
+                    keys.take(model, line)
+        except SatchelError:
+            return  # a trusted signer vouches for the bytes; that they are sound is for ``deep``
+        wrong = self._head(artifact, head, keys)
+        for message in wrong:
+            self._find(Outcome.TAMPERED, message)
+        if not self._shows_whose(head, keys) or wrong:
+            self._step(8, "failed", f"size {head.signed.size}, proofs were not looked at")
+
+    def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
+        """Return what is wrong with the signed head itself."""
+        wrong = []
+        found = check_head(artifact.statement.head or {}, head)
+        if not found.valid:
+            wrong.append(f"the log head: {found.problem}")
+        if head.signed.bank != artifact.statement.bank:
+            wrong.append("the log head is of another bank")
+        if keys.is_founded and not keys.admits(head.signed.key):
+            wrong.append(f"the bank never admitted the key of the log head, {head.signed.key}")
+        return wrong
+
+    def _shows_whose(self, head: SignedHead, keys: BankKeys) -> bool:
+        """Find fault with a head of which the file does not show that it is the bank's."""
+        signed = head.signed
+        if not keys.is_founded:
+            self._find(
+                Outcome.INCOMPLETE, "the file does not show whose the log is: no bank record"
+            )
+            return False
+        if keys.adopter is not None and not self.policy.adopts(keys.adopter, signed.bank):
+            self._find(
+                Outcome.STRANGER,
+                f"{keys.adopter} took over the bank, and is not trusted for this very bank",
+            )
+            self.notes.append(
+                f"If that is right: satchel keys trust {keys.adopter} --bank {signed.bank}"
+            )
+            return False
+        if self.policy.standing(signed.key, signed.bank) == "revoked" and not self._seen_before():
+            self._find(Outcome.STRANGER, f"the key of the log head is revoked here: {signed.key}")
+            return False
+        return True
 
     def _chain(self, lineage: Lineage, wanted: str) -> None:
         matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
@@ -348,7 +425,7 @@ class _Run:
             self.chain.append(ChainLink(id=identity, state=state, parents=parents or []))
 
     def _remember(self, artifact: Artifact, head: SignedHead | None) -> None:
-        if self.policy.seen is None or self.digest is None:
+        if self.policy.seen is None or self.digest is None or not self.policy.remembers:
             return
         signed = head.signed if head else None
         try:

@@ -17,6 +17,8 @@ class Blobs(Statements):
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
         cypher = "MATCH (b:Blob) WHERE b.bank = $bank AND b.digest IS NOT NULL"
         found = self._all(f"{cypher} RETURN b.digest, b.size", bank=self._number(bank))
+        if not all(isinstance(size, int) for _, size in found):
+            raise damaged(self._name, "a column holds what it cannot")
         return iter(sorted((digest, size) for digest, size in found))
 
     def has(self, bank: str, digest: str) -> bool:
@@ -30,6 +32,8 @@ class Blobs(Statements):
 
     def _pieces(self, blob: int, first: int) -> Iterator[bytes]:
         ((size,),) = self._all("MATCH (b:Blob {number: $blob}) RETURN b.size", blob=blob)
+        if not isinstance(size, int):
+            raise damaged(self._name, "a column holds what it cannot")
         for place in range(first, first + -(-size // PIECE_BYTES)):
             found = self._all("MATCH (p:Piece {place: $place}) RETURN p.data", place=place)
             for (data,) in found:

@@ -8,7 +8,8 @@ from satchel.ports.rows import Link
 from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, LINKS, SEQ_MASK, Values, thing_key
 from satchel.stores.ladybug.statements import Statements, writable
 
-_KIND_OF = {table: kind for kind, table in LINKS.items()}
+KIND_OF = {table: kind for kind, table in LINKS.items()}
+"""The type of the links in each table but that of all others."""
 
 
 def table_of(kind: str) -> str:
@@ -44,7 +45,7 @@ def linked(
         some = asked.some(view, after=after, most=limit)
         shown = _shown(view, {place for place, *_ in some})
         links = {
-            Linked(place & SEQ_MASK, Link(source, target, kind or _KIND_OF[table]))
+            Linked(place & SEQ_MASK, Link(source, target, kind or KIND_OF[table]))
             for place, source, target, table, kind in some
             if place in shown
         }

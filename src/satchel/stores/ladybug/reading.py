@@ -1,6 +1,6 @@
 """Reading rows from the tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any
 
@@ -8,13 +8,13 @@ from satchel.errors import InputError
 from satchel.memory.parts import is_id
 from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
-from satchel.ports.store import StoredHead
+from satchel.ports.store import Marked, StoredHead
 from satchel.seal.records import PREFIX, shape_of
 from satchel.stores import matching
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.ladybug.blobs import Blobs
 from satchel.stores.ladybug.errors import damaged
-from satchel.stores.ladybug.linked import linked, table_of
+from satchel.stores.ladybug.linked import KIND_OF, linked, table_of
 from satchel.stores.ladybug.schema import (
     EDGE,
     LINK_TABLES,
@@ -88,7 +88,10 @@ class View(Statements):
 
     def counts(self, bank: str) -> dict[str, int]:
         cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.type, count(*)"
-        return dict(map(tuple, self._all(cypher, **self._bounds(bank))))
+        found = self._all(cypher, **self._bounds(bank))
+        if not all(isinstance(name, str) for name, _ in found):
+            raise damaged(self._name, "a column holds what it cannot")
+        return dict(map(tuple, found))
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
         first = self._number(bank) << NODE_BITS
@@ -130,6 +133,32 @@ class View(Statements):
             last = found[-1][0]
             values["last" if newest_first else "first"] = last + (-1 if newest_first else 1)
 
+    def marked(self, bank: str) -> list[Marked]:
+        number = self._number(bank)
+        asked = {**self._bounds(bank), "bank": number}
+        found = self._all(_MARKED, **asked)
+        if any(row[1] != number for row in found):
+            raise damaged(self._name, "a row says that it is of another bank")
+        return [Marked(place & SEQ_MASK, *values) for place, _, *values in found]
+
+    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
+        listed = ", ".join(f"r.`{name}`" for name in names)
+        asked = self._bounds(bank)
+        asked["first"] += first
+        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, {listed} ORDER BY r.place"
+        return ((place & SEQ_MASK, *values) for place, *values in self._all(cypher, **asked))
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        asked = self._bounds(bank)
+        for table in LINK_TABLES:
+            kind = "l.kind" if table == EDGE else "''"
+            cypher = (
+                f"MATCH (a:Thing)-[l:{table}]->(b:Thing) WHERE l.place >= $first"
+                f" AND l.place <= $last RETURN l.place, a.name, b.name, {kind}"
+            )
+            for place, source, target, said in self._all(cypher, **asked):
+                yield Linked(place & SEQ_MASK, Link(source, target, said or KIND_OF[table]))
+
     def current(self, bank: str, slot: str) -> Row | None:
         number = self._number(bank)
         place = self._slots(number, [slot]).get(slot)
@@ -168,7 +197,10 @@ class View(Statements):
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         cypher = "MATCH (s:Side) WHERE s.bank = $bank RETURN s.name, s.value"
-        found = sorted(self._all(cypher, bank=bank))
+        found = self._all(cypher, bank=bank)
+        if not all(isinstance(name, str) and isinstance(value, bytes) for name, value in found):
+            raise damaged(self._name, "a column holds what it cannot")
+        found.sort()
         return {name: value for name, value in found if name.startswith(prefix)}
 
     def is_indexed(self, bank: str, row: Row) -> bool:
@@ -185,6 +217,39 @@ class View(Statements):
         expected = self.indexed_words(number, row, {}) if row.text else None
         indexed = self.places(number, [row.id]).get(row.id) == place
         return indexed and bool(found) and (not is_searched(row) or found[0][0] == expected)
+
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        number, before = self._number(bank), dict[tuple[str, str], str]()
+        first = number << SEQ_BITS
+        asked = {"first": first + rows[0].seq, "last": first + rows[-1].seq}
+        cypher = f"MATCH (r:Record) {_WITHIN} RETURN r.place, r.size, r.words, r.terms"
+        there = {place & SEQ_MASK: rest for place, *rest in self._each(cypher, **asked)}
+        slots = {row.slot: first + row.seq for row in rows if row.slot and row.retired is None}
+        wrong = {
+            place & SEQ_MASK
+            for slot, place in slots.items()
+            if self._slots(number, [slot]).get(slot) != place
+        }
+        things = self._things(number, rows)
+        wrong |= {
+            row.seq for row in rows if things.get(row.id) != [row.id, first + row.seq, number]
+        }
+        for row in rows:
+            words = self.indexed_words(number, row, before) if row.text or row.body else None
+            size, found, terms = there.get(row.seq, (None, None, None))
+            expected = words if row.text else None
+            count = expected.count(" ") - 1 if expected else 0
+            is_right = not is_searched(row) or (found, terms) == (expected, count)
+            if size != len(row.body or b"") or not is_right:
+                wrong.add(row.seq)
+        return sorted(wrong)
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        cypher = (
+            f"MATCH (r:Record) {_WITHIN} AND r.words IS NOT NULL"
+            " AND (r.retired IS NULL OR r.retired = -1) RETURN r.place"
+        )
+        return (place & SEQ_MASK for (place,) in self._all(cypher, **self._bounds(bank)))
 
     def indexed_words(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
         """Return the words to index of a row: its own, and those of the one before it.
@@ -210,6 +275,12 @@ class View(Statements):
         keys = {thing_key(number, identity): identity for identity in ids if is_id(identity)}
         cypher = "MATCH (t:Thing) WHERE t.key = x AND t.place IS NOT NULL RETURN t.key, t.place"
         return {keys[key]: place for key, place in self._in(cypher, keys)}
+
+    def _things(self, number: int, rows: Sequence[Row]) -> dict[str, list[Any]]:
+        """Return what the things of records say: name, place and bank, by id."""
+        keys = {thing_key(number, row.id): row.id for row in rows}
+        cypher = "MATCH (t:Thing) WHERE t.key = x RETURN t.key, t.name, t.place, t.bank"
+        return {keys[key]: values for key, *values in self._in(cypher, keys)}
 
     def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
         column, value = thread
@@ -255,6 +326,11 @@ class View(Statements):
 
 
 _WITHIN = "WHERE r.place >= $first AND r.place <= $last"
+_MARKED = (
+    f"MATCH (r:Record) {_WITHIN} AND (r.retired IS NOT NULL OR r.hold IS NULL OR r.hold"
+    " OR r.bank IS NULL OR r.bank <> $bank)"
+    " RETURN r.place, r.bank, r.id, r.type, r.at, r.retired, r.hold"
+)
 
 
 def _of_kind(kind: str) -> str:

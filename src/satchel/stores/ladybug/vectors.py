@@ -1,6 +1,7 @@
 """Vectors in the tables: a generation is one stretch of a table, in log order."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from satchel.errors import ValueRefusedError
 from satchel.memory.parts import is_id
@@ -23,6 +24,8 @@ class Vectors(Statements):
     def generations(self, bank: str) -> dict[Generation, int]:
         cypher = f"{_OF} RETURN g.model, g.dimensions, g.generation, g.number"
         found = self._all(cypher, bank=self._number(bank))
+        if not all(tuple(map(type, row)) == (str, int, int, int) for row in found):
+            raise damaged(self._name, "a column holds what it cannot")
         return {self._generation(*key): self._count(number) for *key, number in sorted(found)}
 
     def get(
@@ -70,7 +73,7 @@ class Vectors(Statements):
         values = {"first": first, "first0": first, "start": bank, "last": first + SEQ_MASK}
         while found := self._all(cypher, **values, most=most):
             for place, width, numbers in found:
-                whole = isinstance(numbers, bytes) and len(numbers) == width * dimensions
+                whole = isinstance(numbers, bytes) and len(numbers) == (width or 0) * dimensions
                 yield place & SEQ_MASK, numbers if whole else None
             values["first"] = found[-1][0] + 1
 
@@ -103,7 +106,9 @@ class Vectors(Statements):
         except ValueRefusedError as error:
             raise damaged(self._name, error.message) from error
 
-    def _unpacked(self, width: int, numbers: bytes, dimensions: int) -> tuple[float, ...]:
+    def _unpacked(self, width: Any, numbers: Any, dimensions: int) -> tuple[float, ...]:
+        if not (isinstance(width, int) and isinstance(numbers, bytes)):
+            raise damaged(self._name, "a column holds what it cannot")
         try:
             return unpacked(Packed(width, numbers), dimensions)
         except ValueError as error:

@@ -88,6 +88,9 @@ def read_address(address: str, *, schema: str = SCHEMA) -> Address:
         raise UsageError("a schema is called by small letters, digits and _", field="store.schema")
     if bank is not None and (not bank or "\0" in bank):
         raise UsageError("not the id of a bank", field="store.bank")
+    if any("@" in str(found.get(part, "")) for part in ("host", "port", "dbname")):
+        what = "not the address of a database: an @ in a password is written as %40"
+        raise UsageError(what, field="store", hint=hint)
     where = f"{found.get('host', '')}{':' + found['port'] if found.get('port') else ''}"
     name = f"postgresql://{where}/{found.get('dbname', '')}"
     if schema != SCHEMA:

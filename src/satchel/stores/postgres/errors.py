@@ -106,6 +106,12 @@ def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
             file=name,
             hint="Let the owner of the tables grant it what it needs.",
         )
+    if code == "25P02":
+        return StoreError(
+            "an earlier statement of this transaction failed",
+            file=name,
+            hint="See: satchel doctor.",
+        )
     if code in _NOT_OURS:
         return StoreError(
             "the tables are not there, or not as they have to be",

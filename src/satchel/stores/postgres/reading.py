@@ -1,11 +1,11 @@
 """Reading rows from the tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from satchel.ports.linking.traversal import Kinds, Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row
-from satchel.ports.store import StoredHead
+from satchel.ports.store import Marked, StoredHead
 from satchel.stores.postgres.blobs import Blobs
 from satchel.stores.postgres.errors import translated
 from satchel.stores.postgres.rows import SELECT, SELECT_SMALL, clauses, row_of
@@ -43,6 +43,15 @@ _ONE_BY_ONE = _NAMED.format(
         for one in ("seq = 0", f"type = '{CONFIG}'")
     )
 )
+_MARKED = """
+SELECT seq, id, type, at, retired, hold FROM record
+WHERE bank = %s AND (retired IS NOT NULL OR hold)"""
+_INDEXED_RIGHT = """
+SELECT word.seq FROM word JOIN unnest(
+    %s::bigint[], %s::integer[], %s::boolean[], %s::text[], %s::text[]
+) AS own (seq, size, huge, terms, lexemes) ON own.seq = word.seq
+WHERE word.bank = %s AND (word.size, word.huge, word.terms) = (own.size, own.huge, own.terms)
+AND word.lexemes = own.lexemes::tsvector"""
 _STAMP = """
 SELECT count(*), coalesce(max(changed), 0), coalesce(sum(changed), 0)::text FROM bank
 WHERE changed_by <> %s"""
@@ -129,6 +138,25 @@ class View(Words):
                     row = row_of(found)
                 yield row
 
+    def marked(self, bank: str) -> list[Marked]:
+        return [
+            Marked(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
+            for seq, identity, tag, at, retired, hold in self._all(_MARKED, self._number(bank))
+        ]
+
+    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
+        listed = ", ".join(f'"{name}"' for name in names)
+        sql = f"SELECT seq, {listed} FROM record WHERE bank = %s AND seq >= %s ORDER BY seq"  # noqa: S608 - our own names
+        return self._all(sql, self._number(bank), first)
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        sql = "SELECT seq, source, target, kind FROM link WHERE bank = %s"
+        with translated(self._name):
+            return [
+                Linked(seq, Link(*(text.decode() for text in link)))
+                for seq, *link in self._all(sql, self._number(bank))
+            ]
+
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{SELECT} WHERE bank = %s AND slot = %s AND retired IS NULL"
         found = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
@@ -192,6 +220,22 @@ class View(Words):
         there = {tuple(found) for found in self._all(sql, number, row.seq)}
         wanted = {tuple(map(raw_text, link)) for link in row.links}
         return there == wanted and self.is_searched_by_its_words(number, row)
+
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        number = self._number(bank)
+        expected = {words[1]: words for words in self.indexed(number, rows)}
+        columns = [list(column) for column in zip(*expected.values(), strict=True)][1:]
+        right = set[int]()
+        if columns:
+            right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
+        bounds = rows[0].seq, rows[-1].seq
+        sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
+        there = {seq for (seq,) in self._all(sql, number, *bounds)}
+        return sorted((expected.keys() - right) | (there - expected.keys()))
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        sql = "SELECT seq FROM word WHERE bank = %s"
+        return [seq for (seq,) in self._all(sql, self._number(bank))]
 
     @property
     def vectors(self) -> Vectors:

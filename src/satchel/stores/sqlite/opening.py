@@ -8,6 +8,7 @@ opened as ``immutable``, which would ignore a log without a word. Should somebod
 whoever reads is told.
 """
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,6 +44,8 @@ class Opened(NamedTuple):
 
     connection: apsw.Connection
     seen: Seen | None
+    serial: int = 0
+    """Tells connections of one thread apart: each counts the changes of others for itself."""
 
 
 class _Alone(apsw.VFS):
@@ -143,6 +146,16 @@ def open_for_reading(
 def is_current(path: Path, seen: Seen | None) -> bool:
     """Tell whether a connection for reading can still be used."""
     return seen is None or _seen(database_files(path)) == seen
+
+
+def has_moved(connection: apsw.Connection) -> bool:
+    """Tell whether the file of a connection is not at its path any more: deleted, or replaced.
+
+    What is written to it then is lost, and SQLite does not say so while there is a log.
+    """
+    moved = ctypes.c_int()
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    return bool(moved.value)
 
 
 @contextmanager

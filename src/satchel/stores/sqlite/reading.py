@@ -1,20 +1,24 @@
 """Reading rows from the tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import NoneType
 from typing import Any
 
 import apsw
+from blake3 import blake3
 
 from satchel.errors import InputError
 from satchel.ports.linking.traversal import Kinds as LinkKinds
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import CONFIG, Filter, Link, Row, derive_row
+from satchel.ports.store import Marked, RowsDigest
 from satchel.seal.records import shape_of
-from satchel.stores import _driving, _terms
+from satchel.stores import _driving, _terms, matching
 from satchel.stores._threads import is_searched, thread_of
 from satchel.stores.sqlite.blobs import Blobs
+from satchel.stores.sqlite.errors import damaged
 from satchel.stores.sqlite.schema import SEQ_BITS, SEQ_MASK
 from satchel.stores.sqlite.statements import (
     ID_PREFIX,
@@ -47,8 +51,13 @@ SELECT count(*), coalesce(min(rowid), 0) FROM (
     SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? {narrowed}
     ORDER BY rowid DESC LIMIT ?
 )"""
+_MARKED = """
+SELECT place, bank, id, type, at, retired, hold FROM record
+WHERE place BETWEEN ? AND ? AND (retired IS NOT NULL OR hold <> 0 OR bank <> ?)"""
+_MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
 _LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
 _MOST_TERMS = 200
+_TOGETHER = 1024
 _MOST_MERGED = 16
 _CONFIGS = frozenset({CONFIG})
 _DIGITS, _HEX = 64, frozenset("0123456789abcdef")
@@ -68,16 +77,23 @@ class View(Banks):
         connection: The connection.
         name: Of the file, for errors.
         spreads: What is known of words; nothing is kept where what is seen may be taken back.
+        serial: Of the connection, among those of the store.
     """
 
     def __init__(
-        self, connection: apsw.Connection, name: str, spreads: Spreads | None = None
+        self,
+        connection: apsw.Connection,
+        name: str,
+        spreads: Spreads | None = None,
+        *,
+        serial: int = 0,
     ) -> None:
         super().__init__(connection, name)
         self._spreads = spreads
+        self._serial = serial
 
     def stamp(self) -> int:
-        return int(self._all("PRAGMA data_version")[0][0])
+        return (self._serial << 32) + int(self._all("PRAGMA data_version")[0][0])
 
     def counts(self, bank: str) -> dict[str, int]:
         number = self._number(bank)
@@ -112,6 +128,24 @@ class View(Banks):
         wanted = [first + place for place in set(places) if 0 <= place <= SEQ_MASK]
         return [_row(found) for found in self._in(f"{_SELECT} WHERE place IN ", wanted, _KINDS)]
 
+    def digest(
+        self, bank: str, places: tuple[int, int], nodes: tuple[int, int]
+    ) -> tuple[bytes, bytes]:
+        number, rows, hashes = self._number(bank), RowsDigest(), blake3()
+        sql = "SELECT id, type, at, body FROM record WHERE place >= ? AND place < ? ORDER BY place"
+        start = number << SEQ_BITS
+        found = self._each(sql, *(start + seq for seq in places), kinds=(bytes, str, str, _BYTES))
+        while some := list(islice(found, _TOGETHER)):
+            rows.add([(ID_PREFIX + raw.hex(), tag, at, body) for raw, tag, at, body in some])
+        sql, start = (
+            "SELECT hash FROM node WHERE place >= ? AND place < ? ORDER BY place",
+            (number << NODE_BITS),
+        )
+        found = self._each(sql, *(start + position for position in nodes), kinds=(bytes,))
+        while some := list(islice(found, _TOGETHER)):
+            hashes.update(b"".join(node for (node,) in some))
+        return rows.value, hashes.digest()
+
     def scan(
         self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
@@ -135,13 +169,50 @@ class View(Banks):
         then, and merges; it would go through a whole bank for a type that few records have. The
         configuration is such a type: a bank is known by its name before anything else is read.
         """
+        of_one = (wanted.session, wanted.run, wanted.user, wanted.slot)  # which have indexes
         is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
+        is_few = is_few and all(name is None for name in of_one)
         if wanted.types is not None and (is_few or wanted.types == _CONFIGS):
             typed = f"{_SELECT} INDEXED BY record_type WHERE bank = {self._number(bank)} AND"
             for one in sorted(wanted.types):
                 yield typed, replace(wanted, types=frozenset([one]))
         else:
             yield f"{_SELECT} WHERE", wanted
+
+    def marked(self, bank: str) -> list[Marked]:
+        number = self._number(bank)
+        first = number << SEQ_BITS
+        found = self._all(_MARKED, first, first + SEQ_MASK, number, kinds=_MARKED_KINDS)
+        if any(other != number for _, other, *_ in found):
+            raise damaged(self._name, "a row says that it is of another bank")
+        return [
+            Marked(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
+            for place, _, identity, tag, at, retired, hold in found
+        ]
+
+    def columns(self, bank: str, names: Sequence[str], *, first: int) -> Iterable[Sequence[Any]]:
+        start = self._number(bank) << SEQ_BITS
+        listed = ", ".join(f'"{name}"' for name in names)
+        sql = f"SELECT place, {listed} FROM record WHERE place BETWEEN ? AND ? ORDER BY place"  # noqa: S608 - our own names
+        found = self._all(sql, start + first, start + SEQ_MASK)
+        return ((place & SEQ_MASK, *values) for place, *values in found)
+
+    def every_link(self, bank: str) -> Iterable[Linked]:
+        sql = "SELECT place, source, target, kind FROM link WHERE bank = ?"
+        found = self._all(sql, self._number(bank), kinds=(int, str, str, str))
+        return (Linked(place & SEQ_MASK, Link(*link)) for place, *link in found)
+
+    def newest_of_sessions(
+        self, bank: str, sessions: Sequence[str], types: Collection[str]
+    ) -> list[int]:
+        sql = (
+            "SELECT place FROM record INDEXED BY record_session WHERE bank = ? AND session = ?"  # noqa: S608 - question marks
+            f" AND type IN ({_marks(sorted(types))}) AND {_CURRENT} AND hold = 0"
+            " ORDER BY place DESC LIMIT 1"
+        )
+        number, named = self._number(bank), sorted(types)
+        found = (self._all(sql, number, session, *named, kinds=(int,)) for session in sessions)
+        return [place & SEQ_MASK for rows in found for (place,) in rows]
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{_SELECT} WHERE bank = ? AND slot = ? AND {_CURRENT}"
@@ -251,6 +322,28 @@ class View(Banks):
                 return False
         return bool(there)
 
+    def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
+        """As the port says; of the words it compares how many there are, not which."""
+        number, before = self._number(bank), dict[tuple[str, str], str]()
+        first = number << SEQ_BITS
+        sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
+        bounds = first + rows[0].seq, first + rows[-1].seq
+        there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
+        wrong = []
+        for row in rows:
+            terms, expected = self.indexed_text(number, row, before), None
+            if row.text and is_searched(row):
+                expected = _varint(len(matching.stems(terms)))
+            if there.get(row.seq) != expected:
+                wrong.append(row.seq)
+        return wrong
+
+    def word_positions(self, bank: str) -> Iterable[int]:
+        first = self._number(bank) << SEQ_BITS
+        sql = "SELECT id - ? FROM words_docsize WHERE id BETWEEN ? AND ?"
+        found = self._all(sql, first, first, first + SEQ_MASK, kinds=(int,))
+        return (place for (place,) in found)
+
     def indexed_text(self, number: int, row: Row, before: dict[tuple[str, str], str]) -> str:
         """Return the words to index of a row: its own, and those of the one before it.
 
@@ -306,6 +399,14 @@ def links_of(body: bytes) -> tuple[Link, ...] | None:
     return derive_row(model, seq=0, at="", body=body).links
 
 
+def _varint(number: int) -> bytes:
+    """Return a number as SQLite writes it, seven bits to a byte."""
+    found = bytes([number & 0x7F])
+    while number := number >> 7:
+        found = bytes([0x80 | number & 0x7F]) + found
+    return found
+
+
 def _marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
@@ -325,6 +426,13 @@ def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment < ?", [wanted.until]
     if wanted.as_of is not None:
         yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
+    if wanted.marks:
+        said = " OR ".join("instr(record.body, ?) > 0" for _ in wanted.marks)
+        yield f"(record.body IS NULL OR {said})", list(wanted.marks)
+    yield from _standing_clauses(wanted)
+
+
+def _standing_clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
     if not wanted.retired:
         yield (
             _CURRENT if wanted.as_of is None else f"({_CURRENT} OR record.retired >= ?)",

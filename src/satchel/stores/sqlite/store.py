@@ -6,6 +6,7 @@ WAL with ``synchronous=FULL``: with NORMAL, a power loss takes acknowledged comm
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import count
 from pathlib import Path
 
 import apsw
@@ -15,6 +16,7 @@ from satchel.errors import (
     ReadOnlyStoreError,
     StoreBusyError,
     StoreDamagedError,
+    StoreError,
     StoreVersionError,
     UsageError,
 )
@@ -31,6 +33,7 @@ from satchel.stores.sqlite.opening import (
     Opened,
     closing_on_error,
     deferred,
+    has_moved,
     immediate,
     indexed,
     is_current,
@@ -101,7 +104,10 @@ class SqliteStore:
         self._local = threading.local()
         self._spreads: Spreads = {}
         self._open: list[apsw.Connection] = []
+        self._serials = count(1)
+        self._is_made = False
         self._connection()
+        self._is_made = True
         watch(self)
 
     @contextmanager
@@ -113,9 +119,9 @@ class SqliteStore:
                 a store for reading was opened; then nothing that was read counts. The next
                 view is not disturbed again.
         """
-        connection, seen = self._opened()
+        connection, seen, serial = self._opened()
         if connection.in_transaction:  # within a block of the same thread: the same view
-            yield View(connection, self.name)
+            yield View(connection, self.name, serial=serial)
             return
         alone = nullcontext() if seen is None else undisturbed(self.path, seen)
         try:
@@ -125,17 +131,22 @@ class SqliteStore:
                 translated(self.name, connection),
                 deferred(connection, here),
             ):
-                yield View(connection, self.name, self._spreads)
+                yield View(connection, self.name, self._spreads, serial=serial)
         except StoreBusyError:
             self._disturbed = True  # the next view is to stand
             raise
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Give the right to write; committed when the block ends without an error."""
+        """Give the right to write; committed when the block ends without an error.
+
+        Raises:
+            StoreError: Also at the end, if the file was deleted or replaced meanwhile: then what
+                was written is lost.
+        """
         if self._read_only:
             raise ReadOnlyStoreError("the store was opened for reading", file=self.name)
-        connection = self._connection()
+        connection, _, serial = self._opened()
         with (
             transaction() as here,
             translated(self.name, connection),
@@ -148,7 +159,9 @@ class SqliteStore:
                     file=self.name,
                     hint="Use a newer satchel.",
                 )
-            yield Transaction(connection, self.name)
+            yield Transaction(connection, self.name, serial=serial)
+        if has_moved(connection):
+            raise self._vanished()
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
         """Copy the store as it is now to a new file, while others use it.
@@ -243,14 +256,18 @@ class SqliteStore:
         """Return what this thread has open, opened again where that cannot be used any more."""
         held: Opened | None = getattr(self._local, "held", None)
         if held is not None:
-            connection, seen = held
+            connection, seen, _ = held
             if connection.in_transaction or (
-                is_current(self.path, seen) and (self._secret is None or answers(connection))
+                is_current(self.path, seen)
+                and not has_moved(connection)
+                and (self._secret is None or answers(connection))
             ):
                 return held
             self._local.held = None
             self._open.remove(connection)
             connection.close()
+        if self._is_made and not self._is_filled():
+            raise self._vanished()
         try:
             with transaction():
                 opened = self._for_reading() if self._read_only else self._for_writing()
@@ -258,9 +275,24 @@ class SqliteStore:
             if self._key is None:
                 require_key(self.path)
             raise
+        opened = opened._replace(serial=next(self._serials))
         self._local.held = opened
         self._open.append(opened.connection)
         return opened
+
+    def _is_filled(self) -> bool:
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def _vanished(self) -> StoreError:
+        return StoreError(
+            "the file of the store was deleted or replaced while it was in use",
+            file=self.name,
+            hint="Put it back where it was, or restore it: satchel backup restore. See: satchel"
+            " doctor.",
+        )
 
     def _for_reading(self) -> Opened:
         opened = open_for_reading(
@@ -290,6 +322,8 @@ class SqliteStore:
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
+            if version is None and self._is_made:
+                raise self._vanished()
             if version is None:
                 with immediate(connection):
                     # Another process may have been faster.

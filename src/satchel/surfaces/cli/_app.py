@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from satchel.errors import UsageError
@@ -131,6 +132,32 @@ def options(
     state.debug = debug
     state.token, state.identities = token, tuple(identity or ())
     state.passphrase_file = passphrase_file
+
+
+class _AsWritten:
+    """Stands for Rich's emoji in help texts, which would make one of ``did:key:...``."""
+
+    @staticmethod
+    def replace(text: str) -> str:
+        """Return a text as it is."""
+        return text
+
+
+def _plain_help(cls: type[TyperCommand | TyperGroup]) -> None:
+    """Let commands of a class show their help without emoji; nothing is loaded before they do."""
+    shown = cls.format_help
+
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
+        from typer import rich_utils
+
+        vars(rich_utils)["Emoji"] = _AsWritten
+        shown(self, ctx, formatter)
+
+    cls.format_help = format_help  # type: ignore[method-assign]
+
+
+for _class in (TyperCommand, TyperGroup):
+    _plain_help(_class)
 
 
 def app_of(modules: Iterable[str] = MODULES) -> typer.Typer:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import msgspec
@@ -26,6 +27,7 @@ OnProgress = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
 
 _COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+_REDRAWN = 0.1  # seconds after which a bar is drawn again
 _SHOW_PROGRESS_FROM = 64 * 2**20  # about a second of the slowest work
 
 
@@ -65,13 +67,16 @@ class State:
     passphrase_file: Path | None = None
     debug: bool = False
     json: bool = False
+    data_on_stdout: bool = False
+    """Whether standard output is the file that was asked for; reports go to standard error."""
+
     _settings: list[Settings] = field(default_factory=list)
 
     def reset(self, *, json: bool) -> None:
         """Forget what an earlier command of the same process was told."""
         self.home, self.config, self.store, self.backend = None, None, None, None
         self.token, self.identities, self.passphrase_file = None, (), None
-        self.debug, self.json = False, json
+        self.debug, self.json, self.data_on_stdout = False, json, False
         self._settings.clear()
 
     @property
@@ -127,9 +132,14 @@ def _visible(text: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON value on stdout."""
+    stream = sys.stderr if state.data_on_stdout else sys.stdout
+    _write(stream, _json(value, indent=2) + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
     try:
-        sys.stdout.write(_json(value, indent=2) + "\n")
-    except BrokenPipeError:
+        stream.write(text)
+    except BrokenPipeError:  # the framework would take it for a failure
         raise ReaderGoneError from None
 
 
@@ -149,8 +159,8 @@ def _escaped(char: str) -> str:
 
 
 def line(*parts: object, style: str = "") -> None:
-    """Print one line on stdout."""
-    _print(parts, style, stderr=False)
+    """Print one line on stdout; on stderr where that is the file that was asked for."""
+    _print(parts, style, stderr=state.data_on_stdout)
 
 
 def wrapped(indent: str, text: object, style: str = "") -> None:
@@ -186,7 +196,7 @@ def message(*parts: object, style: str = "") -> None:
 def _print(parts: tuple[object, ...], style: str, *, stderr: bool) -> None:
     stream = sys.stderr if stderr else sys.stdout
     if _is_plain(stream) and not any(map(_is_styled, parts)):
-        stream.write("".join(map(_visible, parts)) + "\n")
+        _write(stream, "".join(map(_visible, parts)) + "\n")
     else:
         _console(stderr=stderr).print(_joined(parts, style))
 
@@ -222,6 +232,16 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
     head = [[Text(column, style="dim") for column in columns]] if columns else []
     shown = [*head, *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
+    stream = sys.stderr if state.data_on_stdout else sys.stdout
+    if _is_plain(stream):
+        for row in shown:
+            padded = (
+                cell.plain + " " * (width - cell.cell_len + 2)
+                for cell, width in zip(row, widths, strict=True)
+            )
+            _write(stream, "".join(padded).rstrip() + "\n")
+        return
+    console = _console(stderr=state.data_on_stdout)
     for row in shown:
         whole = Text()
         for cell, width in zip(row, widths, strict=True):
@@ -230,7 +250,7 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
         whole.rstrip()
         if cut and sys.stdout.isatty():
             whole.truncate(_width(), overflow="ellipsis")
-        _console(stderr=False).print(whole)
+        console.print(whole)
 
 
 def _cell(value: object) -> "Text":
@@ -287,11 +307,15 @@ def progress(label: str, long: bool, *, records: bool = False) -> Iterator[OnPro
         MofNCompleteColumn() if records else DownloadColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(label, total=None)
+    # Drawn here and not by a thread of its own: a process with several threads forks no other.
+    with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
+        task, drawn = bar.add_task(label, total=None), 0.0
 
         def tell(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            nonlocal drawn
+            due = monotonic() - drawn >= _REDRAWN
+            bar.update(task, completed=done, total=total, refresh=due)
+            drawn = monotonic() if due else drawn
 
         yield tell
 
@@ -324,10 +348,7 @@ def short(identity: str) -> str:
 
 def print_text(text: str) -> None:
     """Print lines on stdout that hold nothing that could drive a terminal."""
-    try:
-        sys.stdout.write(text)
-    except BrokenPipeError:
-        raise ReaderGoneError from None
+    _write(sys.stdout, text)
 
 
 def print_raw(data: bytes) -> None:

@@ -71,7 +71,15 @@ Accept = Annotated[
     typer.Option("--unsafe-accept", help="Put up with this verdict on a sealed file. Repeatable."),
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out bad records, and name them; exit status 1.")
+    bool, typer.Option("--skip-bad", help="Skip bad records, and name them; exit status 1.")
+]
+TextMember = Annotated[
+    str | None,
+    typer.Option(
+        "--text-member",
+        metavar="NAME",
+        help="The member of a row that is its text, where it is not one of the usual ones.",
+    ),
 ]
 IncludeEmbeddings = Annotated[
     bool,
@@ -189,14 +197,3 @@ def tell_secrets(found: Mapping[str, int], kept: int) -> None:
     what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
     done = "kept as they are; --scrub-secrets replaces them" if kept else "replaced"
     message(f"secrets: {what}; {done}")
-
-
-def given_options() -> list[str]:
-    """Return the options before the verb that were given, for a program that starts elsewhere."""
-    given: list[tuple[str, object]] = [
-        ("--home", state.home and state.home.absolute()),
-        ("--config", state.config and state.config.absolute()),
-        ("--store", state.store),
-        ("--backend", state.backend),
-    ]
-    return [word for name, value in given if value for word in (name, str(value))]

@@ -145,12 +145,11 @@ def _show_passage(passage: actions.FilePassage) -> None:
 
 def _tell_time(plan: actions.SearchPlan) -> None:
     if plan.time and plan.time_dropped:
-        message(f"nothing from {plan.time!r}: that was left out of account")
+        message(f"nothing from {plan.time!r}: that was ignored")
     elif plan.time:
         since, until = (plan.since or "")[:10], (plan.until or "")[:10]
         span = f"{since or 'the beginning'} to {until or 'now'}"
-        first = "first" if plan.time_beyond else "only"
-        message(f"{first} what is from {span}, as in {plan.time!r}; all times: --any-time")
+        message(f"ranked higher: {span} ({plan.time!r}); to ignore the time: --any-time")
 
 
 def _tell_plan(plan: actions.SearchPlan) -> None:
@@ -177,8 +176,14 @@ def _tell_versions(memory: actions.Memory) -> None:
         line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
 
 
+_PARTS = ("words", "meaning", "thread", "speaker", "dated", "time")
+
+
 def _tell_why(why: actions.Why, terms: list[str]) -> None:
-    parts = {name: getattr(why, name) for name in ("words", "meaning", "thread", "speaker")}
+    parts = {
+        name: getattr(why, name)
+        for name in ("words", "meaning", "thread", "speaker", "dated", "time")
+    }
     told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:
         told.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")

@@ -94,7 +94,10 @@ def _plain(value: object) -> str:
 
 def doctor_command(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Look at every record, index and node of each bank.")
+        bool,
+        typer.Option(
+            "--deep", help="Look for everything that is wrong, and at each word of the index."
+        ),
     ] = False,
     fix: Annotated[
         bool,
@@ -107,15 +110,18 @@ def doctor_command(
 ) -> int:
     """Check the installation, the keys, the store and its banks; only --repair changes anything.
 
+    Each bank is compared with its log: records, columns, links, files. Exit status 1 for a problem.
+
     Example: `satchel doctor --deep`
     """
+    from satchel.actions.amplihack.health import check_agents
     from satchel.actions.backing_up.kept.standing import check_backups
     from satchel.actions.bank_health import check_banks, repair_banks
     from satchel.actions.filing.checking import check_files
     from satchel.actions.hosts.standing import check_watching
 
-    checks = diagnose(state.settings)
-    with progress("looking", deep or fix, records=True) as tell:
+    checks = diagnose(state.settings) + check_agents(state.settings)
+    with progress("verifying", True, records=True) as tell:
         if fix:
             checks += repair_banks(state.settings, progress=tell)
         checks += check_banks(state.settings, deep=deep, progress=tell)

@@ -283,13 +283,27 @@ def accept_loss_command(
 
 @banks.command("accept-gone")
 def accept_gone_command(
-    bank: Annotated[str, typer.Argument(help="The bank's whole id.")],
+    bank: Annotated[str | None, typer.Argument(help="The bank's whole id.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All banks that are missing from the store.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Accept that a bank is gone from the store, so that it is not missed any more.
 
+    What protects a copy of it in another store stays.
+
     Example: `satchel banks accept-gone blake3:0f3c...`
     """
+    if (bank is None) is not every:
+        raise UsageError("name a bank by its whole id, or say --all", field="bank")
+    if bank is None:
+        gone = actions.accept_all_gone(state.settings)
+        if as_json:
+            print_json({"known": [one.id for one in gone]})
+        for one in () if as_json else gone:
+            message(f"not missed any more: {one.shown}")
+        return
     known = actions.accept_gone(state.settings, bank)
     if as_json:
         print_json({"known": known})

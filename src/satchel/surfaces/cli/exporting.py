@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.text import Text
 
 from satchel.actions.moving.exported import Export, ExportOptions, is_signed, selection
 from satchel.actions.operating.providing import export_bank
+from satchel.errors import UsageError
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.surfaces.cli._console import (
     count,
@@ -42,6 +44,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
+from satchel.surfaces.cli._stdout import NAME, output_file
 from satchel.transfer.comparing import Comparison, Only
 
 _DIFFERENT = 1
@@ -56,8 +59,10 @@ def add_to(app: typer.Typer) -> None:
 def export_command(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="File to write, or the address of a live product."),
-    ],
+        typer.Option(
+            "--output", "-o", help="File to write, or the address of a live product; - for stdout."
+        ),
+    ] = Path("-"),
     bank: InBank = None,
     format_: Annotated[
         str | None,
@@ -123,7 +128,14 @@ def export_command(
         as_of=as_of,
     )
     signs = is_signed(output, format_) and not unsigned and not dry_run
-    with progress("exporting", True, records=True) as tell:
+    with (
+        progress("exporting", True, records=True) as tell,
+        output_file(output, format_) as path,
+    ):
+        if path != output and sidecar:
+            raise UsageError(
+                "a sidecar is beside a file, and standard output is none", field="output"
+            )
         options = ExportOptions(
             format=format_,
             selection=wanted,
@@ -141,7 +153,9 @@ def export_command(
             source_agent=SourceAgent(name=agent) if agent else None,
             progress=None if tell is None else lambda done, total, _: tell(done, total),
         )
-        done = export_bank(state.settings, bank, lambda: owner_key(None), (output, options))
+        done = export_bank(state.settings, bank, lambda: owner_key(None), (path, options))
+    if path != output:
+        done = msgspec.structs.replace(done, output=NAME)
     if as_json:
         print_json(done)
     else:

@@ -36,6 +36,7 @@ from satchel.surfaces.cli._options import (
     ReceiptFile,
     Scrub,
     SkipBad,
+    TextMember,
     owner_key,
     show_plan,
     tell_receipts,
@@ -49,7 +50,9 @@ _PAIRS = 20
 _WORDS = {
     "added": "new",
     "known": "known already, left as they are",
+    "forgotten": "forgotten here, and stay so (--on-conflict overwrite brings them back)",
     "redacted": "of these are redacted here, and stay so",
+    "returned": "of these came redacted before, and are whole again",
     "twice": "twice in the file",
     "skipped": "other versions, left out (--on-conflict overwrite takes them)",
     "overwritten": "took the place of others",
@@ -114,6 +117,7 @@ def import_command(
     ] = None,
     scrub: Scrub = False,
     skip_bad: SkipBad = False,
+    text_member: TextMember = None,
     near: Annotated[
         NearDuplicates | None,
         typer.Option(
@@ -174,6 +178,7 @@ def import_command(
                 mirror=mirror,
                 scrub_secrets=scrub,
                 skip_bad=skip_bad,
+                text_member=text_member,
                 maps=tuple(maps or ()),
                 near_duplicates=near,
                 re_embed=re_embed,
@@ -202,7 +207,7 @@ def show_import(found: Imported, *, as_json: bool) -> int:
 
 
 def _show(found: Imported) -> None:
-    would = "would import" if found.dry_run else "imported"
+    would = "would import" if found.dry_run else "imported" if found.changed else "read"
     read = sum(one.done.read for one in found.banks)
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
     for one in found.banks:
@@ -214,6 +219,8 @@ def _show(found: Imported) -> None:
     tell_secrets(found.secrets, found.secrets_kept)
     for note in found.notes:
         message("note: ", note)
+    if found.advice is not None:
+        message(found.advice)
     if found.plan is not None:
         show_plan(found.plan)
     elif not found.changed:

@@ -15,6 +15,7 @@ from satchel.seal.signing.trust import Profile, Role
 from satchel.surfaces.cli import _passphrase
 from satchel.surfaces.cli._console import line, message, print_json, state, table
 from satchel.surfaces.cli._options import Also, Json, Owner, Propose, owner_key
+from satchel.surfaces.cli._stdout import file_or_none
 from satchel.surfaces.cli.operating._proposing import propose_all
 
 Name = Annotated[str, typer.Argument(help="Name of the key.")]
@@ -111,6 +112,7 @@ def export_command(
 
     Example: `satchel keys export laptop > laptop.public.json`
     """
+    output = file_or_none(output)
     if secret:
         if output is None:
             raise typer.BadParameter("a secret goes to a file: --output", param_hint="--secret")

@@ -61,7 +61,7 @@ def recall_command(
         bool, typer.Option("--no-files", help="Without passages of memory files.")
     ] = False,
     any_time: Annotated[
-        bool, typer.Option("--any-time", help="A time that the words name is no filter.")
+        bool, typer.Option("--any-time", help="Ignore a time named in the words.")
     ] = False,
     explain: Annotated[
         bool,
@@ -73,12 +73,12 @@ def recall_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give back the memories that go with some words, best first, each of them proved.
+    """Search memories. Results are ranked, best first, and each is verified.
 
-    Words find, and meaning where the bank has vectors. A time that the words name ("last May") is
-    a filter. A memory that does not fit the budget is left out whole. Where the bank knows code,
-    the symbols and files that a memory names are shown with it, as they are now. Of the bank's
-    memory files the passages are given that have the words, with path, version and lines.
+    Words find, and meaning where the bank has vectors. Memories of a time that the words name
+    ("last May") rank higher. A memory that does not fit the budget is skipped whole. Where the
+    bank knows code, the symbols and files that a memory names are shown with it, as they are now.
+    Passages of the bank's memory files that have the words follow, with path, version and lines.
 
     Example: `satchel recall "what does Ada eat" --tag diet --budget 500`
     """

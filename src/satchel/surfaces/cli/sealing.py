@@ -12,6 +12,7 @@ from satchel.actions.inspecting import Overview, inspect
 from satchel.actions.signing import signing_key
 from satchel.actions.verifying import VerifyOptions, verify
 from satchel.disk.reading import OpenFile
+from satchel.errors import UsageError
 from satchel.ports.registry import formats
 from satchel.seal.artifact.statement import SourceAgent
 from satchel.seal.signing.key import SigningKey
@@ -45,6 +46,7 @@ from satchel.surfaces.cli._options import (
     ReceiptFile,
     SignWith,
     SkipBad,
+    TextMember,
     Unsigned,
     WithSidecar,
     lock_of,
@@ -54,6 +56,7 @@ from satchel.surfaces.cli._options import (
     tell_refused,
 )
 from satchel.surfaces.cli._stdin import stdin_as_file
+from satchel.surfaces.cli._stdout import NAME, output_file
 
 Trusted = Annotated[
     list[str] | None,
@@ -72,7 +75,7 @@ def add_to(app: typer.Typer) -> None:
 
 def convert_command(
     source: Annotated[Path, typer.Argument(metavar="IN", help="File to read; - for stdin.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; - for stdout.")],
     from_: Annotated[
         str | None, typer.Option("--from", help="Format of IN; recognised by default.")
     ] = None,
@@ -92,6 +95,7 @@ def convert_command(
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
     skip_bad: SkipBad = False,
+    text_member: TextMember = None,
     accept_loss: AcceptLoss = None,
     sidecar: WithSidecar = False,
     ignore_sidecar: IgnoreSidecar = False,
@@ -110,7 +114,12 @@ def convert_command(
     with (
         stdin_as_file(source) as file,
         progress("converting", is_long(_size_of(file))) as tell,
+        output_file(output, to) as path,
     ):
+        if path != output and sidecar:
+            raise UsageError(
+                "a sidecar is beside a file, and standard output is none", field="output"
+            )
         options = ConvertOptions(
             source_format=from_,
             target_format=to,
@@ -120,6 +129,7 @@ def convert_command(
             overwrite=force,
             fail_on_loss=fail_on_loss,
             skip_bad=skip_bad,
+            text_member=text_member,
             accept_loss=tuple(accept_loss or ()),
             sidecar=sidecar,
             ignore_sidecar=ignore_sidecar,
@@ -130,7 +140,9 @@ def convert_command(
             trusted_keys=tuple(trusted or ()),
             on_progress=tell,
         )
-        done = convert(file, output, state.settings, options)
+        done = convert(file, path, state.settings, options)
+    if path != output:
+        done = msgspec.structs.replace(done, output=NAME)
     if as_json:
         print_json(msgspec.to_builtins(done))
     else:
@@ -207,6 +219,13 @@ def inspect_command(
     return 0
 
 
+def _show_ignored(found: Overview) -> None:
+    for loss in found.losses:
+        message(f"not read: {loss.name}, {loss.count:,}: {loss.reason}")
+    for note in found.notes:
+        message("note: ", note)
+
+
 def _show_overview(found: Overview) -> None:
     line(f"{found.title} ({found.format}), {size(found.bytes)}")
     rows: list[tuple[str, object]] = [("records", _tally(found.records))]
@@ -233,8 +252,7 @@ def _show_overview(found: Overview) -> None:
             ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
         )
     facts(rows)
-    for note in found.notes:
-        message("note: ", note)
+    _show_ignored(found)
 
 
 def _tally(tally: dict[str, int]) -> str:

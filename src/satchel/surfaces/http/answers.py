@@ -1,19 +1,42 @@
 """Answers: values as JSON, and errors as problem documents (RFC 9457)."""
 
+import errno
+import re
 from typing import Any
 
 import msgspec
 from fastapi import Response
 
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, TargetError
 
-PROBLEM = "application/problem+json"
+JSON, PROBLEM = "application/json", "application/problem+json"
+_OPTION = re.compile(r"(?<![\w-])--?[a-z]")
+_SAID = {
+    "Use --force (overwrite=True) to replace it.": 'Say "overwrite": true to replace it.',
+    "Use --force (overwrite=True) to replace both.": 'Say "overwrite": true to replace both.',
+    "Say --bank NAME, or set SATCHEL_BANK.": "Name the bank.",
+}
+"""What a request says where a command has an option."""
+
+_NO_TARGET = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES}
+)
 _TYPE = "urn:satchel:problem:"
+
+
+BYTES = "application/octet-stream"
+ARTIFACTS = {"pam": "application/pam+json", "pam_cbor": "application/pam+cbor"}
+"""Media types of sealed artifacts by format; source: docs/spec/README.md."""
+
+
+def media_type(name: str) -> str:
+    """Return the media type of a file in the format of a name."""
+    return ARTIFACTS.get(name, BYTES)
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a value of the Python API as JSON."""
-    return Response(msgspec.json.encode(value), status, headers, "application/json")
+    return Response(msgspec.json.encode(value), status, headers, JSON)
 
 
 def problem(
@@ -40,6 +63,25 @@ def problem_of(error: SatchelError, *, trusted: bool) -> Response:
         trusted: Whether who asked may know names of this machine's, and what its operator can do.
     """
     said = error.problem() if trusted else error.public()
-    title = str(said.pop("message"))
-    headers = {"Retry-After": "1"} if error.http_status in (423, 503) else None
-    return problem(error.http_status, str(said.pop("code")), title, headers, **said)
+    if "hint" in said:
+        said["hint"] = _for_requests(str(said["hint"]))
+        if not said["hint"]:
+            del said["hint"]
+    title, status = str(said.pop("message")), _status(error)
+    headers = {"Retry-After": "1"} if status in (423, 503) else None
+    return problem(status, str(said.pop("code")), title, headers, **said)
+
+
+def _status(error: SatchelError) -> int:
+    """Return the status of an answer: a target that cannot be is what was asked for."""
+    cause = error.__cause__
+    if isinstance(error, TargetError) and isinstance(cause, OSError) and cause.errno in _NO_TARGET:
+        return 422
+    return error.http_status
+
+
+def _for_requests(hint: str) -> str:
+    """Return a hint as who asks over HTTP can follow it: without the options of commands."""
+    sentences = re.split(r"(?<=[.!?])\s+", hint)
+    said = [_SAID.get(one, one) for one in sentences]
+    return " ".join(one for one in said if not _OPTION.search(one))

@@ -4,6 +4,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
 
 import msgspec
 from anyio.to_thread import current_default_thread_limiter
@@ -14,8 +15,10 @@ from starlette.requests import ClientDisconnect
 
 from satchel.actions.diagnosing import versions
 from satchel.errors import SatchelError
+from satchel.surfaces.http.admission import Admission, RefusedBodyError
 from satchel.surfaces.http.answers import problem, problem_of
 from satchel.surfaces.http.asking import gateway_of
+from satchel.surfaces.http.clients.connections import Connections
 from satchel.surfaces.http.counting import Counting
 from satchel.surfaces.http.document.examples import with_examples
 from satchel.surfaces.http.gateway import TOKEN, Gateway
@@ -60,6 +63,7 @@ def application(
     bounds: Bounds | None = None,
     counting: Counting | None = None,
     rates: Rates | None = None,
+    connections: Connections | None = None,
     only_mcp: bool = False,
 ) -> FastAPI:
     """Return an application that serves an open store.
@@ -69,6 +73,7 @@ def application(
         bounds: What it puts up with.
         counting: Counts and logs requests.
         rates: Counts the requests of each address; needed where several workers do.
+        connections: Those that are open, where it is known.
         only_mcp: Whether agent hosts are served and nobody else.
     """
     counting, bounds = counting or Counting(), bounds or Bounds()
@@ -81,19 +86,30 @@ def application(
         responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,  # ours is made once: whoever asks for it costs nothing
     )
+    if connections is None:
+        connections = Connections(bounds.unknown)
+    admission = Admission(gateway, bounds, connections)
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
+    app.state.admission = admission
     for router in _routers(only_mcp=only_mcp):
         app.include_router(router)
     plain = app.openapi
-    app.openapi = lambda: with_examples(plain())  # type: ignore[method-assign]  # as FastAPI has it
+    app.openapi = cache(lambda: with_examples(plain()))  # type: ignore[method-assign]  # as FastAPI has it
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(RefusedBodyError, _refused_body)
     app.add_exception_handler(Exception, _failed)
-    app.add_middleware(Guard, bounds=bounds, counting=counting, rates=rates)
+    app.add_middleware(
+        Guard,
+        bounds=bounds,
+        counting=counting,
+        rates=rates,
+        is_operator=admission.is_operator,
+    )
     return app
 
 
@@ -131,6 +147,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     gateway = gateway_of(request)
     trusted = TOKEN not in request.headers and gateway is not None
     return problem_of(error, trusted=trusted)
+
+
+async def _refused_body(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedBodyError)  # noqa: S101 - idem
+    return error.response
 
 
 async def _malformed(_: Request, error: Exception) -> Response:

@@ -55,6 +55,11 @@ class NewEntry(Members):
 
     text: str | None = Field(None, max_length=_MOST_TEXT, examples=["Ada drinks tea, no milk"])
     key: str | None = None
+    messages: list[dict[str, Any]] | None = Field(
+        None,
+        max_length=10_000,
+        examples=[[{"role": "user", "name": "Ada", "content": "I sailed to Bergen"}]],
+    )
     scrub_secrets: bool = False
 
 
@@ -121,6 +126,7 @@ class ServerImport(Body):
     format: str | None = None
     dry_run: bool = False
     skip_bad: bool = False
+    text_member: str | None = None
     accept_loss: list[str] = []
     ignore_sidecar: bool = False
 
@@ -218,6 +224,13 @@ class Judged(Reason):
 
     memories: Memories
     actor: str | None = Field(None, max_length=200)
+
+
+class Scan(Body):
+    """A screening of all memories of a bank."""
+
+    enforce: Literal["outside", "all", "shapes"] | None = None
+    dry_run: bool = False
 
 
 class Promotion(Judged):

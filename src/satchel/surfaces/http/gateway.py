@@ -5,27 +5,37 @@ token in each request, with a proof that it is theirs: a signature over this ver
 a minute, for this server, once.
 """
 
+import asyncio
 import base64
 import binascii
 import hmac
 import threading
+import time
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
+from anyio import to_thread
 from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.actions.config import Settings
 from satchel.api.bank import Bank
-from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still
+from satchel.api.satchel import Satchel, board_of, existing_bank, held, is_still, require_token
 from satchel.disk.stamp import Stamp, settled
 from satchel.errors import MalformedError, TokenError
 from satchel.memory.times import now
+from satchel.seal.encoding.strict_json import plain_value
 from satchel.seal.tokens.chain import MOST_BYTES, SKEW, Chain, opened
-from satchel.seal.tokens.possession import request_of, require_possession
+from satchel.seal.tokens.possession import (
+    Request,
+    proved_request,
+    request_of,
+    require_arguments,
+)
+from satchel.surfaces.http.guard import is_loopback
+from satchel.surfaces.http.places import Principal
 from satchel.surfaces.http.works import Works
 
 TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
@@ -41,12 +51,16 @@ class Caller:
         satchel: The store, as they may use it.
         settings: The surroundings, with the token that is presented.
         owner: Whether they are its owner.
+        chain: The token, whose signatures hold; None for the owner.
     """
 
-    def __init__(self, satchel: Satchel, settings: Settings, *, owner: bool) -> None:
+    def __init__(
+        self, satchel: Satchel, settings: Settings, *, owner: bool, chain: Chain | None = None
+    ) -> None:
         self.satchel = satchel
         self.settings = settings
         self.is_owner = owner
+        self.chain = chain
         self._lock = threading.Lock()
         self._banks = OrderedDict[str, Bank]()
 
@@ -70,10 +84,46 @@ class Caller:
                 self._banks.popitem(last=False)
         return found
 
+    def require_valid(self) -> None:
+        """Require that the token holds now, for a bank that is here, whatever it allows.
+
+        Raises:
+            TokenError: If it does not.
+        """
+        if self.chain is not None:
+            require_token(self.bank(self.chain.bank))
+
     def forget(self) -> None:
         """Let go of the banks: one has another name now, or is gone."""
         with self._lock:
             self._banks.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who presented a token with a request, of which the body was not read yet."""
+
+    caller: Caller
+    chain: Chain
+    request: Request | None
+    """What they signed; None where anybody may use the token."""
+
+    target: str
+
+    @property
+    def principal(self) -> Principal:
+        """On whose account the request is."""
+        return Principal(self.chain.tokens[0].id)
+
+    def require_body(self, body: bytes) -> None:
+        """Require that the request was signed with this body.
+
+        Raises:
+            TokenError: If it was not.
+        """
+        if self.request is not None:
+            _, args = request_of("", self.target, blake3(body).hexdigest())
+            require_arguments(self.request, args)
 
 
 class Gateway:
@@ -100,69 +150,92 @@ class Gateway:
         self._holders = OrderedDict[str, Caller]()
         self._board = board_of(satchel)
         self.works = Works(self._board)
+        self._looking, self._read_at = asyncio.Lock(), float("-inf")
         self._trust = settings.registry.path
         self._trusted_as_of = _stamp(self._trust)
 
-    def is_admin(self, said: str | None) -> bool:
-        """Tell whether somebody showed the operator's token."""
-        if self._admin is None or said is None:
-            return False
-        return hmac.compare_digest(said.encode("utf-8", "replace"), self._admin.encode())
+    def is_operator(self, shown: str | None, address: str | None) -> bool:
+        """Tell whether somebody is the operator: by the token they show, or because they are here.
 
-    @property
-    def has_admin(self) -> bool:
-        """Whether there is an operator's token, so that being on this machine is not enough."""
-        return self._admin is not None
+        Args:
+            shown: What they show for the operator's token.
+            address: Where they ask from.
+        """
+        if self._admin is not None:
+            given = (shown or "").encode("utf-8", "replace")
+            return hmac.compare_digest(given, self._admin.encode())
+        return is_loopback(address)
 
-    def holder(self, token: str, proof: str | None, action: str, args: Any) -> Caller:
-        """Return a token's holder, once this request is proved to be theirs.
+    def holder(self, token: str, proof: str | None, method: str, target: str) -> Holder:
+        """Return a token's holder, once all is judged that can be without the request's body.
+
+        The token holds now, for a bank that is here, and was issued by one of its owners; the proof
+        is its audience's, for this server, and counts once. ``Holder.require_body`` judges the
+        rest.
 
         Args:
             token: What the header has: the token's JSON in base64.
             proof: What the other header has, likewise; needed unless anybody may use the token.
-            action: As ``request_of`` gives it.
-            args: Idem.
+            method: Of the request.
+            target: Its path and query, as it was sent.
 
         Raises:
             MalformedError: If one of them is none.
             TokenError: If they do not hold, or this request was made before.
         """
         data = _decoded(token, "token", MOST_BYTES)
-        chain = opened(data)
-        if chain.audience is not None:
-            self._require_proof(chain, proof, action, args)
         name = blake3(data).hexdigest()
         with self._lock:
-            found = self._holders.pop(name, None)
-            if found is None:
-                proven = chain.audience is not None
-                settings = replace(self.settings, token=data.decode(), proven=proven)
-                found = Caller(held(self.owner.satchel, settings), settings, owner=False)
-            self._holders[name] = found
+            caller = self._holders.get(name)
+        chain = opened(data) if caller is None or caller.chain is None else caller.chain
+        request = None
+        if chain.audience is not None:
+            request = self._proved(chain, proof, method)
+        if caller is None:
+            proven = chain.audience is not None
+            settings = replace(self.settings, token=data.decode(), proven=proven)
+            satchel = held(self.owner.satchel, settings)
+            caller = Caller(satchel, settings, owner=False, chain=chain)
+        caller.require_valid()
+        if request is not None and not self._board.claim(
+            f"{chain.leaf.id} {request.nonce}", _SECONDS
+        ):
+            raise TokenError("this request was made before", field="nonce")
+        with self._lock:
+            caller = self._holders.pop(name, caller)
+            self._holders[name] = caller
             if len(self._holders) > _KEPT:
                 self._holders.popitem(last=False)
-        return found
+        return Holder(caller, chain, request, target)
 
-    def _require_proof(self, chain: Chain, proof: str | None, action: str, args: Any) -> None:
+    def _proved(self, chain: Chain, proof: str | None, method: str) -> Request:
         if proof is None:
             raise TokenError(
                 "this token counts with a proof that it is yours",
                 field=PROOF,
                 hint="See the guide: The HTTP gateway.",
             )
-        said = _decoded(proof, "proof", _LONGEST_PROOF)
-        try:
-            value = msgspec.json.decode(said)
-        except msgspec.DecodeError as error:
-            raise MalformedError("the proof is no JSON", field=PROOF) from error
-        request = require_possession(chain, value, self.verifier, now(), (action, args))
-        if not self._board.claim(f"{chain.leaf.id} {request.nonce}", _SECONDS):
-            raise TokenError("this request was made before", field="nonce")
+        value = plain_value(_decoded(proof, "proof", _LONGEST_PROOF))
+        action, _ = request_of(method, "", "")
+        return proved_request(chain, value, self.verifier, now(), action)
 
     @property
     def is_alone(self) -> bool:
         """Whether servers on other machines do not see which requests were made here."""
         return not self._board.shared
+
+    async def require_readable(self) -> None:
+        """Require that the store can be read; what was found within a second counts.
+
+        However many ask, one thread looks.
+
+        Raises:
+            StoreError: If it cannot.
+        """
+        async with self._looking:
+            if time.monotonic() - self._read_at > 1:
+                await to_thread.run_sync(self.owner.satchel.list_banks)
+                self._read_at = time.monotonic()
 
     def look_again(self) -> None:
         """Let go of banks that are open if whom this machine trusts has changed since."""

@@ -5,9 +5,9 @@ rebinding), and a form may be sent here without asking. So the host that is aske
 of ours, and what a browser says of where a request comes from has to be the same.
 """
 
-import asyncio
 import ipaddress
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,36 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 class Bounds:
     """What a server puts up with."""
 
+    small_bytes: int = 2 << 20
+    """Of a request's body, where a route declares nothing else; see ``satchel...admission``."""
+
     body_bytes: int = 16 << 20
-    """Of a request; an upload of memory has a bound of its own."""
+    """Of a body with the text of memories, files or conversations."""
 
     upload_bytes: int = 4 << 30
+    """Of a file that is uploaded."""
+
+    holder_bytes: int = 4 << 20
+    """Of a body of the holder of a token, whatever the route."""
+
+    buffered_bytes: int = 256 << 20
+    """Of all bodies in memory."""
+
     at_once: int = 64
-    """Requests that are worked on together; more wait, in the order in which they came."""
+    """Requests that are worked on together; more wait, in the order in which they came. Holders of
+    tokens have a part of them; who has not said who they are has none."""
+
+    judged: int = 32
+    """Tokens that wait to be judged, of all that were presented and not judged yet."""
+
+    unknown: int = 2048
+    """Connections of those who have not shown who they are."""
+
+    head_bytes: int = 64 << 10
+    """Of all headers of a request."""
+
+    headers: int = 100
+    """Headers of a request."""
 
     waiting: int = 1024
     """Requests that wait; more are told to come again at once."""
@@ -45,6 +69,9 @@ class Bounds:
     body_seconds: float = 30.0
     """How long a client may take for the next part of a body."""
 
+    body_rate: int = 16 << 10
+    """Bytes of a body that have to arrive in a second on the average, once that time is over."""
+
     head_seconds: float = 20.0
     """How long a client may take from one answer to all headers of its next request."""
 
@@ -53,14 +80,6 @@ class Bounds:
 
     hosts: frozenset[str] = field(default_factory=frozenset)
     """Names that this server is asked for by, besides those of this machine's own loopback."""
-
-
-class TooLargeError(Exception):
-    """A body has more bytes than it may."""
-
-
-class TooSlowError(Exception):
-    """A client sends nothing."""
 
 
 def is_loopback(address: str | None) -> bool:
@@ -74,124 +93,73 @@ def is_loopback(address: str | None) -> bool:
 class Guard:
     """Refuses what no route has to see. ASGI middleware.
 
+    Nothing of a body is read here: who asks is found out before, for each route
+    (``satchel.surfaces.http.admission``). A connection with a body that nobody wanted is closed.
+
     Args:
         app: What is behind it.
         bounds: What it puts up with.
         counting: Is told of each request.
         rates: Counts the requests of each address; those of other workers, too.
+        is_operator: Tells whether the operator asks: theirs are counted apart, so that nobody else
+            at their address uses them up.
     """
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, counting: Counting, rates: Rates) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        bounds: Bounds,
+        counting: Counting,
+        rates: Rates,
+        is_operator: Callable[[Scope], bool],
+    ) -> None:
         self._app = app
         self._bounds = bounds
         self._counting = counting
         self._hosts = _LOOPBACK_NAMES | bounds.hosts
         self._rates = rates
-        self._places = asyncio.Semaphore(bounds.at_once)
-        self._waiting = 0
+        self._is_operator = is_operator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        began, status, unread = time.perf_counter(), 500, announces_body(scope)
+
+        async def counted() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message.get("more_body", False)
+            return message
 
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_SAFE]
+                closing = [(b"connection", b"close")] if unread else []
+                message["headers"] = [*message["headers"], *_SAFE, *closing]
             await send(message)
 
         try:
-            await self._through(scope, receive, noted)
+            await (self._refused(scope) or self._app)(scope, counted, noted)
         finally:
             self._counting.request(scope, status, time.perf_counter() - began)
 
-    async def _through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope)
-        if refused is not None:
-            await refused(scope, receive, send)
-            return
-        if scope["path"] in _UNCOUNTED:
-            await self._bounded(scope, receive, send)
-        elif await self._has_a_place():
-            try:
-                await self._bounded(scope, receive, send)
-            finally:
-                self._places.release()
-        else:
-            busy = problem(503, "busy", "too many requests at once", {"Retry-After": "1"})
-            await busy(scope, receive, send)
-
-    async def _has_a_place(self) -> bool:
-        """Wait for a place among those that are worked on, and tell whether there was one in time.
-
-        Whoever came first has it first: else those that were just answered would take every place,
-        and who was told to come again might come for ever.
-        """
-        if self._waiting >= self._bounds.waiting:
-            return False
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._bounds.patience):
-                await self._places.acquire()
-        except TimeoutError:
-            return False
-        finally:
-            self._waiting -= 1
-        return True
-
-    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, and keep an eye on its body."""
-        most, size, answered = self._most(scope), 0, False
-
-        async def counted() -> Message:
-            nonlocal size
-            try:
-                message = await asyncio.wait_for(receive(), self._bounds.body_seconds)
-            except TimeoutError:
-                raise TooSlowError from None
-            size += len(message.get("body", b""))
-            if size > most:
-                raise TooLargeError
-            return message
-
-        async def noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        # Once the body is in, whoever waits for a disconnect may wait for ever.
-        waits = receive if _has_no_body(scope) else counted
-        try:
-            await self._app(scope, waits, noted)
-        except (TooLargeError, TooSlowError) as error:
-            if answered:
-                raise
-            late = isinstance(error, TooSlowError)
-            status, code = (408, "request.slow") if late else (413, "limit")
-            said = "the body did not arrive in time" if late else f"at most {most:,} bytes"
-            await problem(status, code, said, {"Connection": "close"})(scope, receive, send)
-
-    def _most(self, scope: Scope) -> int:
-        bounds = self._bounds
-        return bounds.upload_bytes if scope["path"].endswith("/upload") else bounds.body_bytes
-
     def _refused(self, scope: Scope) -> Any:
+        if len(scope["headers"]) > self._bounds.headers:
+            return problem(431, "limit", f"at most {self._bounds.headers} headers")
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
         host = headers.get("host", b"").decode("latin-1").lower()
         if _name(host) not in self._hosts:
             return problem(421, "host.unknown", "this server is not known by that name")
         if not _is_same_origin(scope["scheme"], host, headers):
             return problem(403, "origin.refused", "this came from another site's page")
-        length = headers.get("content-length", b"0")
-        if length.isdigit() and int(length) > self._most(scope):
-            return problem(413, "limit", f"at most {self._most(scope):,} bytes")
+        if scope["path"] in _UNCOUNTED:
+            return None
         client = scope.get("client")
-        counted = scope["path"] not in _UNCOUNTED
-        if counted and not self._rates.takes(client[0] if client else ""):
+        address = client[0] if client else ""
+        if not self._rates.takes(f"operator {address}" if self._is_operator(scope) else address):
             return problem(429, "rate", "too many requests", {"Retry-After": "1"})
         return None
 
@@ -204,8 +172,12 @@ _SAFE = [
 ]
 
 
-def _has_no_body(scope: Scope) -> bool:
-    return scope["method"] in ("GET", "HEAD", "DELETE", "OPTIONS")
+def announces_body(scope: Scope) -> bool:
+    """Tell whether the headers of a request say that it has a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 ") != b"")
+        for name, value in scope["headers"]
+    )
 
 
 def _name(host: str) -> str:

@@ -28,6 +28,7 @@ from satchel.api.satchel import Satchel, opened
 from satchel.disk.reading import reading
 from satchel.errors import ConfigError, TargetError, UsageError
 from satchel.surfaces.http.app import application, begin_to_end
+from satchel.surfaces.http.clients.connections import Connections
 from satchel.surfaces.http.clients.patience import impatient
 from satchel.surfaces.http.counting import Counting, to_standard_error
 from satchel.surfaces.http.gateway import Gateway
@@ -226,15 +227,27 @@ def _run(
     gateway.bank = asked.bank
     rates, counting = noted
     names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
+    usual, workers = Bounds(), asked.workers
     bounds = Bounds(
-        at_once=-(-asked.at_once // asked.workers), per_second=asked.per_second, hosts=names
+        at_once=-(-asked.at_once // workers),
+        per_second=asked.per_second,
+        buffered_bytes=max(usual.body_bytes, usual.buffered_bytes // workers),
+        unknown=_unknown_connections(usual.unknown),
+        hosts=names,
     )
+    connections = Connections(bounds.unknown)
     app = application(
-        gateway, bounds=bounds, counting=counting, rates=rates, only_mcp=asked.only_mcp
+        gateway,
+        bounds=bounds,
+        counting=counting,
+        rates=rates,
+        connections=connections,
+        only_mcp=asked.only_mcp,
     )
     config: dict[str, Any] = {
         "backlog": _BACKLOG,
-        "http": impatient(bounds),
+        "http": impatient(bounds, connections),
+        "ws": "none",
         "access_log": False,
         "log_level": "warning",
         "server_header": False,
@@ -254,6 +267,12 @@ def _run(
     if not server.started:
         gateway.close()
         raise TargetError("the server could not be started")
+
+
+def _unknown_connections(most: int) -> int:
+    """Return how many connections of nobody there may be: half of what this process can open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(most, files // 2))
 
 
 def _close(sockets: Sequence[socket.socket]) -> None:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from satchel.actions.configured.files import nearest
 from satchel.actions.diagnosing import versions
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.importing.imported import Imported
@@ -41,6 +42,8 @@ _INSTRUCTIONS = (
 )
 _BUDGET = 2048
 _RELEVANCE = 0.3
+_SHOWN, _FEW = 80, 5
+_MOST_WITHHELD = 100
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -77,7 +80,7 @@ class Tools:
             made = self._bank(bank).remember(
                 text, type=type, tags=tags or [], key=key, actor="agent:mcp"
             )
-        return answers.Kept(id=made.id, bank=made.bank, is_new=made.is_new)
+        return answers.Kept(id=made.id, bank=made.bank, is_new=made.is_new, flagged=made.flagged)
 
     def recall(
         self,
@@ -140,7 +143,7 @@ class Tools:
                 counts = self._bank(bank).stats()
                 return answers.Verified(outcome="good", problems=[], memories=counts.memories)
             with received(artifact) as file:
-                found = verify(file, self._asker.settings, VerifyOptions(deep=True))
+                found = verify(file, self._asker.settings, VerifyOptions(deep=True, remember=False))
         problems = [f"{one.outcome}: {one.message}" for one in found.findings]
         return answers.Verified(outcome=found.outcome.value, problems=problems)
 
@@ -259,6 +262,39 @@ class Tools:
         return self._asker.bank_called(name)
 
 
+class _StrictServer(MCPServer):
+    """Refuses arguments that a tool does not know: a filter that is passed over lets all through.
+
+    The SDK drops them in silence.
+    """
+
+    def add_tool(self, *args: Any, **named: Any) -> None:
+        """Add a tool whose schema says so."""
+        super().add_tool(*args, **named)
+        for tool in self._tool_manager.list_tools():
+            tool.parameters["additionalProperties"] = False
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        """Call a tool, if it knows all that it is given.
+
+        Raises:
+            ToolError: If it does not, with the nearest that it knows.
+        """
+        tool = self._tool_manager.get_tool(name)
+        known = [] if tool is None else list(tool.parameters.get("properties", {}))
+        unknown = [] if tool is None else [one for one in arguments if one not in known]
+        if unknown:
+            each = (
+                f"{one[:_SHOWN]!r} ({nearest(one, known or ['none'])})" for one in unknown[:_FEW]
+            )
+            raise ToolError(
+                f"Error executing tool {name}: usage: there is no argument {', '.join(each)}"
+            )
+        return await super().call_tool(name, arguments, context)
+
+
 def server(usual: Asker | None) -> MCPServer:
     """Return a server.
 
@@ -267,7 +303,7 @@ def server(usual: Asker | None) -> MCPServer:
             (``satchel.surfaces.mcp.asking.on_behalf_of``).
     """
     tools = Tools(usual)
-    made = MCPServer(
+    made = _StrictServer(
         "satchel",
         title="Satchel",
         instructions=_INSTRUCTIONS,
@@ -281,7 +317,7 @@ def server(usual: Asker | None) -> MCPServer:
         (tools.forget, _REMOVES),
         (tools.list_banks, _READS),
         (tools.verify_memory, _READS),
-        (tools.pam_export_memory, _READS),
+        (tools.pam_export_memory, _ADDS),
         (tools.pam_import_memory, _ADDS),
         (tools.fork_session, _ADDS),
         (tools.memory, _REMOVES),
@@ -325,10 +361,18 @@ def _recalled(found: Rehydrated) -> answers.Recalled:
         text=found.text,
         entries=[one.id for one in found.entries],
         left_out={name: getattr(left, name) for name in left.__struct_fields__},
+        withheld=_withheld(found),
         tokens_used=found.tokens,
         tokenizer=found.tokenizer,
         notice=found.notice,
     )
+
+
+def _withheld(found: Rehydrated) -> list[answers.Withheld]:
+    return [
+        answers.Withheld(id=held.id, reasons=held.reasons)
+        for held in found.quarantined[:_MOST_WITHHELD]
+    ]
 
 
 def _imported(status: str, found: Rehydrated, done: Imported | None) -> answers.Imported:

@@ -14,6 +14,7 @@ export class Refused extends Error {
 }
 
 export const signIn = (token) => {
+  if (token && !isToken(token)) throw new Refused(0, { title: "No token has signs like these.", hint: "Copy it again, from where it was set." });
   if (token) sessionStorage.setItem(KEPT, token);
   else sessionStorage.removeItem(KEPT);
 };
@@ -30,10 +31,19 @@ async function signedIn(used) {
 
 const pause = (seconds) => new Promise((go) => setTimeout(go, seconds * 1000));
 
+// A token can have only what a header can carry; another one is no token of any server's.
+const isToken = (token) => {
+  try {
+    return new Headers({ Authorization: `Bearer ${token}` }).has("Authorization");
+  } catch {
+    return false;
+  }
+};
+
 async function asked(where, options = {}, tries = 1) {
   const headers = new Headers(options.headers);
   const token = sessionStorage.getItem(KEPT);
-  if (token) headers.set("Authorization", `Bearer ${token}`);
+  if (token && isToken(token)) headers.set("Authorization", `Bearer ${token}`);
   let answer;
   try {
     answer = await fetch(where, { ...options, headers, credentials: "omit", redirect: "error" });
@@ -63,11 +73,20 @@ const address = (path, query) => {
   return said.size ? `${path}?${said}` : path;
 };
 
-export const path = (...parts) => "/v1/" + parts.map(encodeURIComponent).join("/");
+// One step of a path. A browser takes "." and ".." out of a path, whoever escapes them, and a server
+// takes an escaped slash for a plain one: such a name would lead to another part of the server.
+const step = (part) => {
+  const text = String(part ?? "");
+  if (/^\.{0,2}$|[/\\\0]|[\ud800-\udfff]/u.test(text)) {
+    throw new Refused(404, { title: "There is nothing of that name.", code: "http.404" });
+  }
+  return encodeURIComponent(text);
+};
+
+export const path = (...parts) => "/v1/" + parts.map(step).join("/");
 
 // A path of a memory file: its slashes stay what they are.
-export const filePath = (key, what, file) =>
-  `${path("files", key, what)}/${file.split("/").map(encodeURIComponent).join("/")}`;
+export const filePath = (key, what, file) => `${path("files", key, what)}/${file.split("/").map(step).join("/")}`;
 
 export const get = async (where, query) => (await asked(address(where, query))).json();
 

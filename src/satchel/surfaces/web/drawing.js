@@ -131,13 +131,20 @@ export function branches(sessions, chosen, points, address) {
       mine.map((point) => svg("a", { href: address(one.id, point.id) },
         svg("title", {}, `${point.name ?? point.why}: checkpoint at message ${point.number}`),
         svg("rect", { class: "mark", x: x(point.number) - 5, y: y - 5, width: 10, height: 10, transform: `rotate(45 ${x(point.number)} ${y})` }))),
-      from ? svg("a", { href: address(one.origin.session, String(one.origin.number)) },
-        svg("title", {}, `${one.name ?? "a fork"} begins here, at message ${one.origin.number}`),
-        svg("circle", { class: "origin", cx: start, cy: from.y, r: 5 })) : null,
     ];
   });
+  // Below the rest, and wider where a checkpoint is: both can be clicked.
+  const origins = [...lanes.values()].map(({ one }) => {
+    const from = one.origin && lanes.get(one.origin.session);
+    if (!from) return null;
+    const at = x(one.origin.number);
+    const kept = points.some((point) => point.session === one.origin.session && Math.abs(x(point.number) - at) < 12);
+    return svg("a", { href: address(one.origin.session, String(one.origin.number)) },
+      svg("title", {}, `${one.name ?? "a fork"} begins here, at message ${one.origin.number}`),
+      svg("circle", { class: "origin", cx: at, cy: from.y, r: kept ? 10 : 5 }));
+  });
   return [
-    drawn(LEFT + long + LABEL, sessions.length * LANE + 14, "How these conversations branch", parts),
+    drawn(LEFT + long + LABEL, sessions.length * LANE + 14, "How these conversations branch", origins, parts),
     el("p", { class: "soft small key" }, "● the end of a conversation   ○ where a fork begins   ◆ a checkpoint"),
   ];
 }

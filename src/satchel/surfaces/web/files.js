@@ -6,19 +6,16 @@ import { asks, into, told } from "./telling.js";
 
 const MOST = 200000;
 
-export async function files(bank, key, file, query) {
+export async function files(bank, file, query) {
   const at = (one) => to("b", bank, "files", one);
-  const paths = await get(path("files", key)).then((found) => found.paths, (error) => {
-    if (error.code === "files.refused" && !file) return []; // there is no such store yet
-    throw error;
-  });
-  const write = button("New file", () => writing(key, null, "", at));
+  const { paths } = await get(path("files", bank));
+  const write = button("New file", () => writing(bank, null, "", at));
   if (!paths.length && !file) return [empty("There are no memory files yet.", "Notes, plans and lists at paths, which agents and people write."), el("div", { class: "row" }, write)];
   const shown = el("section", { "aria-label": "The file", class: "said-here" });
-  if (file) into(shown, () => read({ bank, key, file, at, shown }, query.get("version")));
+  if (file) into(shown, () => read({ bank, file, at, shown }, query.get("version")));
   return el("div", { class: "sides" },
     el("nav", { "aria-label": "Memory files" }, tree(paths, file, at), el("div", { class: "row" }, write)),
-    file ? shown : audited(key));
+    file ? shown : audited(bank));
 }
 
 function tree(paths, file, at) {
@@ -33,10 +30,10 @@ function tree(paths, file, at) {
     names.map((name) => el("li", {}, el("a", { href: at(folder + name), "aria-current": folder + name === file ? "true" : null }, name)))]));
 }
 
-function audited(key) {
+function audited(bank) {
   const place = el("section", { "aria-label": "The last changes" });
   into(place, async () => {
-    const { lines } = await get(path("files", key, "audit"), { limit: 20 });
+    const { lines } = await get(path("files", bank, "audit"), { limit: 20 });
     return [el("h2", {}, "Last changes"), table(["when", "what", "path", "by", "why"], [...lines].reverse().map((one) =>
       [when(one.ts), one.op, one.path, one.actor, one.reason]))];
   });
@@ -44,11 +41,11 @@ function audited(key) {
 }
 
 async function read(here, version) {
-  const { bank, key, file, at } = here;
-  const { versions } = await get(filePath(key, "history", file));
+  const { bank, file, at } = here;
+  const { versions } = await get(filePath(bank, "history", file));
   const last = versions.at(-1);
   const gone = last?.op === "delete" && !version;
-  const answer = gone ? null : await fetched(filePath(key, "text", file), { version });
+  const answer = gone ? null : await fetched(filePath(bank, "text", file), { version });
   const text = answer ? await answer.text() : "";
   const tag = answer?.headers.get("ETag");
   const difference = el("div", { "aria-live": "polite" });
@@ -61,14 +58,14 @@ async function read(here, version) {
     text.length > MOST ? soft(`The first ${number(MOST)} signs of ${number(text.length)}.`) : null,
     el("div", { class: "row" },
       version ? link(at(file), "To the file as it is now") : gone ? null : [
-        button("Edit", () => writing(key, file, text, at, tag)),
+        button("Edit", () => writing(bank, file, text, at, tag)),
         quiet("Delete", () => deleting(here, tag))]),
     el("h2", {}, "Versions"),
     table(["version", "what", "when", "by", "size", "why"], [...versions].reverse().map((one) => [
       one === last || !one.sha ? `${one.version}${one === last ? " (now)" : ""}` : link(`${at(file)}?version=${one.version}`, String(one.version)),
       one.op, when(one.at), one.actor, bytes(one.bytes), one.reason])),
     former.length && !gone ? el("div", { class: "row" }, field("Compare what it is now with", el("select", { onchange: (event) =>
-      event.target.value && into(difference, () => apart(key, file, event.target.value)) },
+      event.target.value && into(difference, () => apart(bank, file, event.target.value)) },
     options([["", "…"], ...former.reverse().map((one) => [String(one.version), `version ${one.version}, ${short(one.sha)}`])])))) : null,
     difference,
   ];
@@ -76,14 +73,14 @@ async function read(here, version) {
 
 const SIGNS = { "+": "more", "-": "less", "@": "where" };
 
-async function apart(key, file, old) {
-  const { diff } = await get(filePath(key, "diff", file), { old });
+async function apart(bank, file, old) {
+  const { diff } = await get(filePath(bank, "diff", file), { old });
   if (!diff) return soft("Nothing is different.");
   return el("pre", { class: "diff", tabindex: 0 }, diff.split("\n").slice(2).map((line) =>
     el("span", { class: SIGNS[line[0]] ?? null }, `${line}\n`)));
 }
 
-function writing(key, file, text, at, tag) {
+function writing(bank, file, text, at, tag) {
   const where = el("input", { name: "path", required: true, maxlength: 1000, autocomplete: "off", placeholder: "user/notes.md" });
   const words = el("textarea", { name: "text", rows: 14, class: "mono" }, text);
   const keep = el("input", { type: "checkbox", name: "keep", checked: true });
@@ -93,7 +90,7 @@ function writing(key, file, text, at, tag) {
     rows: [file ? null : field("Path", where), field("Text", words), check(keep, "keep the text of every version")],
     act: async () => {
       const path = file ?? where.value.trim().replace(/^\/+/, "");
-      await put(`${filePath(key, "text", path)}?keep_versions=${keep.checked}`, { text: words.value },
+      await put(`${filePath(bank, "text", path)}?keep_versions=${keep.checked}`, { text: words.value },
         { ...(tag ? { "If-Match": tag } : { "If-None-Match": "*" }), "X-Actor": "web page" });
       told("It is saved.");
       if (location.hash === at(path)) dispatchEvent(new Event("hashchange"));
@@ -102,11 +99,11 @@ function writing(key, file, text, at, tag) {
   });
 }
 
-function deleting({ bank, key, file, at }, tag) {
+function deleting({ bank, file, at }, tag) {
   asks({
     heading: "Delete this file", does: "Delete", danger: true, said: `${file} is deleted. Its versions stay.`,
     act: async () => {
-      await remove(filePath(key, "text", file), {}, { ...(tag ? { "If-Match": tag } : {}), "X-Actor": "web page" });
+      await remove(filePath(bank, "text", file), {}, { ...(tag ? { "If-Match": tag } : {}), "X-Actor": "web page" });
       told("It is deleted.");
       location.hash = to("b", bank, "files");
     },

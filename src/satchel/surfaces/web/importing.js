@@ -84,12 +84,16 @@ export function importing(bank) {
   ];
 }
 
-const upload = (bank) => path("banks", bank, "upload");
+// By its id where it is there: a name may hold what no path can.
+async function upload(bank) {
+  const { banks } = await get(path("banks"));
+  return path("banks", banks.find((one) => one.name === bank)?.id ?? bank, "upload");
+}
 
 async function planned(here) {
   const { file, bank, conflict, place, step } = here;
   const query = { name: file.name, on_conflict: conflict };
-  const found = await send(upload(bank), { ...query, dry_run: "true" }, file);
+  const found = await send(await upload(bank), { ...query, dry_run: "true" }, file);
   return [
     el("h2", {}, "What would be done"),
     facts({
@@ -105,7 +109,7 @@ async function planned(here) {
 }
 
 async function run({ file, bank, place, step }, query) {
-  const job = await send(upload(bank), { ...query, wait: "false" }, file);
+  const job = await send(await upload(bank), { ...query, wait: "false" }, file);
   const found = await watched(job, place);
   const receipts = found.receipts ?? [], shown = el("div");
   if (receipts.length) into(shown, () => account(receipts[0]));

@@ -1,12 +1,13 @@
 // Makes elements. Whatever comes from memory gets into the page here, as text and nothing else.
 
+const READ = new Set(["title", "aria-label", "placeholder", "alt", "label"]);
 const SVG = "http://www.w3.org/2000/svg";
 
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true ? "" : READ.has(name) ? plain(value) : String(value));
   }
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
@@ -16,9 +17,9 @@ function filled(node, attributes, children) {
 }
 
 // Signs that turn text around, or hide in it, are shown as what they are.
-function plain(value) {
+export function plain(value) {
   return String(value).replace(
-    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu,
+    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu,
     (sign) => `\u27e8U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`,
   );
 }

@@ -115,7 +115,7 @@ export async function entry(bank, memory, again) {
   if (one) into(versions, () => past(bank, memory));
   return [
     el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"),
-      one?.held ? chip("in quarantine", "bad") : null, (one?.tags ?? []).map((tag) => chip(`#${tag}`))),
+      one?.held ? chip("in quarantine", "bad") : null, one?.redacted ? chip("redacted", "bad") : null, (one?.tags ?? []).map((tag) => chip(`#${tag}`))),
     el("div", { class: "text" }, one ? gist(one) : shown.record.type),
     one ? el("div", { class: "row" },
       shown.state === "current" ? [
@@ -127,6 +127,7 @@ export async function entry(bank, memory, again) {
       made: one?.created_at ? when(one.created_at) : null, happened: one?.occurred_at ? when(one.occurred_at) : null,
       "arrived here": when(shown.arrived_at), "valid from": one?.valid_from ? when(one.valid_from) : null,
       "valid until": one?.valid_until ? when(one.valid_until) : null, key: one?.key, kind: one?.kind, ...where(one?.scope),
+      redacted: one?.redacted ? `${one.redacted.at} by ${one.redacted.by ?? "somebody"}: ${(one.redacted.fields ?? []).join(", ")}` : null,
       salience: one?.salience, from: one?.origin?.provider, "its id there": one?.origin?.id, trust: one?.origin?.trust,
     }),
     el("h2", {}, "Provenance"), drawn,

@@ -7,7 +7,7 @@ import { files } from "./files.js";
 import { importing } from "./importing.js";
 import { jobs } from "./jobs.js";
 import { backups, quarantine } from "./keeping.js";
-import { el, empty, link, to } from "./making.js";
+import { el, empty, link, plain, to } from "./making.js";
 import { entry } from "./memory.js";
 import { receipts } from "./receipts.js";
 import { sessions } from "./sessions.js";
@@ -29,19 +29,20 @@ async function ofBank(id, part, rest, query) {
   const { banks: all } = await get(path("banks"));
   const found = all.find((one) => one.id === id) ?? all.find((one) => one.name === id);
   const name = found ? named(found) : id;
-  document.title = `${name} · Satchel`;
+  id = found?.id ?? id; // whatever a name has in it
+  document.title = `${plain(name)} · Satchel`;
   const place = el("div"), is = part === "e" ? "" : part ?? "";
   const parts = {
     e: () => entry(id, rest[0], show),
     sessions: () => sessions(id, rest[0], query, show),
-    files: () => files(id, found?.name ?? id, rest[0], query),
-    import: () => importing(found?.name ?? id),
+    files: () => files(id, rest[0], query),
+    import: () => importing(id),
     export: () => exporting(id),
     quarantine: () => quarantine(id),
     tokens: () => tokens(id),
     owners: () => owners(id),
   };
-  const show = () => into(place, () => (parts[part] ?? (() => bank(id, query)))());
+  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query) : lost)());
   show();
   return [
     el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),

@@ -4,7 +4,7 @@ A killed import is gone on with: the seed of its nonces is kept beside the log u
 so the same input gives the same records again, and those that are logged are left out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -15,6 +15,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.memory.records import Source, Status
 from satchel.memory.times import now
+from satchel.ports.rows import Row
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.incoming.known import side_name
@@ -51,6 +52,9 @@ class Batch:
         self.resumed = (logged_part(ledger, plan, journal.source) or 0) if journal.source else 0
         """Records that were logged by an earlier attempt."""
 
+        self.tally = Tally()
+        """Of what was logged here and read back."""
+
     def log(self, source: Source, told: Progress | None = None) -> None:
         """Log everything that was planned; it is not visible yet.
 
@@ -62,11 +66,47 @@ class Batch:
         done = self.resumed
         if told is not None and done == total:
             told(done, total, None)
-        for group in self._plan.stage.groups(after=done):
-            self._ledger.append_rows(group, batch=self.source)
-            done += len(group)
+        for groups in self._plan.stage.commits(after=done):
+            last = None
+            with self._ledger.transaction() as log:
+                for group in groups:
+                    log.append_rows(group, batch=self.source)
+                    self._count(group)
+                    done, last = done + len(group), group[-1].id
+                log.require_stored()
             if told is not None:
-                told(done, total, group[-1].id)
+                told(done, total, last)
+
+    def log_at_once(
+        self, source: Source, receipt: Callable[[], Sealed], told: Progress | None = None
+    ) -> str:
+        """Log everything in one transaction, visible at its end, and return the id of the receipt.
+
+        It is read back before it is committed. Nothing is there when this fails.
+
+        Args:
+            source: The record of the import.
+            receipt: Gives the record that makes it visible, made when it is about to be logged.
+            told: Is told how far it got; nothing is durable before the end.
+
+        Raises:
+            SlotTakenError: If somebody was quicker with another version of something.
+            StoreDamagedError: If the store reads back something else.
+        """
+        record, done = seal(source), 0
+        with self._ledger.transaction() as log:
+            (place,) = log.append([record])
+            for group in self._plan.stage.groups():
+                log.append_rows(group, batch=record.id, visible=True)
+                self._count(group)
+                done += len(group)
+                if told is not None:
+                    told(done, self.total, None)
+            log.require_stored()
+            self.source = record.id
+            made = receipt()
+            log.append([made], side=self._left_beside(place))
+        return made.id
 
     @property
     def total(self) -> int:
@@ -74,15 +114,18 @@ class Batch:
         return self._plan.stage.records + self._plan.stage.statuses
 
     def read_back(self) -> Tally:
-        """Read what was logged again, before anybody sees it, and return what there is.
+        """Return what was logged and read back, before anybody sees it.
 
-        Each row is proved to be the one that was logged at its place, and has the very bytes that
+        What this process logged was read back before each commit. After an earlier attempt, each
+        row is proved to be the one that was logged at its place, and to have the very bytes that
         were planned, which their ids are the hashes of.
 
         Raises:
             StoreDamagedError: If it is not so; the import is taken back then.
             VerificationError: If the log does not prove a row.
         """
+        if not self.resumed:
+            return self.tally
         tally = Tally()
         with self._ledger.reading() as view:
             planned = chain.from_iterable(self._plan.stage.groups())
@@ -113,10 +156,8 @@ class Batch:
             with self._ledger.reading() as view:
                 place = next(one.place for one in view.imports() if one.source == self.source)
             made = receipt()
-            side: dict[str, bytes | None] = dict(self._plan.known.missing)
-            side |= {side_name(place): self._plan.keys, SIDE + self.source: None}
             try:
-                self._ledger.append([made], side=side)
+                self._ledger.append([made], side=self._left_beside(place))
             except SlotTakenError:
                 self._settle()
             else:
@@ -124,6 +165,15 @@ class Batch:
         raise ConflictError(
             "others change the same memories all the time", hint="Run the import again later."
         )
+
+    def _left_beside(self, place: int) -> dict[str, bytes | None]:
+        """Return the values that a complete import leaves beside the log."""
+        side: dict[str, bytes | None] = dict(self._plan.known.missing)
+        return side | {side_name(place): self._plan.keys, SIDE + self.source: None}
+
+    def _count(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.tally.add(row.type, row.body or b"")
 
     def _begin(self, source: Source) -> None:
         record = seal(source)

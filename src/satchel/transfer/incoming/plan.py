@@ -10,7 +10,7 @@ from satchel.errors import ConflictError
 from satchel.ledger.logged import Logged
 from satchel.ledger.view import View
 from satchel.memory.parts import Component, Origin, Scope
-from satchel.memory.records import State
+from satchel.memory.records import Source, State
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.redacted_forms import is_form
@@ -27,6 +27,9 @@ from satchel.transfer.incoming.stage import Stage
 _ENTRIES = frozenset(map(str, Component))
 _EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
+BANK = "bank"
+"""The member of a source record's container that says which bank a verified file was of."""
+
 _BESIDE = {"added": "others"}
 
 
@@ -76,6 +79,12 @@ class Plan:
 
         self.seen = Keyed()
         """Fingerprints of what arrived; on disk, as everything that grows with the file."""
+
+        self.returned = Keyed()
+        """Whole memories, by id, that take the place of forms which an import brought."""
+
+        self._forgotten: Keyed | None = None
+        """Slots of what is retired here; looked up when it is first needed."""
 
         self._forms = Forms(self.done)
         self._finals = Finals(self.current, nonces) if rules.linked else None
@@ -134,13 +143,15 @@ class Plan:
         if self._finals is not None:
             self._finals.close()
         self.keys = packed(self.seen)
+        if self._forgotten is not None:
+            self._forgotten.close()
         for done_with in (self.seen, self._slots, self._times):
             done_with.close()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is going to change."""
-        return self.stage.records + self.stage.statuses == 0
+        return self.stage.records + self.stage.statuses + self.done.returned == 0
 
     def _know(self, row: Row, there: Row) -> None:
         """Leave a record that is here, or let it be current again."""
@@ -154,17 +165,46 @@ class Plan:
         if not gone:
             self.done.known += 1
             # An id is the hash of the bytes, so there is no other way for these to differ.
-            self.done.redacted += there.body is not None and there.body != row.body
+            if there.body is not None and there.body != row.body and not is_form(row.body or b""):
+                self._bring_back(row, there)
             return
         current = self.current(slot)
         if current is not None and self._mode is not OnConflict.OVERWRITE:
             self.done.skipped += 1
             return
+        if there.body is not None and there.body != row.body and not is_form(row.body or b""):
+            self._bring_back(row, there)
         if current is not None:
             self.done.overwritten += 1
             self.say(current.id, "superseded", row.id)
         self.done.restored += 1
         self.say(row.id, "restored", None)
+
+    def _bring_back(self, row: Row, there: Row) -> None:
+        """Let a whole memory take the place of its form, where that is not against its bank.
+
+        The id says that it is what was redacted. What this bank redacted itself stays so, and what
+        the bank redacted that the file is of; a redaction that others brought keeps out nothing.
+        """
+        assert self._view is not None  # noqa: S101 - it is there
+        redaction = self._view.redaction(row.id)
+        brought = redaction.row.batch if redaction is not None else 0
+        if there.type != row.type:  # which the log says, and it stays so
+            brought = 0
+        if not brought or not self._rules.bank or self._bank_behind(brought) == self._rules.bank:
+            self.done.redacted += 1
+            return
+        self.returned.put(row.id.encode(), row.body or b"")
+        self.done.returned += 1
+
+    def _bank_behind(self, place: int) -> str | None:
+        """Return the bank whose word an import brought; None where it is not noted, or undone."""
+        assert self._view is not None  # noqa: S101 - it is there
+        if place in self._undone:
+            return None
+        model = self._view.told_at([place])[place].model
+        found = model.container.get(BANK) if isinstance(model, Source) else None
+        return found if isinstance(found, str) else None
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
         """Plan a status of a record, of now when no moment is given."""
@@ -242,12 +282,24 @@ class Plan:
 
     def _leave_known(self, row: Row, slot: bytes | None, there: str | None) -> None:
         """Leave what the bank has already, or had."""
-        self._count(row, "known")
+        is_gone = there is None and row.type in _ENTRIES and self._was_forgotten(slot)
+        self._count(row, "forgotten" if is_gone else "known")
         self._older.leave(slot, known=True)
         if there is not None:
             self._stands(row.id, there)
         elif self._finals is not None and slot is not None:
             self._finals.is_in(row.id, slot)
+
+    def _was_forgotten(self, slot: bytes | None) -> bool:
+        """Tell whether something was forgotten here, and is not there in another version."""
+        if slot is None or self._view is None:
+            return False
+        if self._forgotten is None:
+            self._forgotten = Keyed()
+            for logged in self._view.scan(Filter(types=_ENTRIES, retired=True)):
+                if logged.row.slot is not None:
+                    self._forgotten.add(bytes.fromhex(logged.row.slot))
+        return slot in self._forgotten and self.current(slot) is None
 
     def _stands(self, arriving: str, there: str) -> None:
         if self._finals is not None:

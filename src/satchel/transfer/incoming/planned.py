@@ -31,8 +31,14 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     redacted: int = 0
     """Of these: came whole, and are redacted here, which they stay."""
 
+    returned: int = 0
+    """Of these: came redacted before, from elsewhere, and are whole again."""
+
     twice: int = 0
     """In the file more than once; one of them counts."""
+
+    forgotten: int = 0
+    """Memories that were imported before and forgotten here; they stay forgotten."""
 
     skipped: int = 0
     """Other versions of what the bank has, left out."""
@@ -115,6 +121,9 @@ class Rules:
 
     replaces: Mapping[str, str] = field(default_factory=dict)
     """Ids of what arrives and somebody made of a record, with the id of that."""
+
+    bank: str = ""
+    """Id of the bank that a verified file is of; empty where nobody vouches for one."""
 
     going_on: str = ""
     """Id of the source record of the import that is gone on with."""

@@ -10,8 +10,11 @@ from satchel.memory.records import State, Status
 from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.sealing import Nonces, seal
 
-GROUP = 2048
-"""Records that are logged together: one transaction, one head."""
+GROUP = 4096
+"""Records of one group: one head."""
+
+COMMIT_BYTES = 96 << 20
+"""Bytes of records after which a transaction is committed; a smaller import is one transaction."""
 
 _PACK = 128
 _pack = msgspec.msgpack.Encoder().encode
@@ -30,11 +33,18 @@ class Stage:
         self._statuses = _Rows(strands.strand())
         self.records = 0
         self.statuses = 0
+        self.size = 0
+        """Bytes of the records."""
+
+        self.last: str | None = None
+        """Id of the last record, statuses aside."""
 
     def add(self, row: Row) -> None:
         """Hold a record."""
         self._records.add(row)
         self.records += 1
+        self.size += len(row.body or b"")
+        self.last = row.id
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
         """Hold a status of a record that is in the bank, or in here."""
@@ -48,6 +58,27 @@ class Stage:
         found = islice(self._all(), after, None)
         while group := list(islice(found, GROUP)):
             yield group
+
+    def commits(self, after: int = 0) -> Iterator[Iterator[Sequence[Row]]]:
+        """Yield what ``groups`` does, by transaction; each is to be used up before the next."""
+        waiting = self.groups(after)
+
+        def part(first: Sequence[Row]) -> Iterator[Sequence[Row]]:
+            group, size = first, 0
+            while group:
+                yield group
+                size += sum(len(row.body or b"") for row in group)
+                if size >= COMMIT_BYTES:
+                    return
+                group = next(waiting, ())
+
+        while first := next(waiting, ()):
+            yield part(first)
+
+    @property
+    def is_one_commit(self) -> bool:
+        """Whether all of it can be logged, and be visible, in one transaction."""
+        return not self.statuses and self.size < COMMIT_BYTES
 
     def _all(self) -> Iterator[Row]:
         yield from self._records

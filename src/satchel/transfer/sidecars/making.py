@@ -11,7 +11,8 @@ from satchel.memory.records import Model
 from satchel.ports.records import RecordSet
 from satchel.seal.encoding.domain import plain
 from satchel.seal.encoding.jcs import canonical_checked
-from satchel.seal.records import Sealed
+from satchel.seal.records import Sealed, digest
+from satchel.seal.sealing import random_nonce
 from satchel.transfer.receipts.pairing import Pairing, Said, said_by
 from satchel.transfer.receipts.planned import lines_of
 from satchel.transfer.sidecars.changes import change_of
@@ -82,18 +83,14 @@ class Making:
         needed = False
         for pair in pairing.pairs():
             needed = pair.one != pair.other or needed
-            wanted = value_of(pair.one)
-            if "nonce" in wanted:  # a redacted one is taken into no other bank
-                self._lines.add(_line(wanted, pair.other))
+            self._lines.add(_line(_whole(value_of(pair.one)), pair.other))
         for _, kind, body in pairing.alone(1):
             said = said_by(Sealed(value_of(body).get("id", ""), kind, body), draft=True)
             self._lines.add(Line(known=marks_of(said), type=kind))
             needed = True
         for _, _, body in pairing.alone(0):
-            wanted = value_of(body)
-            if "nonce" in wanted:
-                self._lines.add(Line(record=wanted))
-                needed = True
+            self._lines.add(Line(record=_whole(value_of(body))))
+            needed = True
         self.is_needed = needed
         """Whether the output has not all of it by itself."""
 
@@ -125,6 +122,18 @@ def _line(wanted: dict[str, Any], there: bytes) -> Line:
         nonce=wanted["nonce"],
         change=change_of(one, other),
     )
+
+
+def _whole(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a record; in the place of a redacted form a memory of its own that says the same.
+
+    Under the id of the form it would need the proof of a redaction, which no sidecar has.
+    """
+    if "nonce" in value:
+        return value
+    made = {**value, "nonce": random_nonce()}
+    del made["id"]
+    return {**made, "id": digest(canonical_checked(made))}
 
 
 def _named(kind: str, line: bytes) -> Sealed:

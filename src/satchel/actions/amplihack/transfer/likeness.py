@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from satchel.actions.moving.exported import ExportOptions
 from satchel.actions.moving.exporting import Part
+from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
 from satchel.memory.entries import Entry
 from satchel.memory.records import Edge
@@ -45,6 +46,7 @@ def _came_from(view: View, identity: str) -> str | None:
 
 def _linked_with(view: View, identity: str) -> set[str]:
     """Return what somebody said to be like a fact."""
+    view.require_columns(LINKS)
     ways = (view.neighbours(identity), view.neighbours(identity, incoming=True))
     edges = [one.model for one in chain(*ways) if isinstance(one.model, Edge)]
     return {end for edge in edges if edge.kind == SIMILAR_TO for end in (edge.source, edge.target)}

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from satchel.actions.amplihack.hierarchy import link_stored
+from satchel.actions.amplihack.keeping import hierarchical, is_foreign
 from satchel.actions.amplihack.transfer.likeness import whole
 from satchel.actions.amplihack.transfer.places import (
     Kept,
@@ -48,6 +49,7 @@ from satchel.actions.paths.permission import (
     require_uncontained,
 )
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.selecting.layout import HIERARCHY
 from satchel.disk.outlet import Outlet
 from satchel.disk.reading import OpenFile
 from satchel.disk.writing import PRIVATE_FILE, PRIVATE_FOLDER, target_error
@@ -183,12 +185,15 @@ def _imported(
     asked: tuple[TransferOptions, ImportOptions],
 ) -> Imported:
     how, options = asked
+    if how.storage_path is None and is_foreign(settings, agent):
+        how = replace(how, storage_path=settings.home / HIERARCHY, permission=OWN)
     if how.storage_path is None:
-        return _into_store(settings, agent, file, owner, options)
-    require_uncontained(settings, str(how.storage_path), how.permission)
-    there = graph_at(settings, how.storage_path, agent, writes=True)
-    if there is not None:
+        there = hierarchical(settings, agent, writes=not options.dry_run)
         return _into_store(there, agent, file, owner, options)
+    require_uncontained(settings, str(how.storage_path), how.permission)
+    graph = graph_at(settings, how.storage_path, agent, writes=True)
+    if graph is not None:
+        return _into_store(graph, agent, file, owner, options)
     path = file_of(how.storage_path, agent)
     kept = kept_at(path)
     if kept is Kept.GRAPH:
@@ -300,25 +305,26 @@ def _agents_store(
     Raises:
         UnknownBankError: If there is none.
     """
-    there = settings
-    if asked.storage_path is not None:
+    if asked.storage_path is None and is_foreign(settings, agent):
+        asked = replace(asked, storage_path=settings.home / HIERARCHY, permission=OWN)
+    there: Settings | None = None
+    if asked.storage_path is None:
+        there = hierarchical(settings, agent)
+    else:
         require_uncontained(settings, str(asked.storage_path), asked.permission)
-        graph = graph_at(settings, asked.storage_path, agent)
-        if graph is not None:
-            there = graph
-        else:
-            path = file_of(asked.storage_path, agent)
-            kept = kept_at(path)
-            if kept is Kept.NOTHING:
-                raise _unknown(agent, str(asked.storage_path))
-            if kept is not Kept.STORE:
-                with staged(settings) as stage:
-                    name = _GRAPH if kept is Kept.GRAPH else _FORMATS[RAW]
-                    options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
-                    import_file(stage, path, agent, owner, options)
-                    yield stage, agent
-                return
-            there = store_at(settings, path)
+        there = graph_at(settings, asked.storage_path, agent)
+        path = file_of(asked.storage_path, agent)
+        kept = Kept.STORE if there is not None else kept_at(path)
+        if kept is Kept.NOTHING:
+            raise _unknown(agent, str(asked.storage_path))
+        if kept is not Kept.STORE:
+            with staged(settings) as stage:
+                name = _GRAPH if kept is Kept.GRAPH else _FORMATS[RAW]
+                options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
+                import_file(stage, path, agent, owner, options)
+                yield stage, agent
+            return
+        there = there or store_at(settings, path)
     bank = bank_of(there, agent)
     if bank is None:
         raise _unknown(agent, there.store)

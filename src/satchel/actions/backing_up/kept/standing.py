@@ -45,6 +45,21 @@ def standing_of(settings: Settings, destination: str) -> Standing:
     return Standing(destination=shown_address(destination))
 
 
+def known_destinations(settings: Settings) -> list[str]:
+    """Return where this machine backed this store up, whether that is configured or was said once.
+
+    One whose address has a password in it is known only while it is configured.
+    """
+    found = list[str]()
+    folder = settings.state / "backups"
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
+            place = msgspec.json.decode(stream.read(_MOST_BYTES), type=Standing).destination
+            if state_of(settings, place).with_suffix(".json") == path:
+                found.append(place)
+    return found
+
+
 def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
     """Note that a backup was made and read again, and of what moment it is."""
     _keep(

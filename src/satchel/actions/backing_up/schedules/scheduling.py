@@ -8,8 +8,9 @@ from typing import Protocol
 from satchel.actions.backing_up.destinations import destinations
 from satchel.actions.backing_up.kept.standing import standing_of
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
-from satchel.actions.backing_up.schedules.timing import Kind, command_of, next_run, timer_for
+from satchel.actions.backing_up.schedules.timing import Kind, next_run, timer_for
 from satchel.actions.config import Settings
+from satchel.actions.invocation import invocation
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address
 from satchel.errors import ConfigError, SatchelError
@@ -113,7 +114,8 @@ def schedule_for(
         ConfigError: If the schedule is none, or cannot be said there.
     """
     require_owner(settings, "backup")
-    return timer_for(kind, schedule or settings.options.backup.schedule, command_of(arguments))
+    wanted = schedule or settings.options.backup.schedule
+    return timer_for(kind, wanted, invocation(settings, arguments))
 
 
 def _first(settings: Settings, where: Sequence[str], moment: datetime) -> datetime:

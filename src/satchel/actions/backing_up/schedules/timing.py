@@ -2,7 +2,6 @@
 
 import plistlib
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import product
@@ -144,11 +143,6 @@ def launchd_plist(schedule: str, command: Sequence[str], unit: Unit = BACKUP) ->
         "StartCalendarInterval": times,
     }
     return plistlib.dumps(document).decode()
-
-
-def command_of(arguments: Sequence[str]) -> list[str]:
-    """Return the words that start this program with arguments, wherever it is installed."""
-    return [sys.executable, "-m", "satchel", *arguments]
 
 
 def _on_calendar(schedule: str) -> Iterator[str]:

@@ -93,7 +93,7 @@ class Activities:
             name = "title" if type(title) is not str else "header"
             raise MalformedError(f"`{name}` is missing, or no text", field=name)
         if not _OWN.search(said):
-            self._report.lost(said, "an activity of another product")
+            self._report.ignore(f"activity of {said}")
             return
         prompt, is_asked, whole = _asked(title)
         kept = rest_of(row, known=("title", "safeHtmlItem"), times=("time",)) | whole
@@ -111,7 +111,7 @@ class Activities:
     def card(self, card: Card) -> None:
         """Take in an activity of a page."""
         if not _OWN.search(card.header):
-            self._report.lost(card.header or "activity", "an activity of another product")
+            self._report.ignore(f"activity of {card.header or 'another product'}")
             return
         prompt, is_asked, whole = _asked(words_of(card.title), _SAID_BEFORE)
         kept = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
@@ -126,7 +126,7 @@ class Activities:
         self._count += 1
         value = msgspec.json.encode(found)
         if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
-            self._report.lost("activity", "it is there twice", example=found.prompt[:40])
+            self._report.ignore("activity that is there twice")
             return
         # Of one moment, and without one, the last in the file was the first.
         place = (_LAST - self._count).to_bytes(8)

@@ -13,6 +13,7 @@ from blake3 import blake3
 
 from satchel.formats._frameworks.checkpoints.messages import Said, messages_in
 from satchel.formats._frameworks.checkpoints.packed import as_data
+from satchel.memory.messages import spoken_in
 from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
@@ -114,7 +115,7 @@ class Thread:
             parent=tip.last,
             role=said.role,
             name=said.name,
-            text=said.content if type(said.content) is str else None,
+            text=said.content if type(said.content) is str else spoken_in(said.content),
             content=None if type(said.content) is str else said.content,
             state=_place(tip, tip.number + 1, tip.step + 1),
             created_at=_time(point.time),

@@ -51,6 +51,8 @@ class Shared:
         self._shut = False
         self._idle: list[Any] = []
         self._database: Any = None
+        self._file: tuple[int, int] | None = None
+        """Device and number of the database's file."""
         self._begin()
         in_child(self._forget_parent)
 
@@ -70,6 +72,7 @@ class Shared:
                 self._make_private()
             self._database = opened(self.folder, read_only=self.read_only)
             prepare(self._database, self.name, read_only=self.read_only)
+            self._file = self._found()
         except BaseException:
             self._end()
             raise
@@ -103,6 +106,7 @@ class Shared:
         try:
             with self._in_it() as connection, self._begun(connection, _WRITE) as block:
                 yield block
+            self._require_there()
         finally:
             self._turn.release()
         if (log := self._log()) is not None:
@@ -143,6 +147,7 @@ class Shared:
                 _force_names(self.folder)
             finally:
                 self._database = opened(self.folder)
+                self._file = self._found()
 
     def empty_log(self) -> None:
         """Write what is in the log into the file, unless somebody reads just now."""
@@ -187,6 +192,7 @@ class Shared:
         with self._gate:
             if self._database is None:
                 raise StoreError("the store was closed", file=self.name, hint="Open it again.")
+            self._require_there()
             with translated(self.name):
                 connection = self._connection()
             self._inside += 1
@@ -214,6 +220,22 @@ class Shared:
             block.over = block.over or "it has ended"  # for what is still being listed
             if os.getpid() == process:
                 _take_back(connection)
+
+    def _found(self) -> tuple[int, int] | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            there = (self.folder / FILE).stat(follow_symlinks=False)
+            return there.st_dev, there.st_ino
+        return None
+
+    def _require_there(self) -> None:
+        """Require the file that was opened: what the engine writes to another one is lost."""
+        if self._found() != self._file:
+            raise StoreError(
+                "the files of the store were deleted or replaced while it was in use",
+                file=self.name,
+                hint="Put them back where they were, or restore them: satchel backup restore;"
+                " then start this program again. See: satchel doctor.",
+            )
 
     def _log(self) -> os.stat_result | None:
         with suppress(FileNotFoundError):

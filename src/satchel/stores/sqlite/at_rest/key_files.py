@@ -11,6 +11,7 @@ from pathlib import Path
 
 from satchel.disk.databases.ciphers import KEY_ENDING, is_plain, looks_encrypted
 from satchel.disk.reading import reading
+from satchel.disk.secret import require_secret
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import (
     EncryptionError,
@@ -84,6 +85,7 @@ def key_for(path: Path, unlocking: Unlocking | None = None) -> StoreKey | None:
 def opened_key(file: Path, unlocking: Unlocking | None) -> StoreKey:
     """Return the key in a file; raises as ``key_for``."""
     with reading(file) as stream:
+        require_secret(file, os.fstat(stream.fileno()), "the key of this store")
         held = stream.read(MOST_BYTES + 1)
     if len(held) > MOST_BYTES:
         raise LimitError(f"a store's key has {MOST_BYTES:,} bytes at most", file=str(file))

@@ -5,7 +5,6 @@ store's place. Nobody else can have the store open meanwhile, and who came too l
 the old file: SQLite refuses to write to one that lost its name.
 """
 
-import ctypes
 import math
 import os
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from satchel.seal.encryption.store_keys import StoreKey
 from satchel.stores.sqlite.at_rest.pages import pages
 from satchel.stores.sqlite.errors import translated
 from satchel.stores.sqlite.migrations import holds
-from satchel.stores.sqlite.opening import open_for_reading, open_for_writing
+from satchel.stores.sqlite.opening import has_moved, open_for_reading, open_for_writing
 
 _STEPS = 20_000
 """Of SQLite's machine, after which it is told how far it is."""
@@ -79,9 +78,7 @@ def _alone(connection: apsw.Connection, name: str) -> None:
         connection.execute("BEGIN EXCLUSIVE; COMMIT")
     except (apsw.BusyError, apsw.LockedError) as error:
         raise _busy(name) from error
-    moved = ctypes.c_int()
-    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
-    if mode != "delete" or moved.value:  # somebody put another file there while we waited
+    if mode != "delete" or has_moved(connection):  # somebody put another file there while we waited
         raise _busy(name)
 
 

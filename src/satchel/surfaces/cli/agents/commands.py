@@ -4,13 +4,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from satchel.actions.agents.agents import list_agents, show_agent
 from satchel.actions.agents.exporting import (
-    FORMAT,
     AgentExported,
     AgentExportOptions,
+    agent_format,
     export_agent,
 )
 from satchel.actions.agents.importing import (
@@ -53,12 +54,15 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_secrets,
 )
+from satchel.surfaces.cli._stdout import NAME, output_file
 
 agent = typer.Typer(
     no_args_is_help=True,
     help="Whole agents: memory, conversations, files and settings, in one file.",
 )
 _SHOWN = 10
+
+_MOST_ACTIVE = 20
 
 
 def add_to(app: typer.Typer) -> None:
@@ -121,7 +125,11 @@ def export_command(
     wanted: Agent,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; AGENT-DATE.agent.json otherwise."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write, - for stdout; AGENT-DATE.agent.json otherwise.",
+        ),
     ] = None,
     format_: Annotated[
         str | None,
@@ -159,10 +167,13 @@ def export_command(
 
     Example: `satchel agent export syn --output syn.agent.json.gz`
     """
-    name = format_ or (FORMAT if output is None else None)
     path = output or Path(f"{wanted}.agent.json")
+    name = agent_format(path, format_)
     signs = is_signed(path, name) and not unsigned and not dry_run
-    with progress("exporting", True, records=True) as tell:
+    with (
+        progress("exporting", True, records=True) as tell,
+        output_file(path, name) as written,
+    ):
         exporting = ExportOptions(
             format=name,
             key=owner_key(sign_with) if signs else None,
@@ -179,7 +190,12 @@ def export_command(
             binary=include_binary, secrets=include_secrets, file_bytes=max_file * MIB
         )
         options = AgentExportOptions(export=exporting, full=full, rules=rules)
-        done = export_agent(state.settings, wanted, output, options)
+        named = None if output is None else written
+        done = export_agent(state.settings, wanted, named, options)
+    if written != path:
+        done = msgspec.structs.replace(
+            done, export=msgspec.structs.replace(done.export, output=NAME)
+        )
     if as_json:
         print_json(done)
     else:
@@ -209,7 +225,10 @@ def _show_exported(done: AgentExported) -> None:
         if one["count"]:
             message(f"left out: {one['count']:,} of {one['section']}: ", one["reason"])
     for one in done.report["truncations"]:
-        message(f"cut: {one['original']:,} messages to what came last; --full takes them all")
+        what = one["section"].rpartition(".")[2]
+        message(
+            f"cut: the last {one['kept']:,} of {one['original']:,} {what}; --full includes them all"
+        )
     for file in done.left_out[:_SHOWN]:
         message("  ", file.path, ": ", file.reason)
     tell_secrets(told.secrets, told.secrets_kept)
@@ -244,6 +263,13 @@ def import_command(
     embed: Annotated[
         bool, typer.Option("--embed/--no-embed", help="Make the vectors of its memories.")
     ] = True,
+    active_files: Annotated[
+        bool,
+        typer.Option(
+            "--active-files",
+            help="Also write files that a tool runs or obeys: .git/hooks, .claude, .envrc, ...",
+        ),
+    ] = False,
     scrub: Scrub = False,
     dry_run: DryRun = False,
     accept_loss: AcceptLoss = None,
@@ -278,6 +304,7 @@ def import_command(
         workspace=workspace,
         near_duplicates=near,
         embed=embed,
+        active_files=active_files,
         dry_run=dry_run,
         memory=asked,
     )
@@ -307,6 +334,13 @@ def _show_imported(done: AgentImported) -> None:
     facts(_rows_of(done))
     for name in done.files.differ[:_SHOWN]:
         message("stays as it is, and says something else than the file: ", name)
+    for path in done.files.active[:_MOST_ACTIVE]:
+        message(f"not written, since a tool would run or obey it: {path}", style="yellow")
+    if done.files.active:
+        message(
+            f"{len(done.files.active):,} such files; to have them, look at the file and import it"
+            " again: satchel undo, then --active-files"
+        )
     if done.files.not_in_file:
         message(f"binary files whose contents did not come: {len(done.files.not_in_file):,}")
     if done.lossless is False:

@@ -7,7 +7,6 @@ import typer
 
 from satchel.actions.amplihack.cleaning import PATTERN, Cleaned, clean, matching
 from satchel.actions.amplihack.resolving import open_agents
-from satchel.actions.wiring import has_store
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, state
 from satchel.surfaces.cli._options import Json
@@ -34,8 +33,7 @@ def clean_command(
     Example: `satchel memory clean --pattern "test_*" --no-dry-run --confirm`
     """
     settings = settings_of(backend)
-    is_there = has_store(settings)
-    with open_agents(settings, read_only=not (no_dry_run and is_there)) as agents:
+    with open_agents(settings, read_only=not no_dry_run, makes=False) as agents:
         found = matching(agents, pattern)
         if not as_json:
             line(f"Found {count(len(found), 'session')} matching '{pattern}'")

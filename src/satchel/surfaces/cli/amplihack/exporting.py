@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from satchel.actions.amplihack.transfer.results import ExportResult
 from satchel.actions.amplihack.transfer.transferring import TransferOptions, export_agent
 from satchel.actions.moving.exported import ExportOptions
-from satchel.surfaces.cli._console import line, message, print_json, size, state
+from satchel.surfaces.cli._console import line, message, print_json, size
 from satchel.surfaces.cli._options import (
     AcceptLoss,
     FailOnLoss,
@@ -20,6 +21,8 @@ from satchel.surfaces.cli._options import (
     show_losses,
     tell_receipts,
 )
+from satchel.surfaces.cli._stdout import NAME, output_file
+from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 from satchel.surfaces.cli.amplihack._options import (
     Agent,
     AsShape,
@@ -31,8 +34,9 @@ from satchel.surfaces.cli.amplihack._options import (
 
 def export_command(
     agent: Agent,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
     format_: AsShape = Shape.JSON,
+    backend: Backend = None,
     storage_path: StoragePath = None,
     force: Force = False,
     fail_on_loss: FailOnLoss = False,
@@ -57,7 +61,10 @@ def export_command(
         scrub_secrets=scrub,
     )
     asked = TransferOptions(format=format_.value, storage_path=storage_path, output=options)
-    found = export_agent(state.settings, agent, output, lambda: owner_key(None), asked)
+    with output_file(output) as path:
+        found = export_agent(settings_of(backend), agent, path, lambda: owner_key(None), asked)
+    if path != output:
+        found = msgspec.structs.replace(found, output_path=NAME)
     if as_json:
         print_json(found)
     else:

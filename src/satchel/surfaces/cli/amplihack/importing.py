@@ -8,7 +8,7 @@ import typer
 from satchel.actions.amplihack.transfer.results import ImportResult
 from satchel.actions.amplihack.transfer.transferring import TransferOptions, import_agent
 from satchel.actions.importing.imported import ImportOptions
-from satchel.surfaces.cli._console import line, message, print_json, state
+from satchel.surfaces.cli._console import line, message, print_json
 from satchel.surfaces.cli._options import (
     AcceptLoss,
     DryRun,
@@ -21,6 +21,7 @@ from satchel.surfaces.cli._options import (
     tell_receipts,
     tell_refused,
 )
+from satchel.surfaces.cli.amplihack._backend import Backend, settings_of
 from satchel.surfaces.cli.amplihack._options import (
     Agent,
     AsShape,
@@ -39,6 +40,7 @@ def import_command(
         bool, typer.Option("--merge", help="Add what is new; otherwise what there is is replaced.")
     ] = False,
     storage_path: StoragePath = None,
+    backend: Backend = None,
     on_conflict: Annotated[
         OnConflict | None,
         typer.Option(help="With --merge: what to do with another version of what is there."),
@@ -78,7 +80,7 @@ def import_command(
     asked = TransferOptions(
         format=format_.value, storage_path=storage_path, merge=merge, options=options
     )
-    found = import_agent(state.settings, agent, source, lambda: owner_key(key), asked)
+    found = import_agent(settings_of(backend), agent, source, lambda: owner_key(key), asked)
     if as_json:
         print_json(found)
     else:

@@ -16,6 +16,7 @@ from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.backing_up.running import BackupOptions, BackupRun, run_backup
 from satchel.actions.backing_up.schedules.scheduling import keep_schedule, schedule_for
 from satchel.actions.backing_up.schedules.timing import Kind
+from satchel.actions.invocation import unwritten
 from satchel.actions.keys.told import Owners
 from satchel.surfaces.cli._console import (
     count,
@@ -34,7 +35,6 @@ from satchel.surfaces.cli._options import (
     Json,
     Owner,
     Propose,
-    given_options,
     owner_keys,
 )
 from satchel.surfaces.cli.backing_up._showing import listed, show_drill, show_restored, show_run
@@ -357,11 +357,13 @@ def schedule_command(
     Example: `satchel backup schedule --print systemd`
     """
     if print_for is not None:
-        text = schedule_for(state.settings, print_for, [*given_options(), "backup", "run"])
+        text = schedule_for(state.settings, print_for, ["backup", "run"])
         if as_json:
             print_json({"kind": print_for, "text": text})
         else:
             print_text(text)
+        for name in unwritten(state.settings):
+            message(f"{name} holds a secret and is not in it: say it in {state.settings.file}")
         return 0
 
     def told(run: BackupRun) -> None:

@@ -26,14 +26,15 @@ def recall_command(
         bool, typer.Option("--no-vectors", help="By words alone, as in a bank without vectors.")
     ] = False,
     any_time: Annotated[
-        bool, typer.Option("--any-time", help="A time that a question names is no filter.")
+        bool, typer.Option("--any-time", help="Ignore a time named in a question.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure recall on conversations with questions, and the turns that answer them.
 
     Reads LoCoMo's JSON, a folder with BEAM's chat.json and probing_questions.json (or a folder of
-    such), and a plain form: docs/guides/recalling.md. Your banks are left alone.
+    such), QMSum's JSON lines (one bank a file), and a plain form: docs/guides/recalling.md. Your
+    banks are not touched.
 
     Example: `satchel evaluate recall locomo10.json`
     """

@@ -9,6 +9,7 @@ from satchel.actions.filing.exchanging import export_memories, import_memories
 from satchel.files.exchange.memory_stores import Moved
 from satchel.surfaces.cli._console import line, message, print_json, state
 from satchel.surfaces.cli._options import Json
+from satchel.surfaces.cli._stdout import output_file
 from satchel.surfaces.cli.filing._options import Actor, Key, files
 
 
@@ -31,7 +32,7 @@ def import_command(
 
 @files.command("export")
 def export_command(
-    output: Annotated[Path, typer.Argument(help="The file to write.")],
+    output: Annotated[Path, typer.Argument(help="The file to write; - for standard output.")],
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     key: Key = None,
     as_json: Json = False,
@@ -40,7 +41,9 @@ def export_command(
 
     Example: `satchel files export memories.json`
     """
-    return _told(export_memories(state.settings, output, key, overwrite=force), as_json)
+    with output_file(output) as path:
+        told = export_memories(state.settings, path, key, overwrite=force)
+    return _told(told, as_json)
 
 
 def _told(told: Moved, as_json: bool) -> int:

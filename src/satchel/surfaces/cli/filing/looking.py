@@ -33,7 +33,7 @@ def ls_command(
 
     Example: `satchel files ls user/`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         found = [(path, store.get_meta(path)) for path in store.list_paths(prefix)]
     if as_json:
         print_json(
@@ -69,7 +69,7 @@ def read_command(
 
     Example: `satchel files read user/notes.md`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         if version is not None:
             data: bytes | None = store.read_version(path, version).encode()
         else:
@@ -100,7 +100,7 @@ def search_command(
 
     Example: `satchel files search tea user/`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.search(text, prefix, ignore_case=not case, limit=limit)
     if as_json:
         print_json([one._asdict() for one in found])
@@ -120,7 +120,7 @@ def history_command(path: At, key: Key = None, root: Root = None, as_json: Json 
 
     Example: `satchel files history user/notes.md`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         found = store.history(path)
     if as_json:
         print_json([one._asdict() for one in found])
@@ -152,7 +152,7 @@ def diff_command(
 
     Example: `satchel files diff user/notes.md 1`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         text = store.diff(path, old, new)
     if as_json:
         print_json({"path": path, "old": old, "new": new, "diff": text})
@@ -173,7 +173,7 @@ def audit_command(
 
     Example: `satchel files audit --last 50`
     """
-    with opened_files(state.settings, key, root) as store:
+    with opened_files(state.settings, key, root, read_only=True) as store:
         if verify:
             found = store.verify_audit()
             if as_json:

@@ -6,7 +6,7 @@ import typer
 
 from satchel.actions import starting
 from satchel.actions.memories.remembering import remember
-from satchel.surfaces.cli._console import count, facts, line, message, print_json, state
+from satchel.surfaces.cli._console import count, facts, line, message, print_json, short, state
 from satchel.surfaces.cli._options import (
     InBank,
     Json,
@@ -21,6 +21,12 @@ Name = Annotated[str | None, typer.Argument(help="Of the bank; `default` when th
 Key = Annotated[
     str | None,
     typer.Option("--key", help="Your own name for it: said again, it replaces what it named."),
+]
+
+
+Speaker = Annotated[
+    str | None,
+    typer.Option("--actor", help="Who says it: with --run the speaker; else for the history."),
 ]
 
 
@@ -68,7 +74,7 @@ def remember_command(
     valid_until: say.ValidUntil = None,
     expires_at: say.Expires = None,
     salience: say.Salience = None,
-    actor: say.Actor = None,
+    actor: Speaker = None,
     scrub: Scrub = False,
     bank: InBank = None,
     as_json: Json = False,
@@ -117,6 +123,11 @@ def remember_command(
         return
     line(done.id)
     tell_secrets(done.secrets, done.secrets_kept)
+    if done.flagged:
+        message(
+            f"it reads like a prompt ({'; '.join(done.flagged)}), so it is withheld from what a"
+            f" model is given: satchel quarantine release {short(done.id)}"
+        )
     if not done.is_new:
         message(f"{name} has this already")
     elif done.replaces is not None:

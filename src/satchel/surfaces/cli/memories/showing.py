@@ -136,6 +136,8 @@ def show_command(
     rows = list[tuple[str, object]]([("id", found.record["id"]), ("state", found.state)])
     if found.memory is not None and found.memory.held:
         rows.append(("held", "until it is judged"))
+    if found.memory is not None and found.memory.redacted is not None:
+        rows.append(("redacted", found.memory.redacted.told))
     if found.memory is not None and found.memory.key is not None:
         rows.append(("key", found.memory.key))
     rows += _members(found.record)
@@ -200,6 +202,8 @@ def _line(memory: Memory) -> list[object]:
     said = safe(gist(memory.gist))
     if marks:
         said.append("  ").append_text(dim(gist(" ".join(marks))))
+    if memory.redacted is not None:
+        said.append("  ").append_text(dim(gist("redacted")))
     when = memory.occurred_at or memory.created_at or memory.arrived_at
     return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
 
@@ -223,6 +227,8 @@ def _tell(version: Version) -> None:
         line(f"  {name}: ", _shown(was), " -> ", _shown(now))
     if not version.differs:
         line("  ", gist(version.memory.gist))
+    if version.memory.redacted is not None:
+        line("  redacted ", gist(version.memory.redacted.told))
     for event in version.events:
         why = f": {event.reason}" if event.reason else ""
         who = f" by {event.actor}" if event.actor else ""

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from satchel.actions.opened import opened_bank
@@ -17,9 +18,11 @@ from satchel.actions.upkeep.bank_settings import (
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import facts, message, print_json, state
 from satchel.surfaces.cli._options import Force, Json
+from satchel.surfaces.cli._stdout import output_file
 
 Bank = Annotated[str, typer.Argument(help="Name of the bank, its id, or the start of that.")]
 File = Annotated[Path, typer.Argument(help="The document.")]
+Output = Annotated[Path, typer.Argument(help="The document to write; - for standard output.")]
 
 bank_config = typer.Typer(no_args_is_help=True, help="What holds for one bank.")
 
@@ -53,14 +56,14 @@ def set_command(
 
 
 @bank_config.command("export")
-def export_command(bank: Bank, file: File, force: Force = False, as_json: Json = False) -> None:
+def export_command(bank: Bank, file: Output, force: Force = False, as_json: Json = False) -> None:
     """Write what holds for a bank to a small JSON document, its profile included.
 
     Example: `satchel banks config export assistant assistant.config.json`
     """
-    with opened_bank(state.settings, bank) as opened:
-        found = export_config(opened, file, overwrite=force)
-    _done(found, f"written to {file}", as_json=as_json)
+    with opened_bank(state.settings, bank) as opened, output_file(file) as path:
+        found = export_config(opened, path, overwrite=force)
+    _done(msgspec.structs.replace(found, path=str(file)), f"written to {file}", as_json=as_json)
 
 
 @bank_config.command("import")

@@ -39,6 +39,10 @@ def migrate_command(
     no_switch: Annotated[
         bool, typer.Option("--no-switch", help="Leave the active configuration as it is.")
     ] = False,
+    leave_others: Annotated[
+        bool,
+        typer.Option("--leave-others", help="Switch although the new store lacks other banks."),
+    ] = False,
     accept_loss: AcceptLoss = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -48,8 +52,10 @@ def migrate_command(
     Each bank keeps its ids, its log and its head, and is read back whole; each has a receipt. When
     all are done, the active configuration becomes the new one, and what it was is kept beside it.
     What a product has no place for is a loss, and leaves the configuration as it is, unless
-    `--accept-loss` names it. Cut short, the same command goes on. Exit status: 0 all done, 1 a copy
-    differs, 5 one could not be written.
+    `--accept-loss` names it. Banks that `--banks` does not name, and that the new store lacks, are
+    named, and leave the configuration as it is, unless `--leave-others`. Cut short, the same
+    command resumes. Exit status: 0 all done, 1 a copy differs or the configuration was not
+    switched, 5 one could not be written.
 
     Example: `satchel migrate --from-config old.toml --to-config new.toml`
     """
@@ -63,6 +69,7 @@ def migrate_command(
         new=None if no_switch else to_config,
         active=_active(),
         accept_loss=tuple(accept_loss or ()),
+        leaves_others=leave_others,
         dry_run=dry_run,
         owner=lambda: owner_key(None),
         told=_tell,
@@ -77,7 +84,8 @@ def migrate_command(
     else:
         _show(found, wants_switch=bool(to_config) and not no_switch)
     tell_receipts([one.receipt for one in found.banks if one.receipt], 0)
-    return found.exit_status
+    unswitched = to_config is not None and not (no_switch or dry_run or found.switched)
+    return found.exit_status or int(unswitched)
 
 
 def _active() -> Path:
@@ -107,6 +115,8 @@ def _show(found: Migrated, *, wants_switch: bool) -> None:
     line(
         f"{done} of {count(len(found.banks), 'bank')} " + ("looked at" if found.dry_run else "done")
     )
+    if found.left:
+        message(f"left behind, and not in {found.target}: {', '.join(found.left)}", style="yellow")
     _show_switch(found, wants_switch=wants_switch)
     for note in found.notes:
         message("note: ", note)
@@ -118,7 +128,8 @@ def _show_switch(found: Migrated, *, wants_switch: bool) -> None:
         line(f"switched: {found.switched.file}{was}")
         if found.switched.kept is not None:
             message("what it was is kept in ", found.switched.kept)
-    elif found.failed and wants_switch:
-        message("the configuration was left as it is", style="yellow")
+    elif (found.failed or found.left) and wants_switch and not found.dry_run:
+        hint = "" if found.failed else ": migrate the others as well, or say --leave-others"
+        message(f"the configuration was left as it is{hint}", style="yellow")
     elif not found.dry_run and found.target.partition("://")[0] in STORES:
         message("to use it: ", f"satchel --store {found.target}")

@@ -15,9 +15,10 @@ from satchel.actions.hosts.watching import (
     timer_to_watch,
     watch_once,
 )
+from satchel.actions.invocation import unwritten
 from satchel.errors import UsageError
 from satchel.surfaces.cli._console import count, line, message, print_json, print_text, state
-from satchel.surfaces.cli._options import DryRun, Json, Owner, given_options, owner_key
+from satchel.surfaces.cli._options import DryRun, Json, Owner, owner_key
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST = 366 * 86400
@@ -67,12 +68,13 @@ def watch_command(
         words = [*(str(one) for one in hosts or ()), "--once"]
         words += [word for one in folders or () for word in ("--from", str(one.absolute()))]
         words += ["--bank", bank] if bank else []
-        arguments = [*given_options(), "watch", *words]
-        text = timer_to_watch(state.settings, print_for, arguments, interval)
+        text = timer_to_watch(state.settings, print_for, ["watch", *words], interval)
         if as_json:
             print_json({"kind": print_for, "text": text})
         else:
             print_text(text)
+        for name in unwritten(state.settings):
+            message(f"{name} holds a secret and is not in it: say it in {state.settings.file}")
         return 0
     asked = WatchOptions(
         hosts=tuple(hosts or ()), folders=tuple(folders or ()), bank=bank, dry_run=dry_run

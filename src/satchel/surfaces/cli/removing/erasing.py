@@ -22,6 +22,7 @@ from satchel.surfaces.cli._console import (
     state,
 )
 from satchel.surfaces.cli._options import DryRun, InBank, Json, ReceiptFile
+from satchel.surfaces.cli._stdout import file_or_none
 
 _SHOWN = 10
 
@@ -246,6 +247,7 @@ def everything_command(
     from satchel.actions.access.everything import tell_everything
     from satchel.actions.paths.permission import file_to_write
 
+    output = file_or_none(output)
     with (
         opened_bank(state.settings, bank) as opened,
         progress("reading", output is not None, records=True) as tell,

@@ -12,6 +12,7 @@ from satchel.actions.opened import opened_bank
 from satchel.screen.redacting import KINDS
 from satchel.surfaces.cli._console import count, line, message, print_json, progress, short, state
 from satchel.surfaces.cli._options import DryRun, Force, InBank, Json, Owner, owner_key
+from satchel.surfaces.cli._stdout import file_or_none
 
 _SHOWN = 20
 
@@ -141,6 +142,7 @@ def recover_command(
     from satchel.actions.paths.permission import file_to_write
     from satchel.seal.encoding.jcs import canonical_checked
 
+    output = file_or_none(output)
     if sealed and output is None:
         raise typer.BadParameter("an age file goes to a file: --output", param_hint="--sealed")
     with opened_bank(state.settings, bank) as opened:

@@ -7,7 +7,7 @@ import typer
 from satchel.actions.opened import OpenBank
 from satchel.actions.sessions.looking import list_checkpoints, list_sessions
 from satchel.errors import UsageError
-from satchel.surfaces.cli._console import message, short, state
+from satchel.surfaces.cli._console import count, message, short, state
 from satchel.surfaces.cli.sessions._showing import from_of, why_of
 
 _MOST, _END = 30, "e"
@@ -27,7 +27,7 @@ def picked_session(bank: OpenBank) -> str:
         raise UsageError("there is no session yet", hint="Record one: satchel sessions record.")
     newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)[:_MOST]
     rows = [
-        (one.id, f"{one.name or short(one.id)}, {one.messages:,} messages  {from_of(one)}")
+        (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
         for one in newest
     ]
     return _picked("Which session?", rows)

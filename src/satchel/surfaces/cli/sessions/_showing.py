@@ -4,6 +4,7 @@ import json
 import shutil
 
 from satchel.continuity.shown import CheckpointShown, MessageShown, SessionShown, StateShown
+from satchel.memory.messages import spoken_in
 from satchel.memory.parts import Json
 from satchel.surfaces.cli._console import count, dim, gist, line, safe, short, table
 
@@ -86,7 +87,11 @@ def said(one: MessageShown) -> str:
     content = one.content
     if content is None:
         return f"({', '.join(sorted(one.more))})" if one.more else ""
-    return content if isinstance(content, str) else json_of(content)
+    if isinstance(content, str):
+        return content
+    parts = [one.text or "", *(f"[{name}]" for name in one.attachments)]
+    is_plain = bool(one.attachments) or spoken_in(content) is not None
+    return " ".join(filter(None, parts)) if is_plain else json_of(content)
 
 
 def show_state(state: StateShown) -> None:

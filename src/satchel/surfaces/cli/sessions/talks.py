@@ -35,6 +35,7 @@ At = Annotated[
         help="A point: a message (number or id), a checkpoint (id or name), distillation:2.",
     ),
 ]
+_LISTED = 100
 Last = Annotated[int, typer.Option("--last", help="How many messages are shown.")]
 
 
@@ -127,17 +128,24 @@ def set_command(
 
 def list_command(
     archived: Annotated[
-        bool, typer.Option("--archived", help="Those that were put away as well.")
+        bool, typer.Option("--archived", help="Include archived sessions.")
     ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How many of the newest sessions.")
+    ] = _LISTED,
+    everything: Annotated[bool, typer.Option("--all", help="All sessions.")] = False,
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
-    """List the sessions: a fork below what it was forked from, with the point where it begins.
+    """List the newest sessions: a fork below what it was forked from, with where it begins.
 
-    Example: `satchel sessions list`
+    Example: `satchel sessions list --all`
     """
     with opened_bank(state.settings, bank) as opened:
-        found = looking.list_sessions(opened, archived=archived)
+        most = None if everything else limit
+        found = looking.list_sessions(opened, archived=archived, limit=most)
+    if len(found) == most:
+        message(f"these are the {limit:,} newest; list more with --limit, or --all")
     if as_json:
         print_json(found)
     elif found:

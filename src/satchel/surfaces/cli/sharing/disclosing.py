@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from satchel.actions.moving.disclosing import disclose
@@ -25,6 +26,7 @@ from satchel.surfaces.cli._options import (
     show_plan,
     tell_receipts,
 )
+from satchel.surfaces.cli._stdout import NAME, output_file
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,7 +38,7 @@ def disclose_command(
     entry: Annotated[
         list[str], typer.Option("--entry", help="Id of an entry, or the start of it. Repeatable.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Artifact to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
     withhold: Annotated[
         list[str] | None,
         typer.Option("--withhold", help="Only name this ancestor, with its proof. Repeatable."),
@@ -58,7 +60,7 @@ def disclose_command(
 
     Example: `satchel disclose --entry 3f9a2c --output evidence.pam.jsonl`
     """
-    with opened_bank(state.settings, bank) as opened:
+    with opened_bank(state.settings, bank) as opened, output_file(output) as path:
         options = ExportOptions(
             key=None if dry_run else owner_key(sign_with),
             lock=lock_of(encrypt_to, encrypt_passphrase),
@@ -67,7 +69,9 @@ def disclose_command(
             dry_run=dry_run,
             source_agent=SourceAgent(name=agent) if agent else None,
         )
-        done = disclose(opened, entry, output, options, withhold=withhold or ())
+        done = disclose(opened, entry, path, options, withhold=withhold or ())
+    if path != output:
+        done = msgspec.structs.replace(done, output=NAME)
     if as_json:
         print_json(done)
     else:

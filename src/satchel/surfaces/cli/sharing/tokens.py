@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from satchel.actions.opened import opened_bank
@@ -20,6 +21,7 @@ from satchel.surfaces.cli._console import (
     table,
 )
 from satchel.surfaces.cli._options import Force, InBank, Json, Owner, owner_key
+from satchel.surfaces.cli._stdout import NAME, file_or_none, output_file
 
 token = typer.Typer(no_args_is_help=True, help="What others may do with the memory of a bank.")
 
@@ -123,7 +125,9 @@ def issue_command(
     )
     with opened_bank(state.settings, bank, writes=True) as opened:
         owner = owner_key(key)
-        found = issuing.issue_token(opened, asked, owner, output=output, overwrite=force)
+        found = issuing.issue_token(
+            opened, asked, owner, output=file_or_none(output), overwrite=force
+        )
     _show_made(found, as_json=as_json)
 
 
@@ -168,7 +172,9 @@ def attenuate_command(
         not_before=not_before,
         root_hash=artifact,
     )
-    found = issuing.attenuate_token(state.settings, there, asked, output=output, overwrite=force)
+    found = issuing.attenuate_token(
+        state.settings, there, asked, output=file_or_none(output), overwrite=force
+    )
     _show_made(found, as_json=as_json)
 
 
@@ -281,7 +287,7 @@ def list_command(
 
 @token.command("revocations")
 def revocations_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - for stdout.")],
     expires: Annotated[
         str, typer.Option(help="Until when it counts: a moment, or 12h, 7d, 2w; 90 days at most.")
     ] = "7d",
@@ -296,10 +302,12 @@ def revocations_command(
 
     Example: `satchel token revocations --output revoked.json --expires 7d`
     """
-    with opened_bank(state.settings, bank) as opened:
+    with opened_bank(state.settings, bank) as opened, output_file(output) as path:
         found = revoking.write_revocations(
-            opened, output, owner_key(key), expires=expires, overwrite=force
+            opened, path, owner_key(key), expires=expires, overwrite=force
         )
+    if path != output:
+        found = msgspec.structs.replace(found, output=NAME)
     if as_json:
         print_json(found)
     else:

@@ -10,9 +10,10 @@ from satchel.actions.waking import promoting, quarantining
 from satchel.actions.waking.quarantining import Held
 from satchel.surfaces.cli._console import gist, line, message, print_json, short, state
 from satchel.surfaces.cli._options import DryRun, InBank, Json
+from satchel.surfaces.cli.waking.rehydrating import Enforced
 
 quarantine = typer.Typer(
-    no_args_is_help=True, help="What is held back until somebody has looked at it."
+    no_args_is_help=True, help="Review memories that are neither recalled nor provided."
 )
 
 Ids = Annotated[list[str], typer.Argument(help="Ids, or six of their first digits or more.")]
@@ -32,7 +33,7 @@ def list_command(
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
-    """List what is held back, the last first: not recalled, not shown to any model.
+    """List what is in quarantine, newest first: neither recalled nor provided as context.
 
     Example: `satchel quarantine list`
     """
@@ -73,8 +74,39 @@ def show_command(
         line("  found: ", finding, style="yellow")
 
 
-@quarantine.command("release")
-def release_command(
+@quarantine.command("scan")
+def scan_command(
+    enforce: Annotated[
+        Enforced | None, typer.Option(help="What to look for; rehydrate.enforce otherwise.")
+    ] = None,
+    dry_run: DryRun = False,
+    bank: InBank = None,
+    as_json: Json = False,
+) -> None:
+    """Look through all memories for what reads like a prompt; quarantine what is from outside.
+
+    Your own memories are listed, and stay where they are.
+
+    Example: `satchel quarantine scan --dry-run`
+    """
+    with opened_bank(state.settings, bank, writes=not dry_run) as opened:
+        found = quarantining.screen_bank(opened, enforce=enforce and enforce.value, dry_run=dry_run)
+    if as_json:
+        print_json(found)
+        return
+    for each in found.flagged:
+        line("  ".join((short(each.id), each.type, each.trust)), style="dim")
+        line("  ", gist(each.text))
+        done = "would be quarantined" if dry_run else "quarantined"
+        what = done if each.quarantined else "withheld from context"
+        line(f"  {what}: ", "; ".join(each.reasons), style="yellow")
+    for note in found.notes:
+        message(note)
+    message(f"{found.memories:,} memories, {len(found.flagged):,} read like a prompt")
+
+
+@quarantine.command("add")
+def add_command(
     memories: Ids,
     reason: Why = None,
     actor: Who = None,
@@ -82,13 +114,49 @@ def release_command(
     bank: InBank = None,
     as_json: Json = False,
 ) -> None:
-    """Let memories out of quarantine: they are recalled again, and not held back again.
+    """Put memories into quarantine: not recalled, listed or provided until they are released.
+
+    Example: `satchel quarantine add 0f3c12 --reason "copied from a web page"`
+    """
+    with opened_bank(state.settings, bank, writes=not dry_run) as opened:
+        done = quarantining.quarantine(
+            opened, memories, reason=reason, actor=actor, dry_run=dry_run
+        )
+    changed = "would be quarantined" if dry_run else "quarantined"
+    _say(done, changed, "is in quarantine, or not current", as_json=as_json)
+
+
+@quarantine.command("release")
+def release_command(
+    memories: Annotated[
+        list[str] | None, typer.Argument(help="IDs, or prefixes of six digits or more.")
+    ] = None,
+    own: Annotated[
+        bool,
+        typer.Option(
+            "--own", help="Everything of your own that an earlier version quarantined on reading."
+        ),
+    ] = False,
+    reason: Why = None,
+    actor: Who = None,
+    dry_run: DryRun = False,
+    bank: InBank = None,
+    as_json: Json = False,
+) -> None:
+    """Let memories be provided as context, out of quarantine where they are in it.
+
+    They stay released. Review each first: `satchel quarantine show ID`, `satchel show ID`.
 
     Example: `satchel quarantine release 0f3c12 --reason "a quotation"`
     """
-    with opened_bank(state.settings, bank, writes=True) as opened:
-        done = quarantining.release(opened, memories, reason=reason, actor=actor, dry_run=dry_run)
-    _say(done, "would be released" if dry_run else "released", "is not held", as_json=as_json)
+    with opened_bank(state.settings, bank, writes=not dry_run) as opened:
+        done = quarantining.release(
+            opened, memories or [], own=own, reason=reason, actor=actor, dry_run=dry_run
+        )
+    changed = "would be released" if dry_run else "released"
+    _say(done, changed, "is not withheld", as_json=as_json)
+    if not done and not as_json:
+        message("nothing of your own is in quarantine because it was read")
 
 
 @quarantine.command("reject")

@@ -12,9 +12,10 @@ from satchel.errors import UsageError
 from satchel.rehydrate.rehydrated import Rehydrated, Shown
 from satchel.seal.verify.verification import Outcome
 from satchel.surfaces.cli._console import line, message, print_json, short, state
-from satchel.surfaces.cli._options import Accept, DryRun, InBank, Json
+from satchel.surfaces.cli._options import Accept, InBank, Json
 
 _MOST_EXPLAINED = 200
+_MOST_WITHHELD = 20
 
 
 class Style(StrEnum):
@@ -32,7 +33,7 @@ class Framing(StrEnum):
 
 
 class Enforced(StrEnum):
-    """Whose imperatives are held back."""
+    """Whose imperatives are withheld."""
 
     OUTSIDE = "outside"
     ALL = "all"
@@ -88,7 +89,7 @@ def rehydrate_command(
     run: Annotated[str | None, typer.Option(help="Of which run.")] = None,
     app: Annotated[str | None, typer.Option(help="Of which application.")] = None,
     enforce: Annotated[
-        Enforced | None, typer.Option(help="Whose imperatives are put into quarantine.")
+        Enforced | None, typer.Option(help="Whose imperatives are withheld.")
     ] = None,
     similarity: Annotated[
         Similar, typer.Option(help="Words and meaning, or cosines of vectors alone.")
@@ -97,7 +98,7 @@ def rehydrate_command(
         float | None, typer.Option(min=0, max=1, help="Leave out what is less relevant, 0 to 1.")
     ] = None,
     any_time: Annotated[
-        bool, typer.Option("--any-time", help="A time that the task names is no filter.")
+        bool, typer.Option("--any-time", help="Ignore a time named in the task.")
     ] = False,
     summariser: Annotated[
         str | None, typer.Option(help="What shortens memories: sentences, or openai.")
@@ -122,14 +123,13 @@ def rehydrate_command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each stage did, and why each is there.")
     ] = False,
-    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Put a bank's memory, or a file's, in front of a model, within a budget of tokens.
+    """Provide a bank's memory, or a file's, as context for a model, within a token budget.
 
-    Everything is verified first. What was remembered stands in records that it cannot leave; what
-    reads like a prompt is put into quarantine: `satchel quarantine list`. Procedures and identity
-    from outside are shown once somebody promoted them: `satchel promote`.
+    Everything is verified first, and nothing is written. Memories are delimited and cannot break
+    out. One that reads like a prompt is withheld and named: `satchel quarantine release ID` lets it
+    be provided. Procedures and identity from outside need a promotion: `satchel promote`.
 
     Example: `satchel rehydrate --task "answer Ada's mail" --model gpt-4o --budget 2000`
     """
@@ -155,7 +155,7 @@ def rehydrate_command(
         summariser=summariser,
     )
     if file is None:
-        found = rehydrate_bank(state.settings, bank, wanted, dry_run=dry_run)
+        found = rehydrate_bank(state.settings, bank, wanted)
     else:
         if bank is not None:
             raise UsageError("a file or a bank, not both", field="bank")
@@ -179,6 +179,8 @@ def _show(found: Rehydrated, *, explain: bool) -> None:
         for one in found.entries[:_MOST_EXPLAINED]:
             message(_why(one))
     message(found.notice)
+    for held in found.quarantined[:_MOST_WITHHELD]:
+        message(f"withheld: {short(held.id)} {held.type}, {held.trust}: {'; '.join(held.reasons)}")
     for note in found.notes:
         message(note)
     if not found.complete:

@@ -1,8 +1,9 @@
-"""How long a connection may take: to say what it wants, and to take what it asked for.
+"""How long a connection may take, and how much it may say before it is known whose it is.
 
 A connection that says nothing, or its headers letter by letter, costs whoever opens it nothing, and
 the server a file; one that takes an answer drop by drop keeps a place that others wait for. So
-there is an end to both. Bodies have a bound of their own (``satchel.surfaces.http.guard``).
+there is an end to both. Of a body no more is taken off the network than what came with the headers,
+until somebody asks for it (``satchel.surfaces.http.admission``).
 """
 
 import asyncio
@@ -10,48 +11,86 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from satchel.surfaces.http.clients.connections import Connections
 from satchel.surfaces.http.guard import Bounds
 
+_READ_BYTES = 32 << 10
+"""What is taken off a connection at a time."""
 
-def impatient(bounds: Bounds) -> type[asyncio.Protocol]:
+_BUFFER = memoryview(bytearray(_READ_BYTES))
+"""Of all connections: what is in it is taken out at once."""
+
+_REFUSED = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
+
+
+class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[misc, valid-type]  # one of two, as installed
+    """Lets go of a client that takes too long, or says too much."""
+
+    bounds: Bounds
+    peers: Connections
+    _head: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
+    _peer: Any = None
+    _said = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._peer = self.client
+        self._head = self.loop.call_later(self.bounds.head_seconds, transport.abort)
+        self.peers.opened(self._peer, transport.abort)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go: a transport's own buffer is much larger."""
+        del sizehint
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what is in the buffer."""
+        self.data_received(bytes(_BUFFER[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client says; letter by letter is not sooner."""
+        before = self.cycle
+        super().data_received(data)
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._head, self._said = _off(self._head), 0
+            if cycle.body and cycle.more_body:  # more when it is asked for
+                self.flow.pause_reading()
+            return
+        self._said = self._said + len(data) if cycle is before else 0
+        if self._said > self.bounds.head_bytes and not self.transport.is_closing():
+            self.transport.write(_REFUSED)
+            self.transport.close()
+        elif self._head is None:
+            self._head = self.loop.call_later(self.bounds.head_seconds, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to take what was sent."""
+        super().pause_writing()
+        self._taking = self.loop.call_later(self.bounds.take_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: it took enough of it."""
+        super().resume_writing()
+        self._taking = _off(self._taking)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._head, self._taking = _off(self._head), _off(self._taking)
+        self.peers.closed(self._peer)
+        super().connection_lost(exc)
+
+
+def impatient(bounds: Bounds, connections: Connections | None = None) -> type[asyncio.Protocol]:
     """Return what speaks HTTP with one client, as uvicorn makes it for each connection."""
-
-    class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one of two, as installed
-        """Lets go of a client that takes too long."""
-
-        _head: asyncio.TimerHandle | None = None
-        _taking: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            """Begin to wait for a request."""
-            super().connection_made(transport)
-            self._head = self.loop.call_later(bounds.head_seconds, transport.abort)
-
-        def data_received(self, data: bytes) -> None:
-            """Take what the client says; letter by letter is not sooner."""
-            super().data_received(data)
-            cycle = self.cycle
-            if cycle is not None and not cycle.response_complete:
-                self._head = _off(self._head)
-            elif self._head is None:
-                self._head = self.loop.call_later(bounds.head_seconds, self.transport.abort)
-
-        def pause_writing(self) -> None:
-            """Begin to wait for the client to take what was sent."""
-            super().pause_writing()
-            self._taking = self.loop.call_later(bounds.take_seconds, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            """Go on: it took enough of it."""
-            super().resume_writing()
-            self._taking = _off(self._taking)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Wait for nothing any more."""
-            self._head, self._taking = _off(self._head), _off(self._taking)
-            super().connection_lost(exc)
-
-    return Impatient
+    if connections is None:
+        connections = Connections(bounds.unknown)
+    return type("Impatient", (_Impatient,), {"bounds": bounds, "peers": connections})
 
 
 def _off(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:

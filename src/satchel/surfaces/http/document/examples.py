@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from satchel.surfaces.http.answers import BYTES
+
 _ID = "blake3:" + "0" * 64
 
 _PARAMETERS: dict[str, Any] = {
@@ -21,13 +23,17 @@ _PARAMETERS: dict[str, Any] = {
 }
 """What has to be said in a path or a query, by its name."""
 
-_BYTES = "application/octet-stream"
-
 
 def takes_file() -> dict[str, Any]:
     """Return what the document says of a route whose body is a file, as it is."""
     said = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": True, "content": {_BYTES: said}}}
+    return {"requestBody": {"required": True, "content": {BYTES: said}}}
+
+
+def gives_file(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Return what the document says of a route that answers with a file, of one of some kinds."""
+    said = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"description": "The file.", "content": dict.fromkeys(kinds, said)}}
 
 
 def with_examples(document: dict[str, Any]) -> dict[str, Any]:

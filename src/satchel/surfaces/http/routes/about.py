@@ -1,15 +1,19 @@
 """What the server says of itself: whether it works, what it counted, what it speaks."""
 
+from functools import cache
+from typing import Any
+
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 
 from satchel.actions.diagnosing import versions
 from satchel.ports.registry import formats
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer, problem
 from satchel.surfaces.http.asking import Owner, Served
 
-router = APIRouter(tags=["about"])
+router = routes(tags=["about"])
 
 
 @router.get("/healthz")
@@ -19,11 +23,14 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz")
-def readyz(request: Request, gateway: Served) -> Response:
-    """Tell whether requests can be served: the store can be read, and nothing is being ended."""
+async def readyz(request: Request, gateway: Served) -> Response:
+    """Tell whether requests can be served: the store can be read, and nothing is being ended.
+
+    Anybody may ask: the store is looked at once a second at most, whoever does.
+    """
     if request.app.state.ending:
         return problem(503, "ending", "the server is being ended", {"Retry-After": "1"})
-    gateway.owner.satchel.list_banks()
+    await gateway.require_readable()
     return answer({"status": "ready"})
 
 
@@ -34,13 +41,27 @@ def metrics(request: Request, _: Owner) -> Response:
 
 
 @router.get("/v1/formats")
-def list_formats() -> Response:
+async def list_formats() -> Response:
     """List the formats that can be read and written, with what each can hold."""
-    found = [{"name": name, **msgspec.to_builtins(formats[name].info)} for name in formats]
-    return answer({"formats": found})
+    return answer({"formats": _formats()})
 
 
 @router.get("/v1/about")
-def about(gateway: Served) -> Response:
+async def about(gateway: Served) -> Response:
     """Return versions, and the key that proofs of possession are made for."""
-    return answer({"versions": versions(), "verifier": gateway.verifier})
+    return answer({"versions": _versions(), "verifier": gateway.verifier})
+
+
+@router.get("/v1/openapi.json", include_in_schema=False)
+async def document(request: Request) -> Response:
+    """Return the OpenAPI document of this server."""
+    return answer(request.app.openapi())
+
+
+# Whoever asks for these need not say who they are, so they cost nothing: they are made once.
+_versions = cache(versions)
+
+
+@cache
+def _formats() -> list[dict[str, Any]]:
+    return [{"name": name, **msgspec.to_builtins(formats[name].info)} for name in formats]

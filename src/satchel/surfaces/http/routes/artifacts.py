@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from satchel.actions import verifying
@@ -21,14 +21,15 @@ from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import UnreadableError
 from satchel.memory.times import now
 from satchel.seal.verify.verification import Verification
-from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.admission import Takes, routes, takes
+from satchel.surfaces.http.answers import ARTIFACTS, BYTES, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Disclosure, NewArtifact
-from satchel.surfaces.http.document.examples import takes_file
+from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.gateway import Caller
 from satchel.surfaces.http.streams import received
 
-router = APIRouter(tags=["artifacts"])
+router = routes(tags=["artifacts"])
 
 _SUFFIXES = {"pam": ".pam", "pam_jsonl": ".pam.jsonl", "pam_cbor": ".pam.cbor"}
 _DIGITS = 64
@@ -71,7 +72,7 @@ def make_artifact(body: NewArtifact, caller: Owner, gateway: Served) -> Response
     return answer(kept, 201, {"Location": f"/pam/artifacts/{kept.artifact_id}"})
 
 
-@router.get("/pam/artifacts/{artifact}")
+@router.get("/pam/artifacts/{artifact}", responses=gives_file(BYTES, *ARTIFACTS.values()))
 def get_artifact(
     artifact: str, caller: Asking, gateway: Served, if_none_match: IfNoneMatch = None
 ) -> Response:
@@ -84,11 +85,11 @@ def get_artifact(
         return Response(status_code=304, headers={"ETag": tag})
     path = _folder(gateway.settings) / kept.artifact_id
     return FileResponse(
-        path, media_type="application/octet-stream", filename=kept.name, headers={"ETag": tag}
+        path, media_type=_media_type(kept), filename=kept.name, headers={"ETag": tag}
     )
 
 
-@router.post("/pam/artifacts/{artifact}/disclose")
+@router.post("/pam/artifacts/{artifact}/disclose", responses=gives_file(media_type("pam")))
 def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -> Response:
     """Return a disclosure of entries of the bank that an artifact was made of."""
     kept = _found(gateway.settings, artifact)
@@ -104,10 +105,11 @@ def disclose(artifact: str, body: Disclosure, caller: Asking, gateway: Served) -
         data = outlet.path.read_bytes()
     finally:
         private.close()
-    return Response(data, media_type="application/octet-stream")
+    return Response(data, media_type=media_type("pam"))
 
 
 @router.post("/v1/verify/upload", openapi_extra=takes_file())
+@takes(Takes.FILE)
 async def verify(
     request: Request,
     _: Owner,
@@ -136,9 +138,14 @@ def _part_of(kept: Kept, caller: Caller) -> Response:
         called = f"download of {kept.name}"
         with Outlet.named(private.folder / kept.name, called=called) as outlet:
             caller.bank(kept.bank).export(outlet, sign=False)  # type: ignore[arg-type]  # idem
-        return Response(outlet.path.read_bytes(), media_type="application/octet-stream")
+        return Response(outlet.path.read_bytes(), media_type=_media_type(kept))
     finally:
         private.close()
+
+
+def _media_type(kept: Kept) -> str:
+    name = next(one for one, suffix in _SUFFIXES.items() if kept.name == f"memory{suffix}")
+    return media_type(name)
 
 
 def _folder(settings: Settings) -> Path:

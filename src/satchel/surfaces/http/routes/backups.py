@@ -1,16 +1,17 @@
 """Backups, at the destinations of the configuration: a path from elsewhere is none."""
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.bodies import BackupCheck, NewBackup
 from satchel.surfaces.http.works import Tell, begun
 
-router = APIRouter(prefix="/v1/backups", tags=["backups"])
+router = routes(prefix="/v1/backups", tags=["backups"])
 
 
 @router.get("")

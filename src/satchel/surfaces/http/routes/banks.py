@@ -1,12 +1,13 @@
 """Banks: listed, made, counted."""
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner
 from satchel.surfaces.http.bodies import NewBank
 
-router = APIRouter(prefix="/v1/banks", tags=["banks"])
+router = routes(prefix="/v1/banks", tags=["banks"])
 
 
 @router.get("")

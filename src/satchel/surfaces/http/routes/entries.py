@@ -2,20 +2,22 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import Header, Query, Response
 
 from satchel.errors import RetiredMemoryError
+from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking
 from satchel.surfaces.http.bodies import Change, Component, NewEntry, Question, Reason
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["entries"])
+router = routes(prefix="/v1/banks/{bank}", tags=["entries"])
 
 IfMatch = Annotated[str | None, Header(alias="If-Match")]
 Tags = Annotated[list[str], Query()]
 
 
 @router.post("/entries", status_code=201)
+@takes(Takes.TEXT)
 def remember(bank: str, body: NewEntry, caller: Asking) -> Response:
     """Keep a memory; durable when this is answered."""
     made = caller.bank(bank).remember(body.text, **body.said("text"))
@@ -104,6 +106,7 @@ def path(
 
 
 @router.patch("/entries/{entry}")
+@takes(Takes.TEXT)
 def update(
     bank: str, entry: str, body: Change, caller: Asking, if_match: IfMatch = None
 ) -> Response:
@@ -113,6 +116,7 @@ def update(
 
 
 @router.post("/entries/{entry}/correct")
+@takes(Takes.TEXT)
 def correct(bank: str, entry: str, body: Change, caller: Asking) -> Response:
     """Put right a memory that was wrong."""
     return answer(caller.bank(bank).correct(entry, body.text, **_changes(body)))

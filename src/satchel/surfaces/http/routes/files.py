@@ -5,15 +5,16 @@ For the owner, and for who presents a token for everything: ``read``, and ``writ
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import Header, Query, Response
 
 from satchel.api.continuity.files import files_of
 from satchel.errors import NoMemoryFilesError
+from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking
 from satchel.surfaces.http.bodies import FileText
 
-router = APIRouter(prefix="/v1/files/{key}", tags=["files"])
+router = routes(prefix="/v1/files/{key}", tags=["files"])
 
 IfMatch = Annotated[str | None, Header(alias="If-Match")]
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
@@ -77,6 +78,8 @@ def read_file(
         if version is not None:
             return _plain(files.read_version(path, version))
         text, sha = files.read_text(path), files.current_sha(path)
+        if not sha:
+            raise NoMemoryFilesError("there is no such file", field="path")
     tag = f'"{sha}"'
     if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
         return Response(status_code=304, headers={"ETag": tag})
@@ -84,6 +87,7 @@ def read_file(
 
 
 @router.put("/text/{path:path}")
+@takes(Takes.TEXT)
 def write_file(
     key: str,
     path: str,

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
+from satchel.surfaces.http.admission import lasts, routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = routes(prefix="/v1", tags=["jobs"])
 
 
 @router.get("/jobs")
@@ -24,6 +25,7 @@ def show_job(job: str, gateway: Served, _: Owner) -> Response:
 
 
 @router.get("/jobs/{job}/events")
+@lasts
 def follow_job(job: str, gateway: Served, _: Owner) -> Response:
     """Follow a job as server-sent events: ``step``, and ``end`` once."""
     gateway.works.find(job)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
@@ -15,16 +15,23 @@ from satchel.disk.reading import OpenFile
 from satchel.disk.spool import Private
 from satchel.errors import ContainmentError
 from satchel.ports.registry import formats
-from satchel.surfaces.http.answers import answer
+from satchel.surfaces.http.admission import Takes, routes, takes
+from satchel.surfaces.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.bodies import Component, ServerExport, ServerImport
-from satchel.surfaces.http.document.examples import takes_file
+from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.streams import received
 from satchel.surfaces.http.works import Tell, when_free
 
-router = APIRouter(tags=["moving"])
+router = routes(tags=["moving"])
 
+_OUTSIDE = (
+    "Name a path in the folders that the operator allows. Or use the streams:"
+    " GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
+)
 _OPERATOR = (
+    "Portability path containment is required. Provide one of: allowed_roots=…,"
+    " ASTROCYTE_PORTABILITY_ROOTS env var, or allow_uncontained=True. "
     "The operator says where files may be: set SATCHEL_PORTABILITY_ROOTS on the server. Or use the"
     " streams: GET /v1/banks/BANK/download, POST /v1/banks/BANK/upload."
 )
@@ -37,7 +44,7 @@ def export(body: ServerExport, caller: Owner) -> Response:
     try:
         done = caller.satchel.export_bank(body.bank_id, body.path, **options)
     except ContainmentError as error:
-        raise _told(error) from error
+        raise _told(error, caller) from error
     said = {"bank_id": body.bank_id, "path": body.path, "exported_count": done.entries}
     told = {"receipt": done.receipt, "losses": done.losses, "notes": done.notes}
     return answer({**said, **told, **({"sidecar": done.sidecar} if done.sidecar else {})})
@@ -50,7 +57,7 @@ def import_(body: ServerImport, caller: Owner) -> Response:
     try:
         done = caller.satchel.import_bank(body.bank_id, body.path, **options)
     except ContainmentError as error:
-        raise _told(error) from error
+        raise _told(error, caller) from error
     caller.forget()
     counts = done.banks[0].done
     said = {
@@ -61,7 +68,7 @@ def import_(body: ServerImport, caller: Owner) -> Response:
     return answer({**said, "banks": done.banks, "receipts": done.receipts, "plan": done.plan})
 
 
-@router.get("/v1/banks/{bank}/download")
+@router.get("/v1/banks/{bank}/download", responses=gives_file(BYTES, *ARTIFACTS.values(), JSON))
 def download(
     bank: str,
     caller: Asking,
@@ -102,7 +109,7 @@ def download(
         headers["ETag"] = f'"{done.output_digest}"'
     return FileResponse(
         private.folder / name,
-        media_type="application/octet-stream",
+        media_type=media_type(format),
         filename=name,
         headers=headers,
         background=BackgroundTask(private.close),
@@ -110,6 +117,7 @@ def download(
 
 
 @router.post("/v1/banks/{bank}/upload", openapi_extra=takes_file())
+@takes(Takes.FILE)
 async def upload(
     bank: str,
     request: Request,
@@ -120,6 +128,7 @@ async def upload(
     on_conflict: Literal["skip", "overwrite", "rename", "error"] = "skip",
     dry_run: bool = False,
     skip_bad: bool = False,
+    text_member: Annotated[str | None, Query(max_length=200)] = None,
     wait: bool = True,
 ) -> Response:
     """Bring the body, a file of any format that is read, into a bank, made if it is not there.
@@ -133,6 +142,7 @@ async def upload(
         "on_conflict": on_conflict,
         "dry_run": dry_run,
         "skip_bad": skip_bad,
+        "text_member": text_member,
     }
 
     def bring(tell: Tell) -> object:
@@ -166,7 +176,8 @@ def _file_name(format: str) -> str:
     return f"memory{suffix}" if suffix.startswith(".") or not suffix else suffix
 
 
-def _told(error: ContainmentError) -> ContainmentError:
-    """Return an error of a path, with what whoever runs the server can do."""
-    error.hint = _OPERATOR
+def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
+    """Return an error of a path, with what the caller or the operator can do."""
+    has_roots = caller.settings.options.portability.roots is not None
+    error.hint = _OUTSIDE if has_roots else _OPERATOR
     return error

@@ -6,10 +6,12 @@ for as whoever looks at them.
 
 from importlib.resources import files
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from starlette.exceptions import HTTPException
 
-router = APIRouter(include_in_schema=False)
+from satchel.surfaces.http.admission import routes
+
+router = routes(include_in_schema=False)
 
 _KINDS = {
     "html": "text/html; charset=utf-8",
@@ -33,13 +35,13 @@ POLICY = (
 
 
 @router.get("/")
-def page() -> Response:
+async def page() -> Response:
     """Return the page."""
     return _told("index.html")
 
 
 @router.get("/page/{name}")
-def part(name: str) -> Response:
+async def part(name: str) -> Response:
     """Return a file that the page is made of."""
     return _told(name)
 

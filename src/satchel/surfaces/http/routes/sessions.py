@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from satchel.errors import UsageError
+from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner
 from satchel.surfaces.http.bodies import Fork, NewCheckpoint, NewMessages, NewSession
@@ -14,19 +15,25 @@ from satchel.surfaces.http.routes.keeping.bodies import (
     SessionState,
 )
 
-router = APIRouter(prefix="/v1/banks/{bank}/sessions", tags=["sessions"])
+router = routes(prefix="/v1/banks/{bank}/sessions", tags=["sessions"])
 
 At = Annotated[str | None, Query(max_length=200)]
 Few = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.get("")
-def list_sessions(bank: str, caller: Owner, archived: bool = False) -> Response:
+def list_sessions(
+    bank: str,
+    caller: Owner,
+    archived: bool = False,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+) -> Response:
     """List the sessions: each tree of forks together, a fork after what it is from."""
-    return answer({"sessions": caller.bank(bank).sessions.list(archived=archived)})
+    return answer({"sessions": caller.bank(bank).sessions.list(archived=archived, limit=limit)})
 
 
 @router.post("", status_code=201)
+@takes(Takes.TEXT)
 def begin_session(bank: str, body: NewSession, caller: Owner) -> Response:
     """Begin a session, with its first messages where there are some."""
     made = caller.bank(bank).sessions.create(**body.said())
@@ -55,6 +62,7 @@ def change_session(bank: str, session: str, body: SessionChange, caller: Owner) 
 
 
 @router.patch("/{session}/state")
+@takes(Takes.TEXT)
 def change_state(bank: str, session: str, body: SessionState, caller: Owner) -> Response:
     """Change what is kept beside a session's messages; what is not said stays."""
     return answer(caller.bank(bank).sessions.change(session, **body.said()))
@@ -67,6 +75,7 @@ def distill(bank: str, session: str, body: Distillation, caller: Owner) -> Respo
 
 
 @router.post("/{session}/messages", status_code=201)
+@takes(Takes.TEXT)
 def append_messages(bank: str, session: str, body: NewMessages, caller: Owner) -> Response:
     """Add messages to a session; durable when this is answered."""
     return answer(caller.bank(bank).sessions.append(session, *body.messages), 201)

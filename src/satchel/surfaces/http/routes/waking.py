@@ -2,16 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
+from satchel.surfaces.http.admission import Takes, routes, takes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner
-from satchel.surfaces.http.bodies import Judged, Promotion, Waking
+from satchel.surfaces.http.bodies import Judged, Promotion, Scan, Waking
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["waking"])
+router = routes(prefix="/v1/banks/{bank}", tags=["waking"])
 
 
 @router.post("/rehydrate")
+@takes(Takes.TEXT)
 def rehydrate(bank: str, body: Waking, caller: Asking) -> Response:
     """Return memory as framed text and messages for a model, within a budget of tokens."""
     return answer(caller.bank(bank).rehydrate(body.task, **body.said("task")))
@@ -31,9 +33,22 @@ def show_held(bank: str, memory: str, caller: Owner) -> Response:
     return answer(caller.bank(bank).quarantine.show(memory))
 
 
+@router.post("/quarantine/scan")
+def scan(bank: str, body: Scan, caller: Owner) -> Response:
+    """Look through all memories for what reads like a prompt; quarantine what is from outside."""
+    return answer(caller.bank(bank).quarantine.scan(**body.said()))
+
+
+@router.post("/quarantine/add")
+def add_to_quarantine(bank: str, body: Judged, caller: Owner) -> Response:
+    """Put memories into quarantine: not recalled, listed or provided until they are released."""
+    moved = caller.bank(bank).quarantine.add(*body.memories, **body.said("memories"))
+    return answer({"moved": moved})
+
+
 @router.post("/quarantine/release")
 def release(bank: str, body: Judged, caller: Owner) -> Response:
-    """Let memories out; they are not put there again."""
+    """Let memories be provided, out of quarantine where they are in it."""
     found = caller.bank(bank).quarantine.release(*body.memories, **body.said("memories"))
     return answer({"moved": found})
 

@@ -1,7 +1,7 @@
 """Backups put back, tried and dropped; at the destinations of the configuration and no others."""
 
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from satchel.actions.backing_up.destinations import moment_said
 from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
@@ -9,12 +9,13 @@ from satchel.actions.backing_up.dropping import prune_backups, rules_of
 from satchel.actions.backing_up.restored import RestoreOptions
 from satchel.actions.backing_up.restoring import restore_backup
 from satchel.actions.signing import owner_keys
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.routes.keeping.bodies import BackupPruning, Drilling, Restoring
 from satchel.surfaces.http.works import Tell, begun
 
-router = APIRouter(prefix="/v1/backups", tags=["backups"])
+router = routes(prefix="/v1/backups", tags=["backups"])
 
 
 @router.post("/drill", status_code=202)

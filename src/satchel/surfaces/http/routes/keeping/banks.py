@@ -1,6 +1,6 @@
 """Banks as a whole: named, copied, merged, removed, and the settings that they carry."""
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from satchel.actions.banks import rename_bank
 from satchel.actions.keys.owners import list_owners
@@ -8,13 +8,14 @@ from satchel.actions.opened import opened_bank
 from satchel.actions.signing import signing_key
 from satchel.actions.upkeep.bank_settings import set_config, show_config
 from satchel.actions.upkeep.whole_banks import copy_bank, delete_bank, merge_banks
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
 from satchel.surfaces.http.routes.keeping.bodies import BankCopy, BankName, BankValues, Merge
 from satchel.surfaces.http.works import Tell, begun
 from satchel.transfer.between_banks import OnConflict
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["banks"])
+router = routes(prefix="/v1/banks/{bank}", tags=["banks"])
 
 
 @router.patch("")

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from satchel.actions.importing.undoing import list_imports
 from satchel.actions.opened import opened_bank
 from satchel.actions.upkeep.pruning import moment_of, prune
 from satchel.api.sharing.removing import EraseArguments, RedactArguments
+from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Asking, Owner, Served
 from satchel.surfaces.http.routes.keeping.bodies import (
@@ -20,7 +21,7 @@ from satchel.surfaces.http.routes.keeping.bodies import (
 from satchel.surfaces.http.works import Tell, begun
 from satchel.transfer.near.finding import LEAST
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["upkeep"])
+router = routes(prefix="/v1/banks/{bank}", tags=["upkeep"])
 
 
 @router.post("/embed", status_code=202)

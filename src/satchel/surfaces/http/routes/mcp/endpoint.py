@@ -1,10 +1,11 @@
 """MCP over streamable HTTP: each request stands for itself, and says on whose behalf it is made."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
+from satchel.surfaces.http.admission import Takes, body_of, routes, takes
 from satchel.surfaces.http.asking import Asking, Served
 from satchel.surfaces.http.gateway import Caller, Gateway
 from satchel.surfaces.mcp.asking import Asker, on_behalf_of
@@ -13,16 +14,17 @@ from satchel.surfaces.mcp.server import server
 PATH = "/mcp"
 
 # It speaks JSON-RPC, which the OpenAPI document has no words for.
-router = APIRouter(include_in_schema=False)
+router = routes(include_in_schema=False)
 
 
 @router.post(PATH)
+@takes(Takes.TEXT)
 async def speak(request: Request, caller: Asking, gateway: Served) -> Response:
     """Answer one message of an agent host, as the owner or as the holder of a token."""
     app = request.app.state
     if not hasattr(app, "mcp"):
         app.mcp = server(None)  # without a store of its own: who says nothing gets nothing
-    return _Spoken(app.mcp, asker_of(caller, gateway), await request.body())
+    return _Spoken(app.mcp, asker_of(caller, gateway), body_of(request))
 
 
 def asker_of(caller: Caller, gateway: Gateway) -> Asker:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from satchel.errors import ThresholdError
-from satchel.ledger.keys.ended import REVOKED, Added, Keys, is_key
 from satchel.memory.records import Config
+from satchel.seal.keys.ended import REVOKED, Added, Keys, is_key
 from satchel.seal.records import Sealed
 
 OWNER_ADDED = "owner_added"

@@ -1,0 +1,287 @@
+"""Every listing, of some items and of ten times as many: linear in what it prints, or bounded.
+
+The listings come from the commands themselves, so a new one is noticed: it is measured here, or a
+reason says why not.
+"""
+
+import contextlib
+import io
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from benchmarks.measure import Table, report
+from satchel.actions.banks import create_bank
+from satchel.actions.config import Settings, load_settings
+from satchel.actions.configured.toml_files import toml_of
+from satchel.actions.opened import OpenBank
+from satchel.actions.signing import signing_key
+from satchel.actions.starting import opened_to_fill
+from satchel.actions.tokens.issuing import TokenAsked, issue_token
+from satchel.continuity.drafting import LogHead, Recorder, Said, new_session
+from satchel.continuity.elements import Tip
+from satchel.files import MemoryStore
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Status
+from satchel.seal.sealing import seal
+from satchel.surfaces.cli._app import app_of
+from satchel.surfaces.cli.main import run
+
+TINY, FEW, TIMES = 3, 1_000, 10
+GROUP = 1_000
+ROUNDS = 3
+MOST_SLOPE, MOST_BOUNDED = 1.15, 0.35
+"""Of the logarithms: 1 is linear, 0 is the same for any number of items."""
+
+LISTS = frozenset({"list", "ls", "history", "links", "receipts", "audit", "tree", "revocations"})
+"""Last words of commands that print many of what a person made."""
+
+NOT_HERE = {
+    "receipts": "made by imports, whose cost would hide it",
+    "jobs list": "jobs that ended are removed; a person has a handful",
+    "keys list": "one for each identity of a person",
+    "banks list": "bench_banks: 1,000 and 10,000",
+    "banks owners list": "owners of a bank, a handful",
+    "backup list": "one for each backup that is retained",
+    "memory tree": "prints banks, and counts; bench_amplihack",
+    "token revocations": "writes a file; the tokens are those of token list",
+    "code trees": "one for each indexed folder",
+}
+"""Listings that are not measured, and why."""
+
+NAME = "listings"
+_HEAD = LogHead(size=1, root="blake3:" + "0" * 64)
+
+
+class Home:
+    """A home with a bank that has ``size`` of everything.
+
+    Args:
+        folder: The home.
+        size: How many.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.size = size
+        self.settings: Settings = load_settings()
+        self.folder = folder
+        owner = partial(lambda settings: signing_key(settings)[0], self.settings)
+        create_bank(self.settings, NAME, owner())
+        with opened_to_fill(self.settings, NAME, owner) as bank:
+            self._memories(bank)
+            self._versions(bank)
+            self._sessions(bank)
+            for _ in range(size // 10):
+                asked = TokenAsked(everything=True)
+                issue_token(bank, asked, owner())
+        self._files()
+        self._agents()
+
+    def _memories(self, bank: OpenBank) -> None:
+        first = seal(Semantic(text="the first of all"))
+        bank.ledger.append([first])
+        self.first = first.id
+        held = [seal(Semantic(text=f"held back {number}")) for number in range(self.size)]
+        linked = (
+            seal(Semantic(text=f"memory {number}", parent_ids=(first.id,)))
+            for number in range(self.size)
+        )
+        for some in _grouped(linked):
+            bank.ledger.append(some)
+        for some in _grouped(iter(held)):
+            bank.ledger.append(some)
+        for some in _grouped(seal(Status(target=one.id, state="quarantined")) for one in held):
+            bank.ledger.append(some)
+
+    def _versions(self, bank: OpenBank) -> None:
+        last = seal(Semantic(text="version 0"))
+        bank.ledger.append([last])
+        for number in range(1, self.size // 10):
+            new = seal(Semantic(text=f"version {number}"))
+            status = seal(Status(target=last.id, state="superseded", by=new.id))
+            bank.ledger.append([new, status])
+            last = new
+        self.newest = last.id
+
+    def _sessions(self, bank: OpenBank) -> None:
+        for some in _grouped(iter(range(self.size))):
+            records = []
+            for number in some:
+                start = new_session(f"session {number}")
+                recorder = Recorder(Tip(start.id, start.id))
+                records += [
+                    start,
+                    *(recorder.message(Said(role="user", content="x")) for _ in "12"),
+                ]
+            bank.ledger.append(records)
+        start = new_session("long")
+        recorder = Recorder(Tip(start.id, start.id))
+        records = [start]
+        for number in range(self.size):
+            records.append(recorder.message(Said(role="user", content=f"turn {number}")))
+            records.append(recorder.checkpoint(_HEAD))
+        for some in _grouped(iter(records)):
+            bank.ledger.append(some)
+
+    def _files(self) -> None:
+        with MemoryStore.get_or_create(key=NAME) as store:
+            store.write_many([(f"d{n % 20}/{n}.txt", str(n)) for n in range(self.size)])
+            store.write_many([("often.txt", str(n)) for n in range(self.size)])
+
+    def _agents(self) -> None:
+        said = {f"agent-{n}": {"name": f"Agent {n}", "bank": NAME} for n in range(self.size // 10)}
+        file = self.settings.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(toml_of({"agents": said}), encoding="utf-8")
+
+
+def _grouped(values: Iterator[object]) -> Iterator[list]:  # type: ignore[type-arg]
+    while some := list(islice(values, GROUP)):
+        yield some
+
+
+Words = Callable[[Home], list[str]]
+MEASURED: dict[str, tuple[Words, Words]] = {
+    "list": (
+        lambda home: ["list", "--bank", NAME, "--limit", str(home.size)],
+        lambda _: ["list", "--bank", NAME],
+    ),
+    "history": (
+        lambda home: ["history", home.newest, "--bank", NAME, "--limit", str(home.size)],
+        lambda home: ["history", home.newest, "--bank", NAME, "--limit", "2"],
+    ),
+    "links": (
+        lambda home: ["links", home.first, "--bank", NAME, "--budget", str(2 * home.size)],
+        lambda home: ["links", home.first, "--bank", NAME, "--budget", "10"],
+    ),
+    "quarantine list": (
+        lambda home: ["quarantine", "list", "--bank", NAME, "--limit", str(home.size)],
+        lambda _: ["quarantine", "list", "--bank", NAME, "--limit", "10"],
+    ),
+    "sessions list": (
+        lambda _: ["sessions", "list", "--bank", NAME, "--all"],
+        lambda _: ["sessions", "list", "--bank", NAME, "--limit", "10"],
+    ),
+    "sessions show": (
+        lambda _: ["sessions", "show", "long", "--bank", NAME, "--all"],
+        lambda _: ["sessions", "show", "session 1", "--bank", NAME, "--last", "2"],
+    ),
+    "checkpoint list": (
+        lambda _: ["checkpoint", "list", "long", "--bank", NAME],
+        lambda _: ["checkpoint", "list", "session 1", "--bank", NAME],
+    ),
+    "token list": (
+        lambda home: ["token", "list", "--bank", NAME, "--limit", str(home.size)],
+        lambda _: ["token", "list", "--bank", NAME, "--limit", "10"],
+    ),
+    "files ls": (
+        lambda _: ["files", "ls", "--key", NAME],
+        lambda _: ["files", "ls", "nothing/", "--key", NAME],
+    ),
+    "files history": (
+        lambda _: ["files", "history", "often.txt", "--key", NAME],
+        lambda _: ["files", "history", "d1/1.txt", "--key", NAME],
+    ),
+    "files audit": (
+        lambda home: ["files", "audit", "--key", NAME, "--last", str(home.size)],
+        lambda _: ["files", "audit", "--key", NAME, "--last", "10"],
+    ),
+    "agent list": (lambda _: ["agent", "list"], lambda _: ["agent", "list"]),
+}
+"""Of each listing, the words that list all there is, and those that ask for little."""
+
+
+def listings() -> Iterator[str]:
+    """Yield the commands that list."""
+
+    def below(command: object, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name, one in getattr(command, "commands", {}).items():
+            yield (*words, name)
+            yield from below(one, (*words, name))
+
+    for words in below(get_command(app_of()), ()):
+        if words[-1] in LISTS or words == ("code", "trees"):
+            yield " ".join(words)
+
+
+def seconds(words: list[str]) -> float:
+    """Return the least processor time that a command took of a few runs.
+
+    Raises:
+        RuntimeError: If it failed.
+    """
+    best = math.inf
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        held = io.StringIO()
+        with contextlib.redirect_stdout(held), contextlib.redirect_stderr(held):
+            status = run(words)
+        best = min(best, time.process_time() - start)
+        if status not in (0, None):
+            raise RuntimeError(f"{' '.join(words)}: {status}: {held.getvalue()[-500:]}")
+    return best
+
+
+def _home(folder: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> Home:
+    monkeypatch.setenv("SATCHEL_HOME", str(folder / "home"))
+    monkeypatch.setenv("SATCHEL_WITNESS", str(folder / "witness"))
+    monkeypatch.setenv("SATCHEL_CONFIG", "")
+    monkeypatch.delenv("SATCHEL_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    return Home(folder, size)
+
+
+def test_every_listing_is_measured_or_has_a_reason() -> None:
+    """A new command that lists is noticed; so is one that is gone."""
+    found = set(listings())
+
+    assert found - MEASURED.keys() - NOT_HERE.keys() == set()
+    assert (MEASURED.keys() - {"sessions show"} | NOT_HERE.keys()) - found == set()
+
+
+def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of the benchmark below, once, on little."""
+    home = _home(tmp_path, monkeypatch, 10 * TINY)
+    for whole, little in MEASURED.values():
+        assert seconds(whole(home)) >= 0
+        assert seconds(little(home)) >= 0
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_a_listing_takes_no_more_than_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slope from some items to ten times as many; and of a listing of few among many."""
+    took: dict[str, list[float]] = {}
+    sizes = (FEW, FEW * TIMES)
+    for size in sizes:
+        with monkeypatch.context() as patched:
+            home = _home(tmp_path / str(size), patched, size)
+            for name, (whole, little) in MEASURED.items():
+                took.setdefault(name, []).extend((seconds(whole(home)), seconds(little(home))))
+    rows, steep = [], []
+    for name, (all_few, few_few, all_many, few_many) in took.items():
+        slopes = (_slope(all_few, all_many), _slope(few_few, few_many))
+        rows.append([name, all_few, all_many, slopes[0], few_few, few_many, slopes[1]])
+        if slopes[0] > MOST_SLOPE or (slopes[1] > MOST_BOUNDED and few_many > 0.1):
+            steep.append((name, *slopes))
+    report(
+        "listings",
+        Table(
+            f"Listings of {sizes[0]:,} and {sizes[1]:,} items, seconds of processor time",
+            ("command", "all", "all of 10x", "slope", "few", "few of 10x", "slope"),
+            rows,
+        ),
+    )
+    assert steep == []
+
+
+def _slope(few: float, many: float) -> float:
+    return math.log(max(many, 1e-4) / max(few, 1e-4), TIMES)

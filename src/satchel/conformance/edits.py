@@ -1,0 +1,602 @@
+"""Edits of single values at rest: T10 to T15, beyond the classes of ``agent-memory-integrity``.
+
+The attacker has the tables of a store and nothing else. Each class is applied to each column of
+each table that the store has, by its own schema, so a column or table that is added later is
+attacked as well. What is asked after each edit is what people ask: listings with and without
+filters, recall, rehydration, links, one memory, numbers, and ``doctor``.
+
+An edit gets through when an answer differs and is not refused. ``UNBELIEVED`` names the tables and
+columns of which an edit changes no answer and need not be found, with the reason; ``NOMINATING``
+those by which recall may rank otherwise (the threat model in docs/spec/README.md).
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import apsw
+
+from satchel.actions.bank_health import check_banks
+from satchel.actions.config import Settings
+from satchel.actions.memories.counting import stats
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.memories.showing import history, show
+from satchel.actions.memories.walking import links
+from satchel.actions.opened import OpenBank, opened_bank
+from satchel.actions.recalling import recall_memories
+from satchel.actions.waking.rehydrating import rehydrate_memories
+from satchel.actions.waking.wanted import Wanted as Task
+from satchel.errors import SatchelError
+from satchel.recall.query import Query
+
+CLASSES = {
+    "T10": "a column of one row gets another value",
+    "T11": "a column of one row gets no value",
+    "T12": "a column of one row gets another row's value",
+    "T13": "two rows swap the value of a column",
+    "T14": "a row is deleted",
+    "T15": "a row is there twice, under another key",
+}
+
+UNBELIEVED = {
+    "side": "kept beside the log; what is made of it is verified or only ranks",
+    "Side": "the same in the graph",
+    "sqlite_sequence": "SQLite's own",
+    "words_config": "settings of the index of words, not of a record",
+    "words_data": "pages of the index of words: which words, doctor --deep looks at",
+    "words_idx": "the same",
+    "words_docsize.origin": "SQLite's own",
+    "generation": "vectors only nominate, and one that is not there is made again",
+    "Generation": "the same in the graph",
+    "vector": "the same; what a model made of a text, only the model could tell",
+    "Vector": "the same in the graph",
+    "blob": "bytes of files: compared with their digest when they are read; a record names them",
+    "piece": "the same",
+    "Blob": "the same in the graph",
+    "Piece": "the same in the graph",
+    "store": "which program made the tables, and their version",
+    "Meta": "the same in the graph",
+    "tenant": "which role sees which bank; it holds nothing of a bank",
+    "bank.changed": "when somebody wrote last: makes a reader compare again",
+    "bank.changed_by": "the same",
+    "Thing.bank": "not read",
+    "Slot.bank": "not read",
+}
+"""Tables, or columns of them, of which an edit need not be found while it changes no answer. The
+same holds for a row that is there once more under a key that nobody asks for (T15)."""
+
+NOMINATING = frozenset(
+    {
+        *("words_config", "words_data", "words_idx", "words_docsize", "word"),
+        *("generation", "vector", "link", "Generation", "Vector"),
+        *("DERIVES_FROM", "SIMILAR_TO", "SUPERSEDES", "TRANSITIONED_TO", "EDGE", "Thing"),
+        *("Record.words", "Record.terms", "side", "Side"),
+    }
+)
+"""Tables, or columns of them, by which recall ranks: an edit may move or miss a memory there."""
+
+RANKED = frozenset({"recall", "recall of a user", "rehydrate"})
+"""The questions whose answers may differ then."""
+
+Row = Mapping[str, Any]
+
+
+class Tables(Protocol):
+    """What an attacker does to the tables of a store, while nobody has it open."""
+
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """Return the tables with their columns."""
+        ...
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of a table, in some order that stays."""
+        ...
+
+    def change(self, table: str, row: Row, column: str, value: Any) -> bool:
+        """Set a column of one row; False where the engine does not take it."""
+        ...
+
+    def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
+        """Swap the values of a column of two rows."""
+        ...
+
+    def remove(self, table: str, row: Row) -> bool:
+        """Delete one row."""
+        ...
+
+    def add(self, table: str, row: Row) -> bool:
+        """Add a row."""
+        ...
+
+    def save(self) -> None:
+        """Remember how the store is."""
+        ...
+
+    def restore(self) -> None:
+        """Put the store back as it was remembered."""
+        ...
+
+
+class Edit(NamedTuple):
+    """One edit."""
+
+    class_: str
+    """A key of ``CLASSES``."""
+
+    table: str
+    column: str | None
+    rows: tuple[Row, ...]
+    value: Any = None
+
+    @property
+    def name(self) -> str:
+        """The table, and the column where it is one."""
+        return self.table if self.column is None else f"{self.table}.{self.column}"
+
+    def apply(self, tables: Tables) -> bool:
+        """Do it; tell whether the engine took it."""
+        if self.class_ == "T14":
+            return tables.remove(self.table, self.rows[0])
+        if self.class_ == "T15":
+            return tables.add(self.table, {**self.rows[0], self.column or "": self.value})
+        if self.class_ == "T13":
+            return tables.swap(self.table, (self.rows[0], self.rows[1]), self.column or "")
+        return tables.change(self.table, self.rows[0], self.column or "", self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of the questions after an edit."""
+
+    edit: Edit
+    differing: frozenset[str]
+    """Those that were answered otherwise than before."""
+
+    refused: frozenset[str]
+    found: bool
+    """Whether ``doctor`` found it."""
+
+    @property
+    def got_through(self) -> frozenset[str]:
+        """The questions whose answer is another one, and may not be."""
+        names = {self.edit.table, self.edit.name}
+        return self.differing - RANKED if names & NOMINATING else self.differing
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether ``doctor`` should have found it."""
+        names = {self.edit.table, self.edit.name}
+        is_harmless = self.edit.class_ == "T15" or names & UNBELIEVED.keys()
+        return not self.found and (bool(self.got_through) or not is_harmless)
+
+
+def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
+    """Return what is asked, by name.
+
+    Args:
+        memory: Id of a memory that has a user, a run, a key and children.
+    """
+    return {
+        "list": lambda opened: list_memories(opened, Wanted()),
+        "list from the first": lambda opened: list_memories(opened, Wanted(oldest_first=True)),
+        "list of all": lambda opened: list_memories(opened, Wanted(everything=True)),
+        "list of a user": lambda opened: list_memories(opened, Wanted(user="u0")),
+        "list of a run": lambda opened: list_memories(opened, Wanted(run="r0")),
+        "list of a type": lambda opened: list_memories(opened, Wanted(types=("semantic",))),
+        "list of a kind": lambda opened: list_memories(opened, Wanted(kind="fact")),
+        "list since": lambda opened: list_memories(opened, Wanted(since="2020-01-01")),
+        "recall": lambda opened: _told(recall_memories(opened, Query(text="wombat")).memories),
+        "recall of a user": lambda opened: _told(
+            recall_memories(opened, Query(text="wombat", user="u0")).memories
+        ),
+        "rehydrate": lambda opened: _told(rehydrate_memories(opened, Task(task="wombat")).entries),
+        "links": lambda opened: links(opened, memory),
+        "show": lambda opened: show(opened, memory),
+        "history": lambda opened: history(opened, memory),
+        "stats": lambda opened: _numbers(stats(opened)),
+    }
+
+
+def _told(found: Sequence[Any]) -> list[str]:
+    return [one.id for one in found]
+
+
+def _numbers(found: Any) -> object:
+    return (found.memories, found.types, found.users, found.states, found.held, found.logged)
+
+
+REFUSED = object()
+
+
+def answers(settings: Settings, bank: str, memory: str) -> dict[str, object]:
+    """Return what each question is answered by a store that was just opened."""
+    found: dict[str, object] = dict.fromkeys(questions(memory), REFUSED)
+    try:
+        with opened_bank(settings, bank) as opened:
+            for name, ask in questions(memory).items():
+                with suppress(SatchelError):
+                    found[name] = repr(ask(opened))
+    except SatchelError:
+        pass  # then all are refused
+    return found
+
+
+def is_found(settings: Settings) -> bool:
+    """Tell whether ``doctor`` has a problem with the store."""
+    try:
+        return any(check.state == "problem" for check in check_banks(settings))
+    except SatchelError:
+        return True
+
+
+def outcomes(
+    settings: Settings, tables: Tables, bank: str, memory: str, some: Iterator[Edit]
+) -> Iterator[Outcome]:
+    """Yield what became of each edit that the engine takes; the store is put back after each.
+
+    Args:
+        settings: Where the store is.
+        tables: The attacker's hands.
+        bank: Id of the bank.
+        memory: As ``questions`` takes it.
+        some: The edits.
+    """
+    before = answers(settings, bank, memory)
+    assert REFUSED not in before.values()
+    assert not is_found(settings)
+    tables.save()
+    for edit in some:
+        if edit.apply(tables):
+            after = answers(settings, bank, memory)
+            yield Outcome(
+                edit=edit,
+                differing=frozenset(
+                    name
+                    for name, answer in after.items()
+                    if answer is not REFUSED and answer != before[name]
+                ),
+                refused=frozenset(name for name, one in after.items() if one is REFUSED),
+                found=is_found(settings),
+            )
+        tables.restore()
+
+
+def edits(tables: Tables, *, rows: int = 3) -> Iterator[Edit]:
+    """Yield edits of all classes, of each column of each table.
+
+    Args:
+        tables: The tables as they are.
+        rows: How many rows of each table are attacked, spread over it.
+    """
+    for table, columns in tables.columns().items():
+        every = tables.rows(table)
+        if not every:
+            continue
+        step = max(1, -(-len(every) // rows))
+        for at in range(0, len(every), step):
+            row = every[at]
+            yield Edit("T14", table, None, (row,))
+            for column in columns:
+                other = next((one for one in every if one[column] != row[column]), None)
+                changed = another(row[column])
+                yield Edit("T10", table, column, (row,), changed)
+                if row[column] is not None:
+                    yield Edit("T11", table, column, (row,))
+                if other is not None:
+                    yield Edit("T12", table, column, (row,), other[column])
+                    yield Edit("T13", table, column, (row, other))
+                yield Edit("T15", table, column, (row,), changed)
+
+
+def another(value: Any) -> Any:
+    """Return another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, bytes | memoryview):
+        found = bytes(value)
+        return found[:-1] + bytes([found[-1] ^ 1]) if found else b"x"
+    return f"{value}x" if isinstance(value, str) else "u9"
+
+
+class SqliteTables:
+    """The tables in a file of SQLite's, shadow tables of the index of words included."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._saved = b""
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the tables with their columns."""
+        named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+        return {
+            table: [column[1] for column in self._run(f"PRAGMA table_info({table})")]
+            for (table,) in self._run(named)
+        }
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of a table."""
+        columns = self.columns()[table]
+        found = self._run(f"SELECT * FROM {table}")  # noqa: S608 - of the schema
+        return [dict(zip(columns, row, strict=True)) for row in found]
+
+    def change(self, table: str, row: Row, column: str, value: Any) -> bool:
+        """Set a column of one row."""
+        return self._changes(
+            f'UPDATE {table} SET "{column}" = ? WHERE {_same(row, "IS ?")}',  # noqa: S608 - idem
+            *(value, *row.values()),
+        )
+
+    def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
+        """Swap the values of a column of two rows."""
+        one, other = rows
+        condition = f"({_same(one, 'IS ?')}) OR ({_same(other, 'IS ?')})"
+        key = _same(one, "IS ?")
+        return self._changes(
+            f'UPDATE {table} SET "{column}" = CASE WHEN {key} THEN ? ELSE ? END WHERE {condition}',  # noqa: S608 - idem
+            *(*one.values(), other[column], one[column], *one.values(), *other.values()),
+        )
+
+    def remove(self, table: str, row: Row) -> bool:
+        """Delete one row."""
+        return self._changes(
+            f"DELETE FROM {table} WHERE {_same(row, 'IS ?')}",  # noqa: S608 - idem
+            *row.values(),
+        )
+
+    def add(self, table: str, row: Row) -> bool:
+        """Add a row."""
+        marks = ", ".join("?" * len(row))
+        return self._changes(f"INSERT INTO {table} VALUES ({marks})", *row.values())  # noqa: S608 - idem
+
+    def save(self) -> None:
+        """Remember how the store is."""
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._saved = self._path.read_bytes()
+
+    def restore(self) -> None:
+        """Put the store back."""
+        for ending in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        self._path.write_bytes(self._saved)
+
+    def _changes(self, sql: str, *values: Any) -> bool:
+        connection = apsw.Connection(str(self._path))
+        try:
+            connection.execute(sql, values)
+            return connection.total_changes() > 0
+        except apsw.Error:
+            return False
+        finally:
+            connection.close()
+
+    def _run(self, sql: str) -> list[Any]:
+        connection = apsw.Connection(str(self._path))
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+
+class PostgresTables:
+    """The tables in a schema of PostgreSQL's, in the hands of the role that owns them.
+
+    Args:
+        address: Of the database.
+        schema: Where the tables are.
+    """
+
+    def __init__(self, address: str, schema: str) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(address, autocommit=True)
+        self._schema = schema
+        self._types: dict[str, dict[str, str]] = {}
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the tables with their columns."""
+        sql = (
+            "SELECT table_name, column_name, udt_name FROM information_schema.columns"
+            " JOIN information_schema.tables USING (table_schema, table_name)"
+            " WHERE table_schema = %s AND table_type = 'BASE TABLE'"
+            " ORDER BY table_name, ordinal_position"
+        )
+        self._types = {}
+        for table, column, kind in self._connection.execute(sql, (self._schema,)):
+            self._types.setdefault(table, {})[column] = kind
+        return {table: list(columns) for table, columns in self._types.items()}
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of a table."""
+        found = self._connection.execute(f"SELECT * FROM {self._named(table)} ORDER BY 1, 2")  # noqa: S608 - of the schema
+        names = [column.name for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def change(self, table: str, row: Row, column: str, value: Any) -> bool:
+        """Set a column of one row."""
+        kind = self._types[table][column]
+        return self._changes(
+            f'UPDATE {self._named(table)} SET "{column}" = %s::{kind} WHERE {self._is(table, row)}',  # noqa: S608 - idem
+            *(value, *row.values()),
+        )
+
+    def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
+        """Swap the values of a column of two rows."""
+        one, other = rows
+        kind = self._types[table][column]
+        key, beside = self._is(table, one), self._is(table, other)
+        return self._changes(
+            f'UPDATE {self._named(table)} SET "{column}" = CASE WHEN {key} THEN %s::{kind}'  # noqa: S608 - idem
+            f" ELSE %s::{kind} END WHERE ({key}) OR ({beside})",
+            *(*one.values(), other[column], one[column], *one.values(), *other.values()),
+        )
+
+    def remove(self, table: str, row: Row) -> bool:
+        """Delete one row."""
+        return self._changes(
+            f"DELETE FROM {self._named(table)} WHERE {self._is(table, row)}",  # noqa: S608 - idem
+            *row.values(),
+        )
+
+    def add(self, table: str, row: Row) -> bool:
+        """Add a row."""
+        marks = ", ".join(f"%s::{self._types[table][name]}" for name in row)
+        sql = f"INSERT INTO {self._named(table)} OVERRIDING SYSTEM VALUE VALUES ({marks})"  # noqa: S608 - idem
+        return self._changes(sql, *row.values())
+
+    def save(self) -> None:
+        """Remember how the store is."""
+        for table in self.columns():
+            kept = f"{self._schema}_kept_{table}"
+            self._run(f"DROP TABLE IF EXISTS {kept}")
+            self._run(f"CREATE TABLE {kept} AS TABLE {self._named(table)}")
+
+    def restore(self) -> None:
+        """Put the store back."""
+        for table in self._types:
+            named = self._named(table)
+            self._run(f"TRUNCATE {named}")
+            kept = f"{self._schema}_kept_{table}"
+            self._run(f"INSERT INTO {named} OVERRIDING SYSTEM VALUE SELECT * FROM {kept}")  # noqa: S608 - idem
+
+    def _named(self, table: str) -> str:
+        return f'{self._schema}."{table}"'
+
+    def _is(self, table: str, row: Row) -> str:
+        kinds = self._types[table]
+        return " AND ".join(f'"{name}" IS NOT DISTINCT FROM %s::{kinds[name]}' for name in row)
+
+    def _changes(self, sql: str, *values: Any) -> bool:
+        import psycopg
+
+        try:
+            return int(self._connection.execute(sql, values).rowcount) > 0
+        except psycopg.Error:
+            return False
+
+    def _run(self, sql: str) -> None:
+        self._connection.execute(sql)
+
+
+_ENDS = ("_from", "_to")
+_OF_LINKS = ("place", "kind")
+
+
+class LadybugTables:
+    """The nodes and relations of a graph, through its own engine.
+
+    Args:
+        folder: The store.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._saved = folder.with_name(f"{folder.name}-saved")
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the tables with their columns; of relations, what they hold."""
+        from satchel.stores.ladybug.schema import EDGE, LINK_TABLES, NODES
+
+        links = {
+            table: list(_OF_LINKS if table == EDGE else _OF_LINKS[:1]) for table in LINK_TABLES
+        }
+        return {table: list(columns) for table, columns in NODES.items()} | links
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the nodes or relations of a table."""
+        if self._is_node(table):
+            found = self._ask(f"MATCH (n:{table}) RETURN n")
+            names = self.columns()[table]
+            return [{name: node.get(name) for name in names} for (node,) in found]
+        names = self.columns()[table]
+        listed = ", ".join(f"l.`{name}`" for name in names)
+        found = self._ask(f"MATCH (a:Thing)-[l:{table}]->(b:Thing) RETURN a.key, b.key, {listed}")
+        return [dict(zip((*_ENDS, *names), row, strict=True)) for row in found]
+
+    def change(self, table: str, row: Row, column: str, value: Any) -> bool:
+        """Set a column of one node or relation."""
+        pattern, values = self._match(table, row)
+        return self._changes(f"{pattern} SET x.`{column}` = $value", value=value, **values)
+
+    def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
+        """Swap the values of a column of two nodes or relations."""
+        one, other = rows
+        after = {**one, column: other[column]}
+        return self.change(table, one, column, other[column]) and (
+            after != other and self.change(table, other, column, one[column])
+        )
+
+    def remove(self, table: str, row: Row) -> bool:
+        """Delete one node, with its relations, or one relation."""
+        pattern, values = self._match(table, row)
+        how = "DETACH DELETE" if self._is_node(table) else "DELETE"
+        return self._changes(f"{pattern} {how} x", **values)
+
+    def add(self, table: str, row: Row) -> bool:
+        """Add a node or a relation."""
+        names = [name for name in row if name not in _ENDS and row[name] is not None]
+        values = {f"v_{name}": row[name] for name in names}
+        made = ", ".join(f"`{name}`: $v_{name}" for name in names)
+        if self._is_node(table):
+            return self._changes(f"CREATE (:{table} {{{made}}})", **values)
+        ends = {"v_from": row["_from"], "v_to": row["_to"]}
+        return self._changes(
+            "MATCH (a:Thing {key: $v_from}) MATCH (b:Thing {key: $v_to})"
+            f" CREATE (a)-[:{table} {{{made}}}]->(b)",
+            **ends,
+            **values,
+        )
+
+    def save(self) -> None:
+        """Remember how the store is."""
+        shutil.rmtree(self._saved, ignore_errors=True)
+        shutil.copytree(self._folder, self._saved)
+
+    def restore(self) -> None:
+        """Put the store back."""
+        shutil.rmtree(self._folder)
+        shutil.copytree(self._saved, self._folder)
+
+    def _is_node(self, table: str) -> bool:
+        from satchel.stores.ladybug.schema import NODES
+
+        return table in NODES
+
+    def _match(self, table: str, row: Row) -> tuple[str, dict[str, Any]]:
+        if self._is_node(table):
+            key = self.columns()[table][0]
+            return f"MATCH (x:{table} {{`{key}`: $key}})", {"key": row[key]}
+        pattern = f"MATCH (a:Thing {{key: $v_from}})-[x:{table}]->(b:Thing {{key: $v_to}})"
+        values = {"v_from": row["_from"], "v_to": row["_to"], "at": row["place"]}
+        return f"{pattern} WHERE x.place = $at", values
+
+    def _changes(self, cypher: str, **values: Any) -> bool:
+        try:
+            self._ask(cypher, **values)
+        except RuntimeError:
+            return False
+        return True
+
+    def _ask(self, cypher: str, **values: Any) -> list[Any]:
+        from satchel.stores.ladybug.files.opening import FILE, engine
+
+        database = engine().Database(str(self._folder / FILE), max_db_size=1 << 40)
+        connection = engine().Connection(database)
+        try:
+            found: list[Any] = connection.execute(cypher, values).get_all()
+            return found
+        finally:
+            connection.close()
+            database.close()
+
+
+def _same(row: Row, how: str) -> str:
+    return " AND ".join(f'"{name}" {how}' for name in row)

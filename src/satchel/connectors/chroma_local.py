@@ -1,0 +1,157 @@
+"""One collection of Chroma's own database: ``chroma:///path/to/folder?collection=NAME``.
+
+The folder of a ``PersistentClient`` is a file format, too (``formats.frameworks.chroma``), which
+reads all of its collections. Here one of them is read, so that each can go into a bank of its own.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import ClassVar
+
+from satchel.connectors.address import Kind
+from satchel.errors import MalformedError, UnreadableError, UsageError
+from satchel.formats._database import opened
+from satchel.formats._frameworks.chroma_tables import collections_in
+from satchel.formats._frameworks.chroma_vectors import Segment, segments_in
+from satchel.formats.frameworks.chroma import FILE, entries_in
+from satchel.formats.frameworks.chroma import FORMAT as CHROMA
+from satchel.memory.records import Model
+from satchel.ports.connector import Page, Taken
+from satchel.ports.format import Info, Reading
+from satchel.ports.place import Place
+from satchel.ports.report import Report
+from satchel.seal.limits import DEFAULT_LIMITS, Limits
+from satchel.seal.records import Sealed
+
+_KIND = Kind(
+    "chroma:",
+    "Chroma folder",
+    frozenset({"collection"}),
+    "chroma:///path/to/folder?collection=NAME",
+)
+_TOGETHER = 256
+_CURSOR = re.compile("records/([0-9]{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a collection is."""
+
+    folder: Path
+    collection: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "Address":
+        """Return the address that a person wrote.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        folder, members = _KIND.read(text)
+        return cls(folder=folder, collection=members.get("collection") or None)
+
+
+class ChromaLocal:
+    """A collection, which is only read; nobody should write to it meanwhile.
+
+    Args:
+        address: Where it is.
+        limits: Bounds on what is read.
+        writes: Whether it is to be written to, which is refused.
+        overwrite: As for the other connectors; of no use here.
+        dry_run: As for the other connectors; of no use here.
+        skip_bad: Whether damaged records are skipped, counted.
+
+    Raises:
+        UnreadableError: If it is not there.
+        MalformedError: If it is damaged.
+        UsageError: If it is not clear which collection is meant, or it is to be written to.
+    """
+
+    info: ClassVar[Info] = CHROMA.info
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        writes: bool = False,
+        overwrite: bool = False,
+        dry_run: bool = False,
+        skip_bad: bool = False,
+    ) -> None:
+        del overwrite, dry_run
+        if writes:
+            raise UsageError(
+                "Chroma's own database is only read",
+                field="output",
+                hint="What a collection takes can be written: --format chroma_get.",
+            )
+        folder = address.folder
+        self._source = Place(folder / FILE if folder.is_dir() else folder)
+        self._reading = Reading(limits=limits, skip_bad=skip_bad)
+        self._stack = ExitStack()
+        self._items: Iterator[Model] = iter(())
+        self._at = 0
+        try:
+            self._database = self._stack.enter_context(opened(self._source, self._reading))
+            found = collections_in(self._database, self._source.name)
+            self._segment = _chosen(list(segments_in(self._database, found)), address)
+        except BaseException:
+            self.close()
+            raise
+
+    def page(self, cursor: str | None, report: Report) -> Page:
+        """List records from ``cursor``."""
+        start = _start(cursor)
+        if start == 0 or start != self._at:
+            self._reading.report = report
+            found = entries_in(self._database, self._segment, self._source, self._reading)
+            self._items, self._at = islice(found, start, None), start
+        items = list(islice(self._items, _TOGETHER))
+        self._at += len(items)
+        return Page(items, f"records/{self._at}" if len(items) == _TOGETHER else None)
+
+    def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[Taken]:
+        """Refuse: it is only read."""
+        del report
+        return [Taken(one.id, None, "Chroma's own database is only read") for one in batch]
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._stack.close()
+
+
+def _start(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise MalformedError("no page starts there", field="cursor")
+    return int(found[1])
+
+
+def _chosen(segments: Sequence[Segment], address: Address) -> Segment:
+    """Return the collection that is meant."""
+    names = sorted(one.name for one in segments)
+    wanted = address.collection
+    if wanted is None and len(segments) == 1:
+        return segments[0]
+    if wanted is None and len(segments) > 1:
+        raise UsageError(
+            f"there are several collections: {', '.join(names)}",
+            file=str(address.folder),
+            hint=f"Say which at the end of the address: ?collection={names[0]}",
+        )
+    for one in segments:
+        if one.name == wanted:
+            return one
+    raise UnreadableError(
+        "there is no collection" if wanted is None else f"there is no collection {wanted!r}",
+        file=str(address.folder),
+        hint=f"There are: {', '.join(names)}." if names else None,
+    )

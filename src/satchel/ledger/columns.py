@@ -1,0 +1,277 @@
+"""Columns compared with the log, so that none of them hides a record.
+
+A store looks records up by columns and by its index of links, and whoever can write to it can
+change them. What a read returns is verified record by record; that nothing is missing from it is
+verified here:
+
+- ``require_standing``: each row that its columns call retired, pending or held is so by the log.
+  That costs one pass over three columns, whenever a store is opened or somebody else wrote to it.
+- ``VerifiedColumns``: the columns that a filter asks for are what the records' bytes say, in every
+  row. To derive them again is to read everything. So this machine remembers, beside its
+  witness and outside the store, a digest of each block of 256 rows whose columns it verified, and
+  compares that: one pass over the columns that are asked for. A block whose digest is another one,
+  or unknown, is verified by its records, and remembered.
+
+The digests are a cache: without them, or with others, the same is refused, only later.
+"""
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from blake3 import blake3
+
+from satchel.disk.kept import opened
+from satchel.disk.writing import PRIVATE_FILE, writing
+from satchel.errors import SatchelError, VerificationError
+from satchel.ledger.folding import FOLDED, Fold
+from satchel.ports.linking.traversal import Linked
+from satchel.ports.rows import CONFIG, Filter, Row
+from satchel.ports.store import Reader
+from satchel.seal.log import Head, leaf_of
+from satchel.seal.proved_tree import ProvedTree
+
+BLOCK_BITS = 8
+_BLOCK = 1 << BLOCK_BITS
+"""Rows whose columns have one digest."""
+
+LINKS = "links"
+"""Stands for the index of links among the names of columns."""
+
+_DIGEST = 16
+_UNKNOWN = bytes(_DIGEST)
+_SEAL = 32
+_FORMAT = "satchel-columns/1"
+_VERIFIED_WHEN_OPENED = FOLDED | {CONFIG}
+"""Types all records of which are verified, and counted, before anything else is read."""
+
+_OWNERS = ("user", "agent", "run", "app", "session", "slot")
+_CHANGED = "The store was changed from outside. See: satchel doctor."
+
+Digests = dict[str, dict[int, bytes]]
+"""By column and block."""
+
+
+def require_standing(reader: Reader, head: Head, fold: Fold, tree: ProvedTree) -> None:
+    """Require that no row is called retired, pending or held for which the log gives no reason.
+
+    Raises:
+        VerificationError: Naming the first that is.
+        StoreError: If the columns hold what they cannot.
+    """
+    marked = reader.marked(head.bank)
+    if not marked:
+        return
+    tree.require({row.seq: leaf_of(head.bank, row.seq, row.type, row.id, row.at) for row in marked})
+    for row in marked:
+        if fold.standing(row.id, row.seq, head.size) != (row.retired, row.hold):
+            raise VerificationError(
+                f"the store hides record {row.seq}, and the log does not", hint=_CHANGED
+            )
+
+
+def columns_of(wanted: Filter) -> frozenset[str]:
+    """Return the columns that decide what a filter finds, but for the standing of records."""
+    names = {name for name in _OWNERS if getattr(wanted, name) is not None}
+    if wanted.types is not None and not wanted.types <= _VERIFIED_WHEN_OPENED:
+        names.add("type")
+    if wanted.kinds is not None:
+        names.add("kind")
+    if wanted.since is not None or wanted.until is not None:
+        names.add("moment")
+    return frozenset(names)
+
+
+class Stored(Protocol):
+    """A bank, as ``ledger.proved`` reads it."""
+
+    @property
+    def head(self) -> Head:
+        """The head that everything here is verified by."""
+        ...
+
+    def stored_columns(self, names: Sequence[str], first: int) -> Iterable[Sequence[Any]]:
+        """Return columns of rows as they are stored, see ``Reader.columns``."""
+        ...
+
+    def stored_links(self) -> Iterable[Linked]:
+        """Return the index of links as it is stored."""
+        ...
+
+    def verified_columns(self, places: Sequence[int]) -> list[Row]:
+        """Return the rows at positions, derived from their records, if the store has the same."""
+        ...
+
+
+class VerifiedColumns:
+    """The columns of one bank, as far as they were verified.
+
+    Args:
+        bank: Its id.
+        path: The file in which digests are remembered, outside the store; None for not at all.
+    """
+
+    def __init__(self, bank: str, path: Path | None) -> None:
+        self._bank = bank
+        self._path = path
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._known: tuple[int, Digests] | None = None
+
+    def require(self, view: Stored, names: frozenset[str], stamp: int) -> None:
+        """Require that columns of all rows are what the records say.
+
+        Args:
+            view: The bank.
+            names: Names of columns of ``Row``, or ``LINKS``.
+            stamp: What the store's is in this view.
+
+        Raises:
+            VerificationError: Naming the first row whose columns are not.
+        """
+        if getattr(self._local, "stamp", None) != stamp:
+            self._local.stamp, self._local.sizes = stamp, {}
+        sizes: dict[str, int] = self._local.sizes
+        size = view.head.size
+        due = sorted(name for name in names if sizes.get(name, 0) < size)
+        if not due:
+            return
+        with self._lock:
+            self._compare(view, due, min(sizes.get(name, 0) for name in due))
+        sizes.update(dict.fromkeys(due, size))
+
+    def _compare(self, view: Stored, names: Sequence[str], verified: int) -> None:
+        """Compare, from a position on: nobody wrote since those before it were verified."""
+        known, is_new = self._remembered(view.head.epoch), False
+        links = _links(view) if LINKS in names else None
+        columns = [name for name in names if name != LINKS]
+        for block in _blocks(view, columns, verified >> BLOCK_BITS):
+            digests = dict(block.digests)
+            if links is not None:
+                digests[LINKS] = _digest(sorted(links[block.number]))
+            remembered = all(
+                known[name].get(block.number) == digest for name, digest in digests.items()
+            )
+            if remembered and block.is_full:
+                continue
+            places = range(max(block.places.start, verified), block.places.stop)
+            own = view.verified_columns(places)
+            if links is not None:
+                there = {each for each in links[block.number] if each.place >= places.start}
+                if there != {Linked(row.seq, link) for row in own for link in row.links}:
+                    raise VerificationError(
+                        f"the index has other links of the records {places.start} to"
+                        f" {places.stop - 1} than they make",
+                        hint=_CHANGED,
+                    )
+            if block.is_full:
+                for name, digest in digests.items():
+                    known[name][block.number] = digest
+                is_new = True
+        if links is not None and any(
+            found and found[-1].place >= view.head.size for found in map(sorted, links.values())
+        ):
+            raise VerificationError("the index has links of records beyond the log", hint=_CHANGED)
+        if is_new:
+            self._write(view.head.epoch, known)
+
+    def _remembered(self, epoch: int) -> Digests:
+        if self._known is None or self._known[0] != epoch:
+            self._known = (epoch, self._read(epoch))
+        return self._known[1]
+
+    def _read(self, epoch: int) -> Digests:
+        """Return what is remembered; of an earlier epoch nothing, since its log may be another."""
+        found: Digests = defaultdict(dict)
+        if self._path is None:
+            return found
+        with suppress(OSError, SatchelError, msgspec.DecodeError):
+            with opened(self._path, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
+                data = file.read()
+            seal, body = data[:_SEAL], data[_SEAL:]
+            if blake3(body).digest() != seal:
+                return found
+            kept = msgspec.msgpack.decode(body, type=_Remembered)
+            if (kept.format, kept.bank, kept.epoch) == (_FORMAT, self._bank, epoch):
+                for name, digests in kept.digests.items():
+                    found[name] = _unpacked(digests)
+        return found
+
+    def _write(self, epoch: int, digests: Mapping[str, Mapping[int, bytes]]) -> None:
+        if self._path is None:
+            return
+        kept = _Remembered(
+            format=_FORMAT,
+            bank=self._bank,
+            epoch=epoch,
+            digests={name: _packed(found) for name, found in digests.items()},
+        )
+        body = msgspec.msgpack.encode(kept)
+        # A cache: where it cannot be written, the next program verifies the records again.
+        with suppress(OSError, SatchelError), writing(self._path, mode=PRIVATE_FILE) as stream:
+            stream.write(blake3(body).digest() + body)
+
+
+class _Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    format: str
+    bank: str
+    epoch: int
+    digests: dict[str, bytes]
+
+
+class _Block(NamedTuple):
+    """Consecutive rows."""
+
+    number: int
+    places: range
+    digests: dict[str, bytes]
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.places) == _BLOCK
+
+
+def _blocks(view: Stored, names: Sequence[str], first: int) -> Iterator[_Block]:
+    """Yield the blocks of a log from one on; a row that is missing makes its block another one."""
+    rows = iter(view.stored_columns(names, first << BLOCK_BITS) if names else ())
+    end = view.head.size
+    for start in range(first << BLOCK_BITS, end, _BLOCK):
+        places = range(start, min(start + _BLOCK, end))
+        digests = dict[str, bytes]()
+        if names:
+            some = list(islice(rows, len(places)))
+            seqs, *values = zip(*some, strict=True) if some else ((),)
+            is_whole = len(seqs) == len(places) and seqs[0] == start and seqs[-1] == places[-1]
+            digests = dict.fromkeys(names, b"")
+            if is_whole:
+                digests = {
+                    name: _digest(column) for name, column in zip(names, values, strict=True)
+                }
+        yield _Block(start >> BLOCK_BITS, places, digests)
+
+
+def _links(view: Stored) -> dict[int, list[Linked]]:
+    found: dict[int, list[Linked]] = defaultdict(list)
+    for linked in view.stored_links():
+        found[linked.place >> BLOCK_BITS].append(linked)
+    return found
+
+
+def _digest(values: Iterable[Any]) -> bytes:
+    return blake3(msgspec.msgpack.encode(values)).digest(_DIGEST)
+
+
+def _packed(digests: Mapping[int, bytes]) -> bytes:
+    end = max(digests, default=-1) + 1
+    return b"".join(digests.get(number, _UNKNOWN) for number in range(end))
+
+
+def _unpacked(packed: bytes) -> dict[int, bytes]:
+    pieces = (packed[start : start + _DIGEST] for start in range(0, len(packed), _DIGEST))
+    return {number: piece for number, piece in enumerate(pieces) if piece != _UNKNOWN}

@@ -1,0 +1,170 @@
+"""What memories say, as questions are compared with it, worked out once in a process.
+
+Reading and cutting the same few hundred memories for every question took half of the time of a
+recall. What is kept depends on the bytes of a record alone, and is found by their digest, so it is
+never out of date. It is bounded in memory, and dropped when something was erased or redacted: a
+process that goes on must not know what its bank does not.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import cast
+
+import msgspec
+from blake3 import blake3
+
+from satchel.errors import InputError
+from satchel.ledger.view import View
+from satchel.memory.entries import Entry, Episodic
+from satchel.memory.records import AnyRecord, Model
+from satchel.ports.rows import Row, words_in
+from satchel.recall.when import names_time
+from satchel.seal.records import shape_of
+from satchel.stores.matching import tokens_of
+
+LONGEST = 1 << 14
+"""Characters of a memory in which the words of a question are looked for, from its start."""
+
+MOST_BYTES = 32 << 20
+"""Of memory for what is kept, about; 0 keeps nothing."""
+
+_ASKING = "?\N{FULLWIDTH QUESTION MARK}\N{ARABIC QUESTION MARK}"
+_CLOSING = " \t\r\n\"')]\N{RIGHT SINGLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+_decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(AnyRecord).decode)
+_KEY_BYTES = 16
+_TOKEN_BYTES, _TEXT_BYTES = 96, 800
+_MOST_BANKS = 64
+_ENDING = ("erasure", "redaction")
+
+
+class Text:
+    """What of a memory is compared with questions. It depends on the memory alone.
+
+    Args:
+        row: The memory, as the store has it.
+    """
+
+    __slots__ = ("_dated", "asks", "tokens", "who", "words")
+
+    def __init__(self, row: Row) -> None:
+        self.who: tuple[str, ...] = ()
+        """Words of the speaker's name."""
+
+        self.tokens: list[str] = []
+        self.words: frozenset[str] = frozenset()
+        """The same, each once."""
+
+        self.asks = False
+        self._dated: bool | None = None
+        model = _model_of(row.body or b"")
+        if isinstance(model, Episodic) and model.actor:
+            self.who = _name_of(model.actor.rpartition(":")[2])
+        if isinstance(model, Entry):
+            text = words_in(model)[:LONGEST]
+            self.tokens = tokens_of(text)
+            self.words = frozenset(self.tokens)
+            self.asks = _asks(text)
+
+    @property
+    def dated(self) -> bool:
+        """Whether it names a time; looked for when a question asks for one."""
+        if self._dated is None:
+            self._dated = names_time(self.words)
+        return self._dated
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, about."""
+        return _TEXT_BYTES + _TOKEN_BYTES * (len(self.tokens) + len(self.who))
+
+
+class _Cache:
+    """Texts by the digest of their bytes: those of late, and those before them.
+
+    When the newer half is full it becomes the older one, which is dropped; what is asked for again
+    moves to the newer. Threads may use it at once: the worst is that a text is made twice.
+    """
+
+    def __init__(self) -> None:
+        self._newer, self._older = dict[bytes, Text](), dict[bytes, Text]()
+        self._bytes = 0
+
+    def get(self, row: Row) -> Text:
+        """Return the text of a row."""
+        key = blake3(row.body or b"").digest(_KEY_BYTES)
+        found = self._newer.get(key)
+        if found is None:
+            found = self._older.get(key) or Text(row)
+            self._keep(key, found)
+        return found
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._newer, self._older, self._bytes = {}, {}, 0
+        _name_of.cache_clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is kept, about."""
+        return sum(text.size for half in (self._newer, self._older) for text in half.values())
+
+    def _keep(self, key: bytes, text: Text) -> None:
+        half = MOST_BYTES // 2
+        if text.size > half:
+            return
+        if self._bytes + text.size > half:
+            self._older, self._newer, self._bytes = self._newer, {}, 0
+        self._newer[key] = text
+        self._bytes += text.size
+
+
+texts = _Cache()
+"""Of this process."""
+
+_ended = dict[str, int]()
+"""Erasures and redactions in each bank, when it was asked last."""
+
+
+def known(row: Row) -> Text:
+    """Return what of a memory is compared with questions."""
+    return texts.get(row)
+
+
+def forget_erased(view: View) -> None:
+    """Drop what is kept where something was erased or redacted since a bank was asked last."""
+    bank, counts = view.head.bank, view.head.counts
+    ended = sum(counts.get(name, 0) for name in _ENDING)
+    if _ended.get(bank, 0) != ended:
+        texts.clear()
+        if len(_ended) >= _MOST_BANKS:
+            _ended.clear()
+        _ended[bank] = ended
+
+
+def _asks(text: str) -> bool:
+    """Tell whether a text ends in a question, or did before a note in brackets."""
+    end = text.rstrip()
+    if end.endswith("]"):
+        end = end.rpartition("[")[0]
+    return end.rstrip(_CLOSING).endswith(tuple(_ASKING))
+
+
+def _model_of(body: bytes) -> Model | None:
+    """Return what a record says, as far as it can be read; verification reports what is wrong.
+
+    That its bytes are canonical is not asked here: nothing is believed of what only orders.
+    """
+    try:
+        return _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return shape_of(body)
+    except InputError:
+        return None
+
+
+@lru_cache(1024)  # few speak, and often
+def _name_of(actor: str) -> tuple[str, ...]:
+    return tuple(tokens_of(actor))

@@ -1,0 +1,40 @@
+"""Whoever looks at a redacted memory sees that it is redacted, by whom and when."""
+
+import pytest
+from bank_kit import filled, keep, owner
+
+from satchel.actions.config import load_settings
+from satchel.actions.erasing.redacting import RedactOptions, redact
+from satchel.actions.memories.listing import Wanted, list_memories
+from satchel.actions.memories.showing import history, show
+from satchel.actions.wiring import writer_key
+
+
+@pytest.fixture
+def name() -> str:
+    """A redacted memory, beside a whole one."""
+    with filled("b") as bank:
+        keep(bank, "whole")
+        name = keep(bank, "write to ada@example.com")
+        assert redact(bank, RedactOptions(ids=(name,))).redacted
+    owner()
+    return name
+
+
+def test_show_history_and_list_say_it(name: str) -> None:
+    """And of a memory that is whole they say nothing of the sort."""
+    by = writer_key(load_settings()).did
+    with filled("b") as bank:
+        shown = show(bank, name).memory
+        (version,) = history(bank, name).versions
+        listed = {one.id: one.redacted for one in list_memories(bank, Wanted())}
+    assert shown is not None
+    assert shown.redacted is not None
+    assert (shown.redacted.by, shown.redacted.fields, shown.redacted.imported) == (
+        by,
+        ["/text"],
+        False,
+    )
+    assert shown.redacted.at.startswith("20")
+    assert version.memory.redacted == shown.redacted
+    assert [one for one in listed.values() if one is not None] == [shown.redacted]

@@ -1,0 +1,63 @@
+"""What a tool would run or obey comes out of an agent file only when that is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from satchel.actions.agents.active_files import is_active
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+WHOLE = Path(__file__).parent.parent / "data" / "formats" / "aletheia" / "good-whole.agent.json"
+ACTIVE = (
+    ".git/hooks/post-checkout",
+    "sub/.GIT/config",
+    ".claude/settings.json",
+    ".cursor/mcp.json",
+    ".vscode/tasks.json",
+    ".husky/pre-commit",
+    ".envrc",
+    "deep/er/.envrc",
+    "Makefile",
+    "package.json",
+    "CLAUDE.md",
+    "conftest.py",
+)
+PLAIN = ("notes/plan.md", "gitignored.txt", "src/main.py", "makefile.md", "environment.txt")
+
+
+@pytest.mark.parametrize("path", ACTIVE)
+def test_a_file_that_a_tool_runs_or_obeys_is_known(path: str) -> None:
+    """In any folder, and in any case."""
+    assert is_active(path)
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_any_other_file_is_not(path: str) -> None:
+    """Names that only look alike."""
+    assert not is_active(path)
+
+
+def test_an_agent_file_writes_no_hook_without_a_word(satchel: Run, tmp_path: Path) -> None:
+    """Attack: each is named, and not there; the others are. With the flag all are, no program."""
+    value = json.loads(WHOLE.read_text())
+    files = value["workspace"]["files"]
+    files |= dict.fromkeys((*ACTIVE, *PLAIN), "#!/bin/sh\ntouch /tmp/owned\n")
+    source = tmp_path / "evil.agent.json"
+    source.write_text(json.dumps(value))
+    folder = tmp_path / "workspace"
+    ran = satchel("agent", "import", source, "--name", "a", "--workspace", folder, "--no-embed")
+    assert ran.status == 0
+    for path in ACTIVE:
+        assert path in ran.err
+        assert not (folder / path).exists()
+    assert all((folder / path).exists() for path in PLAIN)
+    whole = tmp_path / "whole"
+    asked = ("--name", "b", "--workspace", whole, "--no-embed", "--active-files")
+    assert satchel("agent", "import", source, *asked).status == 0
+    assert all((whole / path).stat().st_mode & 0o111 == 0 for path in (*ACTIVE, *PLAIN))

@@ -1,0 +1,39 @@
+"""A map that moves from memory to disk gives the same answers on both sides."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.disk.databases import keyed
+from satchel.disk.databases.keyed import Keyed
+
+KEYS = st.binary(max_size=3)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "put", "extend", "discard", "get"]), KEYS, st.binary()),
+    max_size=40,
+)
+
+
+@given(STEPS, st.integers(0, 5))
+def test_answers_do_not_depend_on_where_the_keys_are(
+    steps: list[tuple[str, bytes, bytes]], most: int
+) -> None:
+    """Keys in memory, and keys that are moved to disk after a few, in any order of calls."""
+
+    def answers() -> list[object]:
+        held, found = Keyed(), list[object]()
+        for what, key, value in steps:
+            if what == "extend":
+                held.extend(key, value, most=4)
+            elif what in ("add", "put"):
+                found.append(getattr(held, what)(key, value))
+            else:
+                found.append(getattr(held, what)(key))
+        found.append([(key, held.get(key), key in held) for key in held])
+        held.close()
+        return found
+
+    here = answers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyed, "MOST_IN_MEMORY", most)
+        assert answers() == here

@@ -1,0 +1,654 @@
+"""A precondition is judged against the version that the writer saw, wherever the store is saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from s3_kit import S3Server
+
+from satchel.errors import SatchelError, TargetError
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files.remote import remote_place
+from satchel.files.remote.objects import MemoryObjects, NotWritten, Taken
+
+Folder = Callable[[], Path]
+
+
+class Writers:
+    """A store, and working copies of it; each writes and saves for itself."""
+
+    def __init__(self, kind: str, place: str, folder: Path) -> None:
+        self.kind = kind
+        self._place = place
+        self._folder = folder
+        self._copies = 0
+        first = self.open()
+        first.save()
+        first.close()
+
+    def open(self) -> MemoryStore:
+        """Open another working copy."""
+        self._copies += 1
+        root = self._folder / f"copy-{self._copies}" if self.kind == "folder" else None
+        return MemoryStore(remote_path=self._place, root=root)
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Return what was saved, from the place itself."""
+        where = {"root": self._place} if self.kind == "folder" else {"remote_path": self._place}
+        with MemoryStore(**where) as store:  # type: ignore[arg-type]  # one of the two
+            return [e for e in store.audit_tail_sync(10_000) if e["op"] != "refused"]
+
+
+def _root(kind: str, home: Path, request: pytest.FixtureRequest) -> str:
+    match kind:
+        case "s3":
+            server: S3Server = request.getfixturevalue("s3")
+            return server.bucket()
+        case "memory":
+            return f"memory://{home}"
+        case "sqlite":
+            return f"sqlite://{home}/files.db"
+        case _:
+            return str(home / "root")
+
+
+def _place(kind: str, home: Path, request: pytest.FixtureRequest) -> str:
+    return _root(kind, home, request) + "/store"
+
+
+@pytest.fixture(params=["folder", "memory", "sqlite", "s3"])
+def writers(
+    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> Writers:
+    """Working copies of one store."""
+    home = folder()
+    monkeypatch.setenv("SATCHEL_HOME", str(home))
+    return Writers(request.param, _place(request.param, home, request), home)
+
+
+def _write(store: MemoryStore) -> None:
+    store.write_json("lease", {"holder": "nightly"}, expected_sha="")
+
+
+def _append(store: MemoryStore) -> None:
+    store.append_text("lease", "one more\n")
+
+
+def _edit(store: MemoryStore) -> None:
+    store.edit("old.txt", "0", "1")
+
+
+def _move(store: MemoryStore) -> None:
+    store.rename("old.txt", "lease")
+
+
+def _delete(store: MemoryStore) -> None:
+    store.delete("old.txt")
+
+
+def _versioned(store: MemoryStore) -> None:
+    meta = store.get_meta("old.txt")
+    assert meta is not None
+    store.write_text("old.txt", "1", expected_version=meta.version)
+
+
+@pytest.mark.parametrize("change", [_write, _append, _edit, _move, _delete, _versioned])
+def test_of_two_writers_that_leave_the_same_bytes_one_saves(
+    writers: Writers, change: Callable[[MemoryStore], None]
+) -> None:
+    """A lease has one holder, and of two equal edits one is refused."""
+    with writers.open() as store:
+        store.write_text("old.txt", "0")
+        store.save()
+    one, two = writers.open(), writers.open()
+    change(one)
+    change(two)
+    one.save()
+    for _ in range(2):  # trying again does not win either
+        with pytest.raises(ConcurrencyError):
+            two.save()
+    path = "lease" if change in (_write, _append, _move) else "old.txt"
+    two.refresh(discard=[path, "old.txt"])
+    two.save()
+    saved = [event for event in writers.audit() if event.get("path") == path]
+    assert len(saved) == (1 if path == "lease" else 2)
+
+
+def test_a_counter_loses_no_increment(writers: Writers) -> None:
+    """Whoever is refused reads again; what was saved is counted."""
+    with writers.open() as store:
+        store.write_json("n.json", 0)
+        store.save()
+    done = 0
+    for _ in range(4):
+        copies = [writers.open() for _ in range(3)]
+        for store in copies:
+            sha = store.current_sha("n.json")
+            store.write_json("n.json", store.read_json("n.json") + 1, expected_sha=sha)
+        for store in copies:
+            try:
+                store.save()
+                done += 1
+            except ConcurrencyError:
+                store.refresh(discard=["n.json"])
+                store.write_json("n.json", store.read_json("n.json") + 1)
+                store.save()
+                done += 1
+            store.close()
+    with writers.open() as after:
+        assert after.read_json("n.json") == done == 12
+
+
+def test_a_file_that_was_deleted_and_made_again_is_another_one(writers: Writers) -> None:
+    """The same bytes are back; whoever saw them before did not see these."""
+    with writers.open() as store:
+        store.write_text("a.txt", "same")
+        store.save()
+    one, two = writers.open(), writers.open()
+    one.delete("a.txt")
+    one.save()
+    one.write_text("a.txt", "same")
+    one.save()
+    meta = two.get_meta("a.txt")
+    assert meta is not None
+    two.write_text("a.txt", "other", expected_version=meta.version)
+    with pytest.raises(ConcurrencyError):
+        two.save()
+    two.refresh(discard=["a.txt"])
+    assert two.read_text("a.txt") == "same"
+    assert one.read_text("a.txt") == "same"
+
+
+def test_a_working_copy_with_a_conflict_opens_and_keeps_its_changes(
+    writers: Writers, folder: Folder
+) -> None:
+    """Its own text is there until somebody decides; nothing is overwritten by opening it."""
+    root = folder() / "copy"
+    with writers.open() as store:
+        store.write_text("a.txt", "0")
+        store.save()
+    mine = MemoryStore(remote_path=writers._place, root=root)
+    mine.write_text("a.txt", "mine")
+    mine.close()
+    with writers.open() as store:
+        store.write_text("a.txt", "theirs")
+        store.save()
+    with MemoryStore(remote_path=writers._place, root=root) as again:
+        assert again.read_text("a.txt") == "mine"
+        with pytest.raises(ConcurrencyError):
+            again.save()
+        again.refresh(discard=["a.txt"])
+        assert again.read_text("a.txt") == "theirs"
+
+
+def test_an_edit_from_outside_is_not_overwritten_by_what_others_saved(
+    writers: Writers, folder: Folder
+) -> None:
+    """An editor that knows nothing of us counts as a writer."""
+    root = folder() / "copy"
+    with writers.open() as store:
+        store.write_text("a.txt", "0")
+        store.save()
+    mine = MemoryStore(remote_path=writers._place, root=root)
+    assert mine.read_text("a.txt") == "0"
+    (root / "a.txt").write_text("by an editor")
+    with writers.open() as store:
+        store.write_text("a.txt", "theirs")
+        store.save()
+    with pytest.raises(ConcurrencyError):
+        mine.refresh()
+    assert mine.read_text("a.txt") == "by an editor"
+
+
+def test_two_that_found_the_same_files_do_not_conflict(writers: Writers, folder: Folder) -> None:
+    """A folder that both took in, with equal bytes, was written by neither."""
+    one, two = folder() / "one", folder() / "two"
+    for root in (one, two):
+        root.mkdir()
+        (root / "a.txt").write_text("shared")
+    for root in (one, two):
+        with MemoryStore(remote_path=writers._place, root=root) as store:
+            store.save()
+    with writers.open() as after:
+        assert after.read_text("a.txt") == "shared"
+
+
+# Not a folder: it is written in place, or has its own rules, transcript and audit.
+@pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
+def test_rules_that_somebody_changed_are_saved_and_not_undone(writers: Writers) -> None:
+    """Also where others saved files meanwhile, and where nothing else was changed."""
+    one, two = writers.open(), writers.open()
+    one.write_text("a.txt", "1")
+    one.save()
+    two.change_policy(read_only_prefixes=("memory/",), audit=False)
+    two.save()
+    with writers.open() as after:
+        assert (after.read_only_prefixes, after.audit) == (("memory",), False)
+        after.change_policy(keep_versions=True)
+        after.save()
+    with writers.open() as again:
+        assert again.keep_versions
+
+
+# Not a folder: it is written in place, or has its own rules, transcript and audit.
+@pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
+def test_a_file_does_not_become_a_folder_by_another_writer(writers: Writers) -> None:
+    """One made a file, the other a file in a folder of that name."""
+    one, two = writers.open(), writers.open()
+    one.write_text("a", "1")
+    two.write_text("a/b.txt", "2")
+    one.save()
+    with pytest.raises(ConcurrencyError):
+        two.save()
+
+
+# Not a folder: it is written in place, or has its own rules, transcript and audit.
+@pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
+def test_the_audit_of_many_transcripts_is_one_line_after_the_other(writers: Writers) -> None:
+    """Messages are merged; each state follows the one before it."""
+    copies = [writers.open() for _ in range(4)]
+    for number, store in enumerate(copies):
+        store.append({"role": "user", "content": str(number)})
+        store.save()
+    with writers.open() as after:
+        assert [m["content"] for m in after.messages] == ["0", "1", "2", "3"]
+        assert_linear(after)
+
+
+def assert_linear(store: MemoryStore) -> None:
+    """Each event follows the one before: by the chain, by digest, by version."""
+    assert store.verify_audit().ok
+    shas, versions = defaultdict[str, str](str), defaultdict[str, int](int)
+    for event in store.audit_tail_sync(100_000):
+        if "version" not in event:
+            continue
+        path = event["path"]
+        if "other" in event and event["op"] in {"rename", "promote"}:
+            shas[event["other"]] = ""
+            versions[event["other"]] += 1
+        assert event["old_sha"] == shas[path], event
+        assert event["version"] > versions[path], event
+        shas[path], versions[path] = event["new_sha"], event["version"]
+
+
+class _Flaky(MemoryObjects):
+    """Objects of a service that loses answers and requests, as a test tells it."""
+
+    plan: tuple[str, ...] = ()
+    answers = True
+
+    def _step(self) -> str:
+        head, *rest = type(self).plan or ("ok",)
+        type(self).plan = tuple(rest)
+        return head
+
+    def get(self, name: str) -> Taken | None:
+        if not type(self).answers:
+            raise TargetError("the service does not answer", file=name)
+        return super().get(name)
+
+    def replace(self, name: str, data: bytes, tag: str) -> None:
+        what = self._step()
+        if what == "lost request":
+            type(self).answers = False
+            raise NotWritten("timeout")
+        super().replace(name, data, tag)
+        if what == "lost answer":
+            type(self).answers = False
+            raise NotWritten("timeout")
+
+
+@pytest.fixture
+def flaky(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place whose service can be told to fail."""
+    monkeypatch.setattr(places, "MemoryObjects", _Flaky)
+    monkeypatch.setattr(remote_place, "_pause", lambda _: None)
+    _Flaky.plan, _Flaky.answers = (), True
+    yield f"memory://{folder()}/store"
+    _Flaky.plan, _Flaky.answers = (), True
+
+
+@pytest.mark.parametrize("outcome", ["lost answer", "lost request"])
+@pytest.mark.parametrize("others", [0, 1, 40])
+@pytest.mark.parametrize("more", [False, True])
+def test_a_save_whose_outcome_is_unknown_is_neither_lost_nor_done_twice(
+    flaky: str, outcome: str, others: int, *, more: bool
+) -> None:
+    """The writer repeats its save, after others saved, and after writing more."""
+    with MemoryStore(remote_path=flaky) as store:
+        store.write_text("mine.txt", "0")
+        store.save()
+    writer = MemoryStore(remote_path=flaky)
+    writer.append_text("mine.txt", "+1")
+    _Flaky.plan = (outcome,)
+    with pytest.raises(TargetError):
+        writer.save()
+    _Flaky.answers = True
+    for number in range(others):
+        with MemoryStore(remote_path=flaky) as other:
+            other.write_text("theirs.txt", str(number))
+            other.save()
+    if more:
+        writer.append_text("mine.txt", "+1")
+    writer.save()
+    writer.save()
+    with MemoryStore(remote_path=flaky) as after:
+        assert after.read_text("mine.txt") == ("0+1+1" if more else "0+1")
+        written = [e for e in after.audit_tail_sync(100) if e.get("path") == "mine.txt"]
+        assert len(written) == (3 if more else 2)
+        assert_linear(after)
+
+
+def test_a_lost_answer_does_not_hide_that_somebody_else_was_first(flaky: str) -> None:
+    """The request was lost, another writer took the file: the repeated save is refused."""
+    with MemoryStore(remote_path=flaky) as store:
+        store.save()
+    writer = MemoryStore(remote_path=flaky)
+    _write(writer)
+    _Flaky.plan = ("lost request",)
+    with pytest.raises(TargetError):
+        writer.save()
+    _Flaky.answers = True
+    with MemoryStore(remote_path=flaky) as other:
+        _write(other)
+        other.save()
+    with pytest.raises(ConcurrencyError):
+        writer.save()
+
+
+_KILLED = """
+import os, signal, sys
+from satchel.files import MemoryStore
+from satchel.files.keeping.committing import Committing
+from satchel.files.remote import remote_place
+kind, place, root, step = sys.argv[1:]
+store = MemoryStore(remote_path=place, root=root)
+store.append_text("mine.txt", "+1")
+die = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
+if step == "before":
+    remote_place.RemotePlace._advance = die
+    if kind == "folder":
+        from satchel.files.keeping import local_place
+        local_place._Bring.apply = die
+else:
+    done = Committing.do
+    def do(self, change):
+        if type(change).__name__ in ("Left", "_Brought"):
+            die()
+        return done(self, change)
+    Committing.do = do
+store.save()
+"""
+
+
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_a_writer_that_was_killed_while_it_saved_goes_on(
+    request: pytest.FixtureRequest, folder: Folder, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its change is there once, whether the head was written before it died or not."""
+    for kind in ("folder", "sqlite", "s3"):
+        home = folder()
+        monkeypatch.setenv("SATCHEL_HOME", str(home))
+        place = _place(kind, home, request)
+        writers = Writers(kind, place, home)
+        with writers.open() as store:
+            store.write_text("mine.txt", "0")
+            store.save()
+        root = home / "killed"
+        done = subprocess.run(
+            [sys.executable, "-c", _KILLED, kind, place, str(root), step],
+            env=dict(os.environ),
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        with writers.open() as other:
+            other.write_text("theirs.txt", "1")
+            other.save()
+        with MemoryStore(remote_path=place, root=root) as again:
+            again.save()
+            again.append_text("mine.txt", "+1")
+            again.save()
+        with writers.open() as after:
+            assert after.read_text("mine.txt") == "0+1+1"
+
+
+def _increment(writers: Writers, times: int) -> int:
+    """Increment a counter, each time from a new working copy; return how often it was saved."""
+    done = 0
+    for _ in range(times):
+        with writers.open() as store:
+            value, sha = store.read_json("n.json", default=0), store.current_sha("n.json")
+            try:
+                store.write_json("n.json", value + 1, expected_sha=sha)
+                store.save()
+                done += 1
+            except ConcurrencyError:
+                pass
+    return done
+
+
+def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
+    """Saves of several threads: as many as succeeded are in the counter, and in the audit."""
+    with ThreadPoolExecutor(4) as threads:
+        done = sum(threads.map(lambda _: _increment(writers, 4), range(4)))
+    with writers.open() as after:
+        assert after.read_json("n.json") == done
+        if writers.kind != "folder":
+            assert_linear(after)
+
+
+def test_get_or_create_by_many_at_once_raises_nothing(
+    request: pytest.FixtureRequest, folder: Folder
+) -> None:
+    """One makes the store, with its rules, and the others open it."""
+    for kind in ("folder", "memory", "sqlite", "s3"):
+        root = _root(kind, folder(), request)
+        for number in range(6 if kind == "s3" else 25):
+            barrier, problems = threading.Barrier(6), list[str]()
+
+            def begin(key: str = f"k{number}", root: str = root) -> None:
+                barrier.wait()  # noqa: B023 - of this round
+                try:
+                    with MemoryStore.get_or_create(
+                        key=key, storage_root=root, keep_versions=True
+                    ) as store:
+                        store.write_text(f"{threading.get_ident()}.txt", "x")
+                        store.save()
+                        assert store.keep_versions
+                except (SatchelError, OSError, AssertionError) as error:
+                    problems.append(f"{kind}: {error!r}")  # noqa: B023 - likewise
+
+            threads = [threading.Thread(target=begin) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert problems == []
+
+
+def test_a_second_destination_gets_all_of_the_store(folder: Folder) -> None:
+    """Saved to one place, a store is saved whole to any other, and again after changes."""
+    home = folder()
+    store = MemoryStore(root=home / "store")
+    store.write_text("a.txt", "1")
+    store.append({"role": "user", "content": "hello"})
+    places_ = [f"memory://{home}/A", f"memory://{home}/B", str(home / "C"), str(home / "D")]
+    for round_ in ("1", "2"):
+        store.write_text("a.txt", round_)
+        store.write_text(f"only-{round_}.txt", "x")
+        for place in places_:
+            store.save(place)
+        store.delete(f"only-{round_}.txt")
+    for place in places_:
+        where: dict[str, Any] = {"root": place} if place.startswith("/") else {"remote_path": place}
+        with MemoryStore(**where) as there:
+            assert there.read_text("a.txt") == "2"
+            assert there.list_paths() == ["a.txt", "only-2.txt"]
+            assert there.messages == [{"role": "user", "content": "hello"}]
+            there.write_text("a.txt", "by somebody else")
+            there.save()
+    store.write_text("a.txt", "3")
+    for place in places_:
+        with pytest.raises(ConcurrencyError):
+            store.save(place)
+
+
+_PATHS = st.sampled_from(["a", "b", "d/c"])
+_BYTES = st.sampled_from(["x", "y"])
+_WHO = st.integers(0, 2)
+
+
+class SeveralWriters(RuleBasedStateMachine):
+    """Three working copies of one store beside a model that knows who saw which version.
+
+    Few paths and few texts, so that equal bytes, deletions and files made again are the rule.
+    """
+
+    number = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).number += 1
+        self.place = f"memory:///several/{type(self).number}"
+        with MemoryStore(remote_path=self.place, keep_versions=True) as first:
+            first.save()
+        self.copies = [MemoryStore(remote_path=self.place) for _ in range(3)]
+        self.saved: dict[str, tuple[int, str | None]] = {}
+        """Of each path, the number of the save that changed it last, and its text."""
+        self.saves = 0
+        self.seen = [0, 0, 0]
+        self.local: list[dict[str, str | None]] = [{}, {}, {}]
+        self.dirty: list[set[str]] = [set(), set(), set()]
+
+    def teardown(self) -> None:
+        """Close all."""
+        for store in self.copies:
+            store.close()
+
+    def _text(self, who: int, path: str) -> str | None:
+        return self.local[who].get(path)
+
+    def _set(self, who: int, path: str, text: str | None) -> None:
+        self.local[who][path] = text
+        self.dirty[who].add(path)
+
+    @rule(who=_WHO, path=_PATHS, text=_BYTES)
+    def write(self, who: int, path: str, text: str) -> None:
+        """Unconditionally."""
+        self.copies[who].write_text(path, text)
+        self._set(who, path, text)
+
+    @rule(who=_WHO, path=_PATHS, text=_BYTES)
+    def create(self, who: int, path: str, text: str) -> None:
+        """A lease."""
+        try:
+            self.copies[who].write_text(path, text, expected_sha="")
+        except ConcurrencyError:
+            assert self._text(who, path) is not None
+            return
+        assert self._text(who, path) is None
+        self._set(who, path, text)
+
+    @rule(who=_WHO, path=_PATHS)
+    def append(self, who: int, path: str) -> None:
+        """One more."""
+        self.copies[who].append_text(path, "+")
+        self._set(who, path, (self._text(who, path) or "") + "+")
+
+    @rule(who=_WHO, path=_PATHS)
+    def delete(self, who: int, path: str) -> None:
+        """What is there."""
+        try:
+            self.copies[who].delete(path)
+        except MemoryStoreError:
+            assert self._text(who, path) is None
+            return
+        self._set(who, path, None)
+
+    @rule(who=_WHO, old=_PATHS, new=_PATHS)
+    def move(self, who: int, old: str, new: str) -> None:
+        """To where there is nothing."""
+        try:
+            self.copies[who].rename(old, new)
+        except MemoryStoreError:
+            assert old == new or self._text(who, old) is None or self._text(who, new) is not None
+            return
+        text = self._text(who, old)
+        self._set(who, old, None)
+        self._set(who, new, text)
+
+    def _conflicts(self, who: int) -> set[str]:
+        return {
+            path for path in self.dirty[who] if self.saved.get(path, (0, None))[0] > self.seen[who]
+        }
+
+    def _catch_up(self, who: int) -> None:
+        for path, (number, text) in self.saved.items():
+            if number > self.seen[who]:
+                self.local[who][path] = text
+        self.seen[who] = self.saves
+
+    @rule(who=_WHO)
+    def save(self, who: int) -> None:
+        """Refused exactly if somebody saved a file since that is changed here."""
+        conflicts = self._conflicts(who)
+        if conflicts:
+            with pytest.raises(ConcurrencyError) as refused:
+                self.copies[who].save()
+            assert refused.value.path in conflicts
+            return
+        self.copies[who].save()
+        self.saves += 1
+        for path in self.dirty[who]:
+            self.saved[path] = (self.saves, self._text(who, path))
+        self._catch_up(who)
+        self.dirty[who].clear()
+
+    @rule(who=_WHO)
+    def give_up(self, who: int) -> None:
+        """Take what others saved, in place of what conflicts."""
+        conflicts = self._conflicts(who)
+        self.copies[who].refresh(discard=sorted(conflicts))
+        self.dirty[who] -= conflicts
+        self._catch_up(who)
+
+    @invariant()
+    def each_copy_has_what_it_should(self) -> None:
+        """Texts here, and of the store as a newcomer sees it, whose audit is linear."""
+        for who, store in enumerate(self.copies):
+            mine = {path: text for path, text in self.local[who].items() if text is not None}
+            assert {path: store.read_text(path) for path in store.list_paths()} == mine
+        with MemoryStore(remote_path=self.place) as newcomer:
+            now = {path: text for path, (_, text) in self.saved.items() if text is not None}
+            assert {path: newcomer.read_text(path) for path in newcomer.list_paths()} == now
+            assert_linear(newcomer)
+            for path in now:
+                numbers = [version.version for version in newcomer.history(path)]
+                assert numbers == sorted(set(numbers))
+
+
+TestSeveralWriters = SeveralWriters.TestCase
+TestSeveralWriters.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
+
+
+def test_the_audit_of_a_store_is_json_that_others_read(writers: Writers) -> None:
+    """One object a line, each with its number."""
+    with writers.open() as store:
+        store.write_text("a.txt", "1")
+        store.save()
+        assert json.dumps(store.audit_tail_sync(5))

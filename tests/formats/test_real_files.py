@@ -1,0 +1,205 @@
+"""What real files and live products showed: metrics of vectors, names, types, what is ignored."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from import_kit import bring
+
+from satchel.api.satchel import Satchel
+from satchel.connectors._qdrant import Folder
+from satchel.errors import UnknownFormatError
+from satchel.ports.place import Place
+from satchel.ports.registry import formats
+
+_ANYWHERE: Any = {"allow_uncontained": True}
+
+
+def _export(bank: str, output: str | Path, **options: Any) -> Any:
+    with Satchel.open() as there:
+        return there.bank(bank).export(output, **options, **_ANYWHERE)
+
+
+def _collection(folder: Path, config: dict[str, Any]) -> None:
+    """Make a collection with a point as the client does, through our own writer."""
+    from satchel.connectors._qdrant import Points
+    from satchel.formats._unpickling import POINTS, Global, Model
+
+    made = Folder(folder, writes=True)
+    made.make_with("notes", config)
+    sparse = Model(Global(POINTS, "SparseVector"))
+    sparse.members = {"indices": [1], "values": [0.5]}
+    points = Points(made.storage("notes"), most_bytes=2**20, writes=True)
+    points.put([(1, {"dense": [0.5, 2.0], "img": [1.0, 0.0, 0.0], "bm25": sparse}, {"text": "a"})])
+    points.close()
+    made.close()
+
+
+def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
+    """A collection that is made for vectors from Qdrant compares them as theirs did."""
+    config = {
+        "vectors": {
+            "dense": {"size": 2, "distance": "Dot"},
+            "img": {"size": 3, "distance": "Cosine"},
+        },
+        "sparse_vectors": {"bm25": {"index": None, "modifier": "idf"}},
+    }
+    _collection(tmp_path / "a", config)
+    done = bring(f"qdrant://{tmp_path}/a?collection=notes", embeddings=True)
+    assert done.unaccepted == 0
+    out = _export("b", f"qdrant://{tmp_path}/b?collection=notes", embeddings=True)
+    assert out.unaccepted == 0
+    folder = Folder(tmp_path / "b")
+    made = folder.collections["notes"]
+    folder.close()
+    assert {name: one["distance"] for name, one in made["vectors"].items()} == {
+        "dense": "Dot",
+        "img": "Cosine",
+    }
+    assert made["sparse_vectors"] == {"bm25": {"modifier": "idf"}}
+    _export("b", f"qdrant://{tmp_path}/c?collection=notes&distance=Euclid", embeddings=True)
+    folder = Folder(tmp_path / "c")
+    assert folder.collections["notes"]["vectors"]["img"]["distance"] == "Euclid"
+    folder.close()
+
+
+def test_a_collection_that_compares_otherwise_is_named(tmp_path: Path) -> None:
+    """Its metric is its owner's; that the vectors came from another one is a loss."""
+    config = {"vectors": {"dense": {"size": 2, "distance": "Dot"}}, "sparse_vectors": None}
+    _collection(tmp_path / "a", config)
+    bring(f"qdrant://{tmp_path}/a?collection=notes", embeddings=True)
+    other = Folder(tmp_path / "b", writes=True)
+    other.make_with(
+        "notes",
+        {"vectors": {"dense": {"size": 2, "distance": "Cosine"}}, "sparse_vectors": None},
+    )
+    other.close()
+    done = _export("b", f"qdrant://{tmp_path}/b?collection=notes", embeddings=True)
+    assert "vector/distance" in {loss.name for loss in done.losses}
+
+
+def test_an_agent_keeps_its_name(tmp_path: Path) -> None:
+    """A file of one agent that was imported into a bank of another name is that agent's again."""
+    node = {
+        "memory_id": "m1",
+        "concept": "c",
+        "content": "Tea is green",
+        "confidence": 0.5,
+        "source_id": "",
+        "tags": [],
+        "metadata": {},
+        "created_at": "2026-01-01T00:00:00",
+        "entity_name": "",
+    }
+    edges = ("similar_to", "derives_from", "supersedes", "transitioned_to")
+    path = tmp_path / "a.json"
+    path.write_text(
+        json.dumps(
+            {
+                "agent_name": "tea-agent",
+                "exported_at": "2026-01-01T00:00:00",
+                "format_version": "1.1",
+                "semantic_nodes": [node],
+                "episodic_nodes": [],
+                **{f"{name}_edges": [] for name in edges},
+            }
+        )
+    )
+    bring(path, "other")
+    done = _export("other", tmp_path / "o.json", format="amplihack")
+    assert json.loads((tmp_path / "o.json").read_text())["agent_name"] == "tea-agent"
+    assert done.unaccepted == 0
+
+
+@pytest.mark.parametrize("shape", ["lines", "graph"])
+def test_two_entities_of_one_name_stay_two(tmp_path: Path, shape: str) -> None:
+    """By their types, with their own observations, in the file and in a bank."""
+    rows: list[dict[str, Any]] = [
+        {"type": "entity", "name": "Apollo", "entityType": "person", "observations": ["walks"]},
+        {"type": "entity", "name": "Apollo", "entityType": "rocket", "observations": ["walks"]},
+        {"type": "entity", "name": "Apollo", "entityType": "dog", "observations": []},
+        {"type": "entity", "name": "Apollo", "entityType": "cat", "observations": []},
+    ]
+    path = tmp_path / "m.memory.jsonl"
+    if shape == "lines":
+        path.write_text("\n".join(json.dumps(row, separators=(",", ":")) for row in rows))
+    else:
+        bare = [{name: part for name, part in row.items() if name != "type"} for row in rows]
+        path.write_text(json.dumps({"entities": bare, "relations": []}))
+    assert bring(path).unaccepted == 0
+    done = _export("b", tmp_path / "o.memory.jsonl")
+    assert done.unaccepted == 0
+    text = (tmp_path / "o.memory.jsonl").read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    found = found[0]["entities"] if shape == "graph" and "entities" in found[0] else found
+    said = {(one["entityType"], tuple(one["observations"])) for one in found}
+    assert said == {("person", ("walks",)), ("rocket", ("walks",)), ("dog", ()), ("cat", ())}
+    assert not bring(path).changed
+
+
+def test_inspect_names_what_a_mixed_archive_has_besides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an import of it would."""
+    from satchel.surfaces.cli.main import run
+
+    talk = {
+        "conversation_id": "c",
+        "title": "T",
+        "create_time": 1_770_000_000,
+        "mapping": {
+            "a": {
+                "id": "a",
+                "message": {
+                    "id": "a",
+                    "author": {"role": "user"},
+                    "content": {"content_type": "text", "parts": ["hi"]},
+                },
+                "parent": None,
+            }
+        },
+        "current_node": "a",
+    }
+    path = tmp_path / "e.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([talk]))
+        archive.writestr("mem0.json", json.dumps([{"id": "1", "memory": "tea"}]))
+        archive.writestr("user.json", "{}")
+    assert run(["inspect", str(path)]) == 0
+    told = capsys.readouterr().err
+    assert "not read: mem0.json" in told
+    assert "1 user.json" in told
+
+
+def test_an_unknown_file_is_told_the_nearest_formats_only(tmp_path: Path) -> None:
+    """And where all of them are listed."""
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1}\n')
+    with pytest.raises(UnknownFormatError) as caught:
+        formats.recognise(Place(path))
+    hint = str(caught.value.hint)
+    assert "satchel formats" in hint
+    assert "ama" in hint
+    assert hint.count(",") < 6
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".obsidian/app.json": "{}", "Tea.md": "Green tea is best at 80 degrees."},
+        {"note.md": "---\ntitle: Tea\ntype: note\npermalink: tea\n---\n- [fact] Tea is green"},
+        {"SOUL.md": "Be calm.", "memory/2026-03-01.md": "- Ada likes tea"},
+    ],
+    ids=["obsidian", "basic-memory", "openclaw"],
+)
+def test_folders_of_notes_are_recognised(tmp_path: Path, files: dict[str, str]) -> None:
+    """Without --from, by what their programs put beside the notes; attachments are named."""
+    for name, text in {**files, "picture.png": "x"}.items():
+        path = tmp_path / "notes" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    done = bring(tmp_path / "notes")
+    assert done.source_format == "markdown_memory"
+    assert "*.png" in {loss.name for loss in done.losses}

@@ -1,0 +1,56 @@
+"""A server whose store was deleted refuses, and makes no empty one in its place."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from http_kit import serving
+from vanished_kit import delete_store, is_there
+
+from satchel.errors import RolledBackError
+
+BANK = "/v1/banks/assistant"
+REFUSALS = {"verify.rolled_back": 403, "store.failed": 503}
+
+
+def _asked(client: TestClient) -> Iterator[tuple[str, Any]]:
+    for path in ("/v1/banks", BANK, f"{BANK}/entries"):
+        yield path, client.get(path)
+    yield "recall", client.post(f"{BANK}/recall", json={"text": "tea"})
+    yield "remember", client.post(f"{BANK}/entries", json={"text": "likes milk"})
+    for name in ("assistant", "another"):
+        yield f"create {name}", client.post("/v1/banks", json={"name": name})
+
+
+def _remember(client: TestClient) -> None:
+    assert client.post("/v1/banks", json={"name": "assistant"}).is_success
+    assert client.post(f"{BANK}/entries", json={"text": "likes tea"}).is_success
+
+
+def test_a_store_that_vanished_under_a_running_server_is_not_answered_with_an_empty_one(
+    any_store: str,
+) -> None:
+    """Nothing is read, nothing acknowledged that would be lost, and the server is not ready."""
+    with serving() as served:
+        client = served.client()
+        _remember(client)
+        delete_store(any_store)
+        for what, answer in _asked(client):
+            code = answer.json()["code"]
+            assert REFUSALS.get(code) == answer.status_code, (what, answer.text)
+            assert answer.json().get("hint"), (what, answer.text)
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+    assert not is_there(any_store)
+
+
+def test_a_store_that_vanished_before_the_server_starts_is_refused(any_store: str) -> None:
+    """The server does not start over an empty store."""
+    with serving() as served:
+        _remember(served.client())
+    delete_store(any_store)
+    with pytest.raises(RolledBackError, match="assistant") as refused, serving():
+        pass
+    assert "accept-gone" in (refused.value.hint or "")
+    assert not is_there(any_store)

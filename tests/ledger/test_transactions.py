@@ -1,0 +1,108 @@
+"""Several appends in one transaction: all of them or none, read back before they are committed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger_kit import OWNER, WRITER
+from postgres_kit import in_schema
+
+from satchel.errors import StoreDamagedError
+from satchel.ledger.appending import transaction
+from satchel.ledger.appending.batches import closing
+from satchel.ledger.ledger import Ledger
+from satchel.memory.entries import Semantic
+from satchel.memory.records import Source
+from satchel.memory.times import now
+from satchel.ports.rows import Row, unplaced_row
+from satchel.ports.store import Store
+from satchel.seal.records import Sealed
+from satchel.seal.sealing import seal
+from satchel.stores.ladybug import LadybugStore
+from satchel.stores.memory import MemoryStore
+from satchel.stores.postgres import PostgresStore
+from satchel.stores.sqlite import SqliteStore
+
+STORES = ("memory", "sqlite", "ladybug", "postgresql")
+
+
+@pytest.fixture(params=STORES)
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """A new bank in each store."""
+    makers: dict[str, Callable[[], Store]] = {
+        "memory": MemoryStore,
+        "sqlite": lambda: SqliteStore(tmp_path / "a.db"),
+        "ladybug": lambda: LadybugStore(tmp_path / "graph"),
+        "postgresql": lambda: PostgresStore(
+            in_schema(request.getfixturevalue("postgres"), f"t_{tmp_path.name}"[:60])
+        ),
+    }
+    store = makers[request.param]()
+    yield Ledger.create(store, owner=OWNER, writer=WRITER)
+    store.close()
+
+
+def _rows(start: int, count: int) -> list[Row]:
+    made = [seal(Semantic(text=f"fact {number}")) for number in range(start, start + count)]
+    return [unplaced_row(one.model, one.id, one.body) for one in made]
+
+
+def _import(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
+    source = seal(Source(at=now(), provider="mem0", format="mem0"))
+    with ledger.transaction() as log:
+        log.append([source])
+        for group in groups:
+            log.append_rows(group, batch=source.id, visible=True)
+        log.require_stored()
+        log.append([closing(source.id, now())])
+    return source
+
+
+def _texts(ledger: Ledger) -> list[Any]:
+    with ledger.reading() as view:
+        return [one.model.text for one in view.scan() if isinstance(one.model, Semantic)]
+
+
+def test_an_import_in_one_transaction_is_current_complete_and_proved(ledger: Ledger) -> None:
+    """On every store: each record is verified as it is read, and words find it."""
+    source = _import(ledger, [_rows(0, 30), _rows(30, 12)])
+    assert _texts(ledger) == [f"fact {number}" for number in range(42)]
+    with ledger.reading() as view:
+        (done,) = view.imports()
+        assert (done.source, done.records, done.complete) == (source.id, 42, True)
+        found = view.candidates("fact 41", limit=5)
+        assert found[0][0].row.text == "fact 41"
+    ledger.append([seal(Semantic(text="after"))])
+    assert _texts(ledger)[-1] == "after"
+
+
+def test_what_fails_within_leaves_nothing(ledger: Ledger) -> None:
+    """Neither in the store nor in what the process knows of the log; the next one works."""
+    before = _texts(ledger)
+
+    def failing() -> None:
+        source = seal(Source(at=now(), provider="mem0", format="mem0"))
+        with ledger.transaction() as log:
+            log.append([source])
+            log.append_rows(_rows(0, 5), batch=source.id, visible=True)
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError):
+        failing()
+    assert _texts(ledger) == before
+    with ledger.reading() as view:
+        assert view.imports() == []
+    _import(ledger, [_rows(0, 5)])
+    assert len(_texts(ledger)) == 5
+
+
+def test_another_digest_than_what_was_logged_takes_it_back(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack by accident: the store reads back something else."""
+    with monkeypatch.context() as patch:
+        patch.setattr(transaction.StoredDigest, "value", property(lambda _self: (b"", b"")))
+        with pytest.raises(StoreDamagedError, match="reads back otherwise"):
+            _import(ledger, [_rows(0, 5)])
+    assert _texts(ledger) == []

@@ -1,0 +1,54 @@
+"""An MCP server whose store was deleted refuses, and makes no empty one in its place."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import Client
+from vanished_kit import delete_store, is_there
+
+from satchel.actions.config import load_settings
+from satchel.api.satchel import Satchel, opened
+from satchel.errors import RolledBackError
+from satchel.surfaces.mcp.asking import Asker
+from satchel.surfaces.mcp.server import server
+
+CALLS: dict[str, dict[str, Any]] = {
+    "recall": {"query": "tea"},
+    "rehydrate": {"task": "tea"},
+    "remember": {"text": "likes milk"},
+}
+
+
+def test_a_store_that_vanished_under_a_running_mcp_server_is_not_answered_with_an_empty_one(
+    any_store: str,
+) -> None:
+    """Every tool call is an error, and nothing is acknowledged that would be lost."""
+
+    async def run() -> None:
+        settings = load_settings()
+        with opened(Satchel, settings) as satchel:
+            async with Client(server(Asker(satchel=satchel, settings=settings))) as client:
+                kept = await client.call_tool("remember", {"text": "likes tea"})
+                assert not kept.is_error, kept.content
+                tools = {tool.name for tool in (await client.list_tools()).tools}
+                assert tools >= CALLS.keys(), tools
+                delete_store(any_store)
+                for name, arguments in CALLS.items():
+                    found = await client.call_tool(name, arguments)
+                    assert found.is_error, (name, found.structured_content)
+                    said = str(found.content)
+                    assert "verify.rolled_back" in said or "store.failed" in said, (name, said)
+
+    asyncio.run(run())
+    assert not is_there(any_store)
+
+
+def test_a_store_that_vanished_before_the_mcp_server_starts_is_refused(any_store: str) -> None:
+    """The server does not start over an empty store."""
+    with opened(Satchel, load_settings()) as satchel:
+        satchel.create_bank("assistant").remember("likes tea")
+    delete_store(any_store)
+    with pytest.raises(RolledBackError, match="assistant"), opened(Satchel, load_settings()):
+        pass
+    assert not is_there(any_store)

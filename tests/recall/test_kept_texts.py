@@ -1,0 +1,106 @@
+"""What memories say is worked out once in a process; answers do not depend on that."""
+
+import random
+from threading import Thread
+from typing import Any
+
+import pytest
+from recall_kit import Remembering
+
+from satchel.memory.entries import Episodic, Semantic
+from satchel.memory.parts import Scope
+from satchel.memory.records import Erasure, Status
+from satchel.recall.ranking import texts
+from satchel.stores.sqlite import SqliteStore
+
+WORDS = (
+    *("tea", "harbour", "rain", "window", "seat", "flight", "report", "table", "Accra", "piano"),
+    *("garden", "running", "runs", "yesterday", "Friday", "budget", "red", "東京オフィス", "会議"),
+    *("user@example.com", "v2.1.0", "don't"),
+)
+NAMES = ("Ada", "Bela", "Chidi", "Dina")
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> None:
+    """Begin with nothing."""
+    texts.texts.clear()
+
+
+@pytest.fixture
+def bank(tmp_path: Any) -> Remembering:
+    """A bank of conversations, short and long turns, and of memories outside them."""
+    made, chance = Remembering(SqliteStore(tmp_path / "a.db")), random.Random(3)  # noqa: S311 - the same bank in every run
+    drafts = list[Any]()
+    for number in range(160):
+        said = " ".join(chance.choices(WORDS, k=chance.choice((3, 9, 9, 30, 200))))
+        said += "?" * (number % 7 == 0)
+        if number % 5 == 4:
+            drafts.append(Semantic(text=said))
+        else:
+            run = Scope(run=f"run-{number // 20}")
+            drafts.append(Episodic(text=said, actor=chance.choice(NAMES), scope=run))
+    made.add(*drafts)
+    return made
+
+
+def _questions() -> list[str]:
+    chance = random.Random(5)  # noqa: S311 - likewise
+    asked = [" ".join(chance.choices((*WORDS, *NAMES), k=chance.randint(1, 8))) for _ in range(12)]
+    return [*asked, "when did Ada run", '"window seat" on a flight', "会議", "what does Dina say?"]
+
+
+def _answers(bank: Remembering) -> list[Any]:
+    found = list[Any]()
+    for text in _questions():
+        every: tuple[dict[str, Any], ...] = ({"limit": 10}, {"budget": 500})
+        for how in every:
+            hits = bank.ask(text, **how).hits
+            found.append([(hit.logged.seq, hit.score, hit.signals, hit.terms) for hit in hits])
+    return found
+
+
+def test_answers_are_the_same_cold_warm_and_with_nothing_kept(
+    bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit of each score, and with the same reasons."""
+    cold = _answers(bank)
+    assert _answers(bank) == cold
+    assert texts.texts.size > 0
+    monkeypatch.setattr(texts, "MOST_BYTES", 0)
+    texts.texts.clear()
+    assert _answers(bank) == cold
+    assert texts.texts.size == 0
+    monkeypatch.setattr(texts, "MOST_BYTES", 1 << 16)  # a part of it only
+    assert _answers(bank) == cold
+    assert 0 < texts.texts.size <= 1 << 16
+
+
+def test_threads_that_ask_at_once_get_the_same_answers(bank: Remembering) -> None:
+    """While halves of what is kept are exchanged."""
+    expected, found = _answers(bank), list[Any]()
+    texts.texts.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "MOST_BYTES", 1 << 15)
+        threads = [Thread(target=lambda: found.append(_answers(bank))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [expected] * 2
+
+
+def test_what_is_erased_is_not_kept(bank: Remembering) -> None:
+    """A process that goes on answering knows nothing more of it, once it is asked again."""
+    (record,) = bank.add(Episodic(text="the code is marzipan", scope=Scope(run="run-1")))
+    bank.ask("marzipan code")
+    assert _kept("marzipan")
+    bank.add(Status(target=record.id, state="deleted"))
+    bank.add(Erasure(entry=record.id))
+    bank.ask("tea")
+    assert not _kept("marzipan")
+
+
+def _kept(token: str) -> bool:
+    halves = (texts.texts._newer, texts.texts._older)
+    return any(token in text.words for half in halves for text in half.values())
