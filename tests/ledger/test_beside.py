@@ -1,5 +1,6 @@
 """What a verified view gives of vectors and blobs, and what blobs cost."""
 
+import gc
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
@@ -114,6 +115,8 @@ def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
     """48 MiB go in and come out with less than 8 MiB of ours, and SQLite's cache."""
     ledger = created(store)
     store.reading()
+    gc.collect()
+    others = apsw.memory_used()  # what connections of other tests in this process still hold
     tracemalloc.start()
     apsw.memory_high_water(reset=True)
     try:
@@ -123,7 +126,7 @@ def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
         with ledger.reading() as view:
             assert sum(map(len, view.blob(digest))) == 48 * MIB
         assert tracemalloc.get_traced_memory()[1] < 8 * MIB
-        assert apsw.memory_high_water() < 24 * MIB
+        assert apsw.memory_high_water() - others < 24 * MIB
     finally:
         tracemalloc.stop()
 
