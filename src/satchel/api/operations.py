@@ -37,7 +37,7 @@ def method(
     def call(self: HasContext[_C], /, *args: _P.args, **given: _P.kwargs) -> _R:
         options = operation.options(*args, **given)
         with self._context() as context:
-            result = operation(context, options)
+            result = operation.run(context, options)
         if check is not None:
             check(result)
         return result

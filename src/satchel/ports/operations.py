@@ -284,18 +284,9 @@ class Operation(Generic[_C, _O, _P, _R]):
             return tuple(field for field in self.fields if field.option.mcp)
         return tuple(field for field in self.fields if field.option.absence(interface) is None)
 
-    def __call__(self, context: _C, options: _O | None = None, /, **internal: Any) -> _R:
-        """Run the operation, with default options if none are given.
-
-        Args:
-            context: What it works on.
-            options: What is asked for.
-            **internal: What only callers within the package supply.
-        """
-        if options is None:
-            options = cast("Callable[[], _O]", self.options)()
-        run: Callable[..., _R] = self.run
-        return run(context, options, **internal)
+    def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
+        """Run the operation; ``run`` takes its options as one object."""
+        return self.run(context, self.options(*args, **options))
 
 
 operations: dict[str, Operation[Any, Any, Any, Any]] = {}

@@ -1,6 +1,6 @@
 """What backups there are, and whether they hold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -75,6 +75,15 @@ class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backups: list[BackupLine]
     problems: list[str] = []
     """What looks like a backup, and is none."""
+
+    def __iter__(self) -> Iterator[BackupLine]:
+        return iter(self.backups)
+
+    def __len__(self) -> int:
+        return len(self.backups)
+
+    def __getitem__(self, index: int) -> BackupLine:
+        return self.backups[index]
 
 
 class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -371,7 +371,7 @@ class Restoring:
                 # Beside an encrypted backup nothing is left in plain.
                 encrypt_to=self._catalogue.locking.recipients or self._recipients,
             )
-            made = run_backup(self._settings, options, reason=BEFORE_RESTORE).made[0]
+            made = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
             self._safety = made.id if made.error is None else self._copied(made.error)
         return self._safety or ""
 

@@ -52,7 +52,7 @@ def command(
             )
             more = {} if internal is None else internal(options)
             with nullcontext(state.settings) if context is None else context(options) as there:
-                result = operation(there, options, **more)
+                result = operation.run(there, options, **more)
         if as_json:
             print_json(result)
             return 0 if status is None else status(result)

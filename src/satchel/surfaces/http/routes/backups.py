@@ -34,7 +34,7 @@ def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _:
     """Back the store up to each destination, as a job; what went wrong at one is in its result."""
 
     def work(tell: Tell) -> object:
-        return run_backup(gateway.settings, with_progress(options, tell))
+        return run_backup.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "backup", work)
 
@@ -46,6 +46,6 @@ def verify(
     """Read backups again, as a job: the newest, those that are named, or all."""
 
     def work(tell: Tell) -> object:
-        return verify_backups(gateway.settings, with_progress(options, tell))
+        return verify_backups.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "backup verify", work)

@@ -25,7 +25,7 @@ def drill(
     """Restore a backup for a moment and compare, as a job; nothing that is in use is touched."""
 
     def work(tell: Tell) -> object:
-        found = drill_backup(gateway.settings, with_progress(options, tell))
+        found = drill_backup.run(gateway.settings, with_progress(options, tell))
         return {**msgspec.to_builtins(found), "is_good": found.is_good}
 
     return begun(gateway.works, "backup drill", work)
@@ -44,7 +44,7 @@ def restore(
     def work(tell: Tell) -> object:
         tell(0, 0, None)
         try:
-            return restore_backup(gateway.settings, options)
+            return restore_backup.run(gateway.settings, options)
         finally:
             caller.forget()
 
@@ -56,4 +56,4 @@ def prune(
     options: Annotated[PruneOptions, body(prune_backups)], _: Owner, gateway: Served
 ) -> Response:
     """Drop the backups that no rule keeps; the newest that was read again whole stays."""
-    return answer({"dropped": prune_backups(gateway.settings, options)})
+    return answer({"dropped": prune_backups.run(gateway.settings, options)})
