@@ -28,7 +28,7 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
-from satchel.actions.backing_up.options import DrillOptions
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, DrillOptions
 from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
@@ -121,7 +121,10 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @operation(
-    DrillOptions, name="backup drill", example="satchel backup drill --destination /mnt/backups"
+    DrillOptions,
+    name="backup drill",
+    example="satchel backup drill --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
 )
 def drill_backup(
     settings: Settings, options: DrillOptions, *, owners: Callable[[], Owners] | None = None

@@ -11,7 +11,7 @@ from satchel.actions.backing_up.destinations import (
     series_of,
     working_on,
 )
-from satchel.actions.backing_up.options import PruneOptions
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, PruneOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
@@ -57,6 +57,7 @@ def rules_of(settings: Settings) -> Rules:
     PruneOptions,
     name="backup prune",
     example="satchel backup prune --days 30 --keep-last 3 --dry-run",
+    absent=NOT_FOR_MODELS,
 )
 def prune_backups(
     settings: Settings, options: PruneOptions, *, moment: datetime | None = None

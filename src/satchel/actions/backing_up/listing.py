@@ -12,7 +12,12 @@ from satchel.actions.backing_up.destinations import (
     series_of,
 )
 from satchel.actions.backing_up.dropping import held_in
-from satchel.actions.backing_up.options import BackupListOptions, BackupVerifyOptions, Progress
+from satchel.actions.backing_up.options import (
+    NOT_FOR_MODELS,
+    BackupListOptions,
+    BackupVerifyOptions,
+    Progress,
+)
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address, writer_key
@@ -101,7 +106,10 @@ class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 @operation(
-    BackupListOptions, name="backup list", example="satchel backup list --destination /mnt/backups"
+    BackupListOptions,
+    name="backup list",
+    example="satchel backup list --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
 )
 def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     """List the backups at each destination, oldest first.
@@ -125,6 +133,7 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     BackupVerifyOptions,
     name="backup verify",
     example="satchel backup verify --all --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
 )
 def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[VerifiedBackup]:
     """Read backups back: every record is verified against the signed head, every pack by its hash.

@@ -12,6 +12,7 @@ Progress = Callable[[int, int], None]
 _SERVER = Absent(why="The server's operator decides which folders and addresses it uses.")
 _KEYS = Absent(why="The server signs with its own keys.")
 _WHO = Absent(why="Whom the server trusts is decided on its machine.")
+NOT_FOR_MODELS = {"mcp": "A person decides about backups, not a model."}
 _BAR = Absent(why="The command line shows a progress bar.")
 _JOB = Absent(why="The job reports its progress.")
 _PROMPT = Absent(why="The command line asks for passphrases.")

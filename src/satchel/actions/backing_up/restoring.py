@@ -27,7 +27,7 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
-from satchel.actions.backing_up.options import BackupOptions, RestoreOptions
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions, RestoreOptions
 from satchel.actions.backing_up.putting import Asked, give_up_lost, put_back
 from satchel.actions.backing_up.restored import (
     Restored,
@@ -69,6 +69,7 @@ _ANOTHER = "Restore another backup (satchel backup list), or one from another --
     RestoreOptions,
     name="backup restore",
     example="satchel backup restore --at 2026-01-31T12:00:00Z --into old.db",
+    absent=NOT_FOR_MODELS,
 )
 def restore_backup(
     settings: Settings, options: RestoreOptions, *, owners: Callable[[], Owners] | None = None

@@ -21,7 +21,7 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
 from satchel.actions.backing_up.kept.standing import failed, succeeded
-from satchel.actions.backing_up.options import BackupOptions
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agents
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
@@ -110,7 +110,10 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @operation(
-    BackupOptions, name="backup run", example="satchel backup run --destination /mnt/backups"
+    BackupOptions,
+    name="backup run",
+    example="satchel backup run --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
 )
 def run_backup(
     settings: Settings,

@@ -31,7 +31,14 @@ def body(operation: Operation[Any, _O, ..., Any]) -> Any:
 
 
 def query(operation: Operation[Any, _O, ..., Any]) -> Any:
-    """Return a dependency that reads the options of an operation from query parameters."""
+    """Return a dependency that reads the options of an operation from query parameters.
+
+    Raises:
+        TypeError: If an option is JSON.
+    """
+    for field in operation.offered("http"):
+        if field.scalar is dict:
+            raise TypeError(f"{field.name} of {operation.name} cannot be a query parameter")
 
     def read(**given: Any) -> _O:
         return operation.options(

@@ -6,21 +6,23 @@ from fastapi import Response
 
 from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.options import BackupOptions, BackupVerifyOptions
+from satchel.actions.backing_up.options import BackupListOptions, BackupOptions, BackupVerifyOptions
 from satchel.actions.backing_up.running import run_backup
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
-from satchel.surfaces.http.operations import body
+from satchel.surfaces.http.operations import body, query
 from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/backups", tags=["backups"])
 
 
 @router.get("")
-def list_all(gateway: Served, _: Owner) -> Response:
+def list_all(
+    options: Annotated[BackupListOptions, query(list_backups)], gateway: Served, _: Owner
+) -> Response:
     """List the backups at each destination, oldest first."""
-    return answer(list_backups(gateway.settings))
+    return answer(list_backups.run(gateway.settings, options))
 
 
 @router.get("/freshness")
