@@ -21,6 +21,7 @@ from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobErro
 from satchel.memory.times import now
 from satchel.ports.serving.board import Board
 from satchel.surfaces.http.answers import answer
+from satchel.type_info import resolved
 
 _KEPT, _WAITING, _AT_ONCE = 200, 32, 2
 _TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
@@ -296,7 +297,7 @@ class Works:
     def _tidy_up(self) -> None:
         """Take down what ended long ago, and the oldest of what is too much."""
         notes = {
-            name: msgspec.json.decode(note, type=_Note)
+            name: msgspec.json.decode(note, type=resolved(_Note))
             for name, note in self._board.notes(_JOB).items()
         }
         over = sorted(
@@ -338,7 +339,7 @@ def when_free(call: Callable[[], Any], tell: Tell) -> Any:
 
 
 def _read(note: bytes) -> Shown:
-    return _as_it_is(msgspec.json.decode(note, type=_Note))
+    return _as_it_is(msgspec.json.decode(note, type=resolved(_Note)))
 
 
 def _as_it_is(note: _Note) -> Shown:

@@ -28,6 +28,7 @@ from satchel.errors import (
 )
 from satchel.memory.agent_names import is_agent_name
 from satchel.seal.encoding.carry import restore
+from satchel.type_info import resolved
 
 _MOST_NAMED = 20
 
@@ -151,7 +152,7 @@ class AgentsBack:
         if known is not None or self._asked.workspace is not None:
             return None
         try:
-            said = msgspec.convert(restore(told.said), AgentSettings)
+            said = msgspec.convert(restore(told.said), resolved(AgentSettings))
         except (msgspec.ValidationError, InputError) as error:
             raise VerificationError(f"the settings of the agent {part.id}: {error}") from None
         place = None if folder is None else str(folder)
