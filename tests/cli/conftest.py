@@ -1,5 +1,6 @@
 """The command line, run inside this process or as a process of its own."""
 
+import io
 import json
 import os
 import signal
@@ -40,11 +41,12 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def satchel(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process."""
+def satchel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in this process; its standard input is empty."""
 
     def call(*arguments: str | Path) -> Ran:
         capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
         status = run([str(argument) for argument in arguments])
         found = capsys.readouterr()
         return Ran(status, found.out, found.err)
