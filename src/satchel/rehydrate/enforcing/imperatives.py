@@ -44,7 +44,7 @@ class Phrase(NamedTuple):
 
 def imperatives_in(seen: str) -> list[str]:
     """Return what a folded text tells a model to do; empty for nothing."""
-    some = range(len(phrases()))
+    some = list(range(len(phrases())))
     if seen.isascii():
         found = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
         begun = _begun()
