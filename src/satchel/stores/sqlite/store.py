@@ -320,7 +320,7 @@ class SqliteStore:
         Raises:
             StoreError: If it was. What it holds is brought into the file first, where that can be.
         """
-        if self._log is None:
+        if self._log is None or None in self._log:
             return
         database, log, index = log_at(self.name)
         if database != self._log[0] or (log, index) == self._log[1:]:
@@ -361,6 +361,7 @@ class SqliteStore:
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
+            connection.pragma("user_version")  # opens the log of a file that had none, to keep it
             if version is None and self._is_made:
                 raise self._vanished()
             if version is None:
