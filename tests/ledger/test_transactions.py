@@ -145,11 +145,16 @@ def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
         "_nodes": blake3(b"other"),
     }.items():
         with monkeypatch.context() as patch:
-            begun = transaction.UnnamedImport.is_stored
 
-            def other(self: Any, reader: Any, name: str = name, value: Any = value) -> bool:
+            def other(
+                self: Any,
+                reader: Any,
+                name: str = name,
+                value: Any = value,
+                there: Any = transaction.UnnamedImport.is_stored,
+            ) -> Any:
                 setattr(self, name, value)
-                return begun(self, reader)
+                return there(self, reader)
 
             patch.setattr(transaction.UnnamedImport, "is_stored", other)
             with pytest.raises(StoreDamagedError, match="reads back otherwise"):

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 
 from satchel.disk.forks import in_child
-from satchel.errors import ReadOnlyStoreError, SatchelError, StoreDamagedError
+from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.appending.batches import group_of
 from satchel.ledger.appending.transaction import (
     LogTransaction,
@@ -537,7 +537,9 @@ class _Transaction:
         self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - a part of it
         return ticket.places
 
-    def begin_import(self) -> None:
+    def begin_import(self, size: int | None = None) -> None:
+        if size not in (None, self.after.head.size):
+            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
         self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:

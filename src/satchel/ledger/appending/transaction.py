@@ -42,13 +42,17 @@ class LogTransaction(Protocol):
         """
         ...
 
-    def begin_import(self) -> None:
+    def begin_import(self, size: int | None = None) -> None:
         """Begin an import whose source record is known only when the rest of it is logged.
 
         It is the first thing of the transaction. The source record, and the receipt before each
         group, get their log positions now and their bytes from ``name_import``.
 
+        Args:
+            size: How long the log has to be; None for any.
+
         Raises:
+            ChangedError: If it is longer.
             ReadOnlyStoreError: If no key may sign here.
         """
         ...
@@ -136,9 +140,7 @@ class UnnamedImport:
             raise UsageError("a record that says something of others needs a named import")
         self._open.append((self.size, len(rows), at))
         first, digest = self.size + 1, RowsDigest()
-        found = [
-            row.placed(seq, at, self._start, VISIBLE) for seq, row in enumerate(rows, first)
-        ]
+        found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in enumerate(rows, first)]
         leaves = [leaf_of(self._bank, row.seq, row.type, row.id, at) for row in found]
         self._leaves += bytes(_HASH) + b"".join(leaves)
         digest.add([(row.id, row.type, row.at, row.body) for row in found])
@@ -179,10 +181,7 @@ class UnnamedImport:
         )
         there = {row.seq: row for row in reader.at(self._bank, [row.seq for row in self._named])}
         said = ((there.get(row.seq), row) for row in self._named)
-        named = all(
-            one is not None and _said(one) == _said(row)
-            for one, row in said
-        )
+        named = all(one is not None and _said(one) == _said(row) for one, row in said)
         places = (none, leaf_position(self.size))
         nodes = stored_digest(reader, self._bank, (self._start, self._start), places)[1]
         return spans and named and nodes == self._nodes.digest()
