@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from blake3 import blake3
@@ -95,7 +96,7 @@ class StoredDigest:
 
     def add(self, rows: Sequence[Row], nodes: Sequence[bytes]) -> None:
         """Add rows, and the tree nodes that they complete."""
-        self._rows.add([(row.id, row.type, row.at, row.body) for row in rows])
+        self._rows.add(list(map(_said, rows)))
         self._nodes.update(b"".join(nodes))
 
     @property
@@ -152,7 +153,7 @@ class UnnamedImport:
         found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
         leaves = [leaf_of(self._bank, row.seq, row.type, row.id, at) for row in found]
         self._leaves += b"".join(leaves)
-        self._digests[-1].add([_said(row) for row in found])
+        self._digests[-1].add(list(map(_said, found)))
         self.counts.update(row.type for row in rows)
         return found
 
@@ -197,8 +198,7 @@ class UnnamedImport:
         return spans and named and nodes == self._nodes.digest()
 
 
-def _said(row: Row) -> tuple[str, str, str, bytes | None]:
-    return row.id, row.type, row.at, row.body
+_said = attrgetter("id", "type", "at", "body")
 
 
 def _group(source: str, count: int, at: str) -> Sealed:
