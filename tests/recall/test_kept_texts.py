@@ -103,4 +103,4 @@ def test_what_is_erased_is_not_kept(bank: Remembering) -> None:
 
 def _kept(token: str) -> bool:
     halves = (texts.texts._newer, texts.texts._older)
-    return any(token in text.words for half in halves for text in half.values())
+    return any(token in text.tokens for half in halves for text in half.values())

@@ -18,7 +18,7 @@ from satchel.memory.times import now as present
 from satchel.ports.rows import Filter
 from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
-from satchel.recall.ranking.fusing import WORDS, Question, Signals, fused
+from satchel.recall.ranking.fusing import WORDS, Question, Ranking, Signals
 from satchel.recall.ranking.meaning import Embedders, Meaning
 from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.ranking.texts import LONGEST, forget_erased, known
@@ -192,8 +192,7 @@ class _Recall:
         yield from self._proved(rest)
 
     def _proved(self, signals: dict[int, Signals]) -> Iterator[_Found]:
-        scores = {place: one.score for place, one in signals.items()}
-        for logged, _ in self.view.ranked(scores, self.wanted):
+        for logged, _ in self.view.ranked(dict.fromkeys(signals, 0.0), self.wanted):
             yield logged, signals[logged.seq]
 
     def _as_it_was(self) -> list[_Found]:
@@ -214,8 +213,9 @@ class _Recall:
         rows = {seq: logged.row for seq, logged in there.items()}
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
-        cosines = meaning.cosines(list(rows.values()))
-        found = fused(self._question, rows, words, cosines, meaning.weights)
+        ranking = Ranking(self._question, meaning.weights)
+        ranking.add(rows, words, meaning.cosines(list(rows.values())))
+        found = ranking.signals()
         self._is_of_time = any(one.time for one in found.values())
         return [(there[seq], signals) for seq, signals in found.items()]
 

@@ -17,7 +17,6 @@ tried besides, is in docs/decisions/0088.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from math import log
 from typing import NamedTuple
 
@@ -26,9 +25,9 @@ from msgspec import structs
 
 from satchel.ports.rows import Row
 from satchel.recall.digits import told as rounded
-from satchel.recall.ranking.texts import Text, known
+from satchel.recall.ranking.texts import Sought, known
 from satchel.recall.when import Told, asks_when
-from satchel.stores.matching import Term, Totals, rarity, weight
+from satchel.stores.matching import Term, Totals, bm25, rarity
 
 WORDS, LINKED = 1.0, 0.5
 """The weight of words; and the part of another memory's whole score that an edge brings."""
@@ -102,10 +101,18 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def score(self) -> float:
         """The weighted sum."""
-        by = self.weights
-        whole = WORDS * self.words + by.meaning * self.meaning + by.thread * self.thread
-        whole += by.speaker * self.speaker + by.dated * self.dated + by.time * self.time
-        return rounded(whole + self.linked)
+        own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
+        return rounded(_whole(self.weights, own) + self.linked)
+
+
+_Six = tuple[float, float, float, float, float, float]
+"""Words, meaning, thread, speaker, dated and time."""
+
+
+def _whole(by: Weights, own: _Six) -> float:
+    words, meaning, thread, speaker, dated, time = own
+    whole = WORDS * words + by.meaning * meaning + by.thread * thread
+    return whole + (by.speaker * speaker + by.dated * dated + by.time * time)
 
 
 class Question(NamedTuple):
@@ -119,109 +126,158 @@ class Question(NamedTuple):
     """The time that it names."""
 
 
-class Texts:
-    """What memories say, and how often each has each term of one question; by position.
+class _Nominee(NamedTuple):
+    """What of a nominated memory depends on itself and the question alone."""
 
-    Args:
-        terms: Of the question.
-    """
+    run: str | None
+    size: int
+    """Bytes of its record."""
 
-    def __init__(self, terms: Sequence[Term]) -> None:
-        self.seen: dict[int, Text] = {}
-        self.has: dict[int, dict[int, int]] = {}
-        """By the number of the term; without those that are not there, in the order of terms."""
+    length: int
+    """How many words it has, where any of the nominated is part of a conversation."""
 
-        self.names = {term.tokens[0] for term in terms if len(term.tokens) == 1}
-        """Words that may be the name of a speaker."""
+    asks: bool
+    has: Mapping[int, int]
+    """How often it has each term of the question, by the term's number and in that order."""
 
-        self._words, self._others = dict[str, list[int]](), list[tuple[int, Term]]()
-        for at, term in enumerate(terms):
-            if term.prefix or len(term.tokens) != 1:
-                self._others.append((at, term))
-            else:
-                self._words.setdefault(term.tokens[0], []).append(at)
+    mask: int
+    """Which terms it has, as bits."""
 
-    def add(self, rows: Mapping[int, Row]) -> None:
-        """Compare memories that were not compared before."""
-        for place, row in rows.items():
-            if place not in self.seen:
-                text = self.seen[place] = known(row)
-                self.has[place] = self._counted(text)
-
-    def _counted(self, text: Text) -> dict[int, int]:
-        found = dict[int, int]()
-        for word in self._words.keys() & text.words:
-            found |= dict.fromkeys(self._words[word], text.tokens.count(word))
-        for at, term in self._others:
-            if term.prefix or text.words.issuperset(term.tokens):
-                times = term.times(text.tokens)
-                if times:
-                    found[at] = times
-        return dict(sorted(found.items())) if len(found) > 1 else found
+    speaker: float
+    dated: float
+    time: float
 
 
-def fused(
-    question: Question,
-    rows: Mapping[int, Row],
-    words: Scores,
-    cosines: Scores,
-    weights: Weights = USUAL,
-    texts: Texts | None = None,
-) -> dict[int, Signals]:
-    """Return the signals of nominated memories, best first; equal ones in log order.
+class Ranking:
+    """The memories that are nominated for one question, put in order by all signals.
+
+    A question has hundreds of memories, and most are put in order twice: first without the turns
+    around the best. What depends on one memory alone is worked out once; the rest is in lists
+    that go by the order in which memories were added.
 
     Args:
         question: What is asked.
-        rows: The nominated memories, by position.
-        words: The store's scores of their words. They count only where no nominated memory is
-            part of a conversation; turns are scored by their own words and their neighbours'.
-        cosines: Of the vectors.
         weights: Of the signals. Meaning counts for more, the longer
             the nominated memories are: a long text has some of any question's words.
-        texts: Of memories that were compared before.
     """
-    terms, told = question.terms, question.told
-    turns = {place: row.run for place, row in rows.items() if row.run is not None}
-    texts = Texts(terms) if texts is None else texts
-    if turns:
-        texts.add(rows)
-    seen = texts.seen if turns else {}
-    lengths = {place: max(len(seen[place].tokens), 1) for place in turns}
-    shares = {place: min(1.0, _SHORT / length) for place, length in lengths.items()}
-    others = (len(row.body or b"") for place, row in rows.items() if place not in turns)
-    short = [*shares.values(), *(min(1.0, _SHORT_BYTES / max(size, 1)) for size in others)]
-    if short:
-        longer = 1 - sum(short) / len(short)
-        weights = structs.replace(
-            weights, meaning=rounded(weights.meaning * (1 + weights.long * longer))
-        )
-    has = {place: texts.has[place] for place in rows} if turns else {}
-    if turns:
-        own = _around(_scored(has, len(terms), seen, turns), turns, shares)
-        for place in turns:
-            if seen[place].asks:
-                own[place] *= 1 - _QUESTIONS * min(1.0, _BRIEF / lengths[place])
-    else:
-        own = {place: words.get(place, 0.0) for place in rows}
-    by_words = _even(own)
-    by_meaning = _even(_around({at: cosines.get(at, 0.0) for at in rows}, turns, shares))
-    by_thread = _threads(len(terms), turns, has)
-    when = asks_when(question.text)
-    found = {
-        place: Signals(
-            words=by_words[place],
-            meaning=by_meaning[place],
-            # A memory outside conversations covers as much as its own words do.
-            thread=by_thread.get(place, by_words[place]) if by_thread else 0.0,
-            speaker=float(_named(texts.names, row, seen.get(place))),
-            dated=float(when and place in seen and seen[place].dated),
+
+    def __init__(self, question: Question, weights: Weights = USUAL) -> None:
+        self._question = question
+        self._weights = weights
+        self._sought = Sought(question.terms)
+        self._asks_when = asks_when(question.text)
+        # Words that may be the name of a speaker.
+        self._names = {term.tokens[0] for term in question.terms if len(term.tokens) == 1}
+        self._rows = dict[int, Row]()
+        self._nominees = dict[int, _Nominee]()
+        self._words = dict[int, float]()
+        self._cosines = dict[int, float]()
+        self._has_turns = False
+
+    def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> None:
+        """Add memories.
+
+        Args:
+            rows: By position.
+            words: The store's scores of their words. They count only where no memory is part of a
+                conversation; turns are scored by their own words and their neighbours'.
+            cosines: Of the vectors.
+        """
+        if not self._has_turns and any(row.run is not None for row in rows.values()):
+            self._has_turns = True
+            self._nominees.clear()
+        self._rows |= rows
+        self._words |= words
+        self._cosines |= cosines
+        for place, row in self._rows.items():
+            if place not in self._nominees:
+                self._nominees[place] = self._nominee(row)
+
+    def order(self) -> list[int]:
+        """Return the positions of all, best first; equal ones in log order."""
+        keys, _ = self._ranked()
+        return [place for _, place, _ in keys]
+
+    def signals(self) -> dict[int, Signals]:
+        """Return the signals of all, best first; equal ones in log order."""
+        keys, weights = self._ranked()
+        found = dict[int, Signals]()
+        for _, place, (words, meaning, thread, speaker, dated, time) in keys:
+            found[place] = Signals(
+                words=words,
+                meaning=meaning,
+                thread=thread,
+                speaker=speaker,
+                dated=dated,
+                time=time,
+                cosine=self._cosines.get(place),
+                weights=weights,
+            )
+        return found
+
+    def _nominee(self, row: Row) -> _Nominee:
+        text = known(row) if self._has_turns or b'"actor"' in (row.body or b"") else None
+        told = self._question.told
+        has = text.times(self._sought) if text is not None and self._has_turns else {}
+        return _Nominee(
+            run=row.run,
+            size=len(row.body or b""),
+            length=0 if text is None else text.length,
+            asks=text is not None and text.asks,
+            has=has,
+            mask=sum([1 << at for at in has]),
+            # By the first word of the name at least.
+            speaker=float(text is not None and bool(text.who) and text.who[0] in self._names),
+            dated=float(self._asks_when and self._has_turns and text is not None and text.dated),
             time=float(told is not None and told.includes(row.moment)),
-            cosine=cosines.get(place),
-            weights=weights,
         )
-        for place, row in rows.items()
-    }
-    return in_order(found)
+
+    def _ranked(self) -> tuple[list[tuple[float, int, _Six]], Weights]:
+        every, meant = [*self._nominees.values()], [self._cosines.get(at, 0.0) for at in self._rows]
+        weights, thread = self._weighted(every), [0.0] * len(every)
+        if self._has_turns:
+            near = self._near()
+            shares = [min(1.0, _SHORT / max(one.length, 1)) for one in every]
+            parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
+            words = _around(_by_words(len(self._question.terms), every, near), parts)
+            for at, one in enumerate(every):
+                if one.asks and one.run is not None:
+                    words[at] *= 1 - _QUESTIONS * min(1.0, _BRIEF / max(one.length, 1))
+            words = _even(words)
+            meant = _around(meant, parts)
+            thread = _threads(len(self._question.terms), every, words)
+        else:
+            words = _even([self._words.get(place, 0.0) for place in self._rows])
+        keys = list[tuple[float, int, _Six]]()
+        for place, one, *own in zip(self._rows, every, words, _even(meant), thread, strict=True):
+            six: _Six = (*own, one.speaker, one.dated, one.time)
+            keys.append((-rounded(_whole(weights, six)), place, six))
+        keys.sort()
+        return keys, weights
+
+    def _weighted(self, every: Sequence[_Nominee]) -> Weights:
+        """Return the weights of the signals for memories as long as these."""
+        short = [min(1.0, _SHORT / max(one.length, 1)) for one in every if one.run is not None]
+        short += [min(1.0, _SHORT_BYTES / max(one.size, 1)) for one in every if one.run is None]
+        if not short:
+            return self._weights
+        longer = 1 - sum(short) / len(short)
+        meaning = rounded(self._weights.meaning * (1 + self._weights.long * longer))
+        return structs.replace(self._weights, meaning=meaning)
+
+    def _near(self) -> list[tuple[int, int, int]]:
+        """Return the numbers of turns, and of those around them, with their distance."""
+        there = {place: at for at, place in enumerate(self._rows)}
+        runs = [row.run for row in self._rows.values()]
+        found = list[tuple[int, int, int]]()
+        for place, at in there.items():
+            run = runs[at]
+            if run is not None:
+                for far in AROUND:
+                    by = there.get(place + far)
+                    if by is not None and runs[by] == run:
+                        found.append((at, far, by))
+        return found
 
 
 def in_order(found: Mapping[int, Signals]) -> dict[int, Signals]:
@@ -229,92 +285,82 @@ def in_order(found: Mapping[int, Signals]) -> dict[int, Signals]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1].score, pair[0])))
 
 
-def _scored(
-    has: Mapping[int, Mapping[int, int]],
-    count: int,
-    texts: Mapping[int, Text],
-    turns: Mapping[int, str],
-) -> dict[int, float]:
+def _by_words(
+    count: int, every: Sequence[_Nominee], near: Iterable[tuple[int, int, int]]
+) -> list[float]:
     """Return BM25 scores, turns with a part of the words of those around them.
 
     How rare a term is, is counted among the nominated memories.
 
     Args:
-        has: How often each has each term.
         count: How many terms there are.
-        texts: What they say.
-        turns: The conversation of each turn.
+        every: The memories.
+        near: Which turns are around which, by their numbers.
     """
-    sizes = {place: len(texts[place].tokens) for place in has}
-    counts: dict[int, tuple[Mapping[int, float], float]] = {}
-    for place, times in has.items():
-        size = sizes[place]
-        together: dict[int, float] = dict(times)
-        length = float(size)
-        thread = turns.get(place)
-        for far, part in _TOGETHER.items() if thread is not None else ():
-            other = place + far
-            if turns.get(other) == thread:
-                beside = sizes[other]
-                share = part * min(1.0, _BRIEF / max(size, beside, 1))
-                length += share * beside
-                for at, number in has[other].items():
-                    together[at] = together.get(at, 0) + share * number
-        counts[place] = together, length
-    total = sum(length for _, length in counts.values())
-    totals = Totals(len(counts), total)
-    having = Counter(at for times in has.values() for at in times)
-    rarities = [max(rarity(having[at], totals), _LEAST_RARITY) for at in range(count)]
-    return {
-        place: rounded(
-            sum(rarities[at] * weight(times[at], length, totals) for at in sorted(times))
-        )
-        for place, (times, length) in counts.items()
-    }
+    times, lengths = [one.has for one in every], [float(one.length) for one in every]
+    for at, far, by in near:
+        part = _TOGETHER.get(far)
+        if part is not None:
+            size, beside = every[at].length, every[by].length
+            share = part * min(1.0, _BRIEF / max(size, beside, 1))
+            lengths[at] += share * beside
+            if every[by].has:
+                together = dict[int, float](times[at])
+                for term, number in every[by].has.items():
+                    together[term] = together.get(term, 0) + share * number
+                times[at] = together
+    totals = Totals(len(every), sum(lengths))
+    rarities = [
+        max(rarity(having, totals), _LEAST_RARITY)
+        for having in _having(count, (one.mask for one in every))
+    ]
+    return [
+        rounded(bm25(each, rarities, length, totals))
+        for each, length in zip(times, lengths, strict=True)
+    ]
 
 
-def _around(scores: Scores, turns: Mapping[int, str], shares: Scores) -> dict[int, float]:
+def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) -> list[float]:
     """Return scores with a part of those of the turns around, less where either is long."""
-    found = dict(scores)
-    for place, thread in turns.items():
-        for far, part in AROUND.items():
-            other = place + far
-            if turns.get(other) == thread:
-                found[place] += part * min(shares[place], shares[other]) * scores[other]
+    found = list(scores)
+    for at, part, by in parts:
+        found[at] += part * scores[by]
     return found
 
 
-def _even(scores: Scores) -> dict[int, float]:
-    most = max(scores.values(), default=0.0)
-    return {place: rounded(score / most) if most > 0 else 0.0 for place, score in scores.items()}
+def _even(scores: Sequence[float]) -> list[float]:
+    most = max(scores, default=0.0)
+    return [rounded(score / most) if most > 0 else 0.0 for score in scores]
 
 
-def _threads(
-    count: int, turns: Mapping[int, str], has: Mapping[int, Iterable[int]]
-) -> dict[int, float]:
-    """Return how much of a question each turn's conversation covers.
+def _threads(count: int, every: Sequence[_Nominee], words: Sequence[float]) -> list[float]:
+    """Return how much of a question the conversation of each memory covers.
 
-    A term counts by how few of the conversations have it.
+    A term counts by how few of the conversations have it. A memory outside
+    conversations covers as much as its own words do.
     """
-    covered = dict[str, set[int]]()
-    for place, thread in turns.items():
-        covered.setdefault(thread, set()).update(has[place])
-    having = [sum(at in each for each in covered.values()) for at in range(count)]
+    covered = dict[str, int]()
+    for one in every:
+        if one.run is not None:
+            covered[one.run] = covered.get(one.run, 0) | one.mask
     size = len(covered)
+    having = _having(count, covered.values())
     rare = [log(1 + (size - each + 0.5) / (each + 0.5)) for each in having]
-    spoken = {thread: _total(rare, each) for thread, each in covered.items()}
-    most = max(spoken.values(), default=0.0)
-    return {place: spoken[thread] / most for place, thread in turns.items()} if most else {}
+    masks = {mask: _total(rare, mask) for mask in set(covered.values())}
+    most = max(masks.values(), default=0.0)
+    if not most:
+        return [0.0] * len(every)
+    return [
+        own if one.run is None else masks[covered[one.run]] / most
+        for one, own in zip(every, words, strict=True)
+    ]
 
 
-def _total(rarities: Sequence[float], some: Iterable[int]) -> float:
-    return sum(rarities[at] for at in sorted(some))
+def _having(count: int, masks: Iterable[int]) -> list[int]:
+    """Return in how many masks each of so many bits is."""
+    often = Counter(masks).items()
+    return [sum([times for mask, times in often if mask >> at & 1]) for at in range(count)]
 
 
-def _named(names: AbstractSet[str], row: Row, text: Text | None) -> bool:
-    """Tell whether the question names the speaker, by the first word of the name at least."""
-    if text is None:
-        if b'"actor"' not in (row.body or b""):
-            return False
-        text = known(row)
-    return bool(text.who) and text.who[0] in names
+def _total(rarities: Sequence[float], mask: int) -> float:
+    return sum([rare for at, rare in enumerate(rarities) if mask >> at & 1])

@@ -13,10 +13,9 @@ from satchel.recall.ranking.fusing import (
     AROUND,
     LINKED,
     Question,
+    Ranking,
     Scores,
     Signals,
-    Texts,
-    fused,
     in_order,
 )
 from satchel.recall.ranking.meaning import Meaning
@@ -58,9 +57,8 @@ class Pool:
         at: str,
         most: int,
     ) -> None:
-        self._question = question
         self._told = question.told
-        self._texts = Texts(question.terms)
+        self._ranking = Ranking(question, meaning.weights)
         self._at = at
         self._most = most
         self._view = view
@@ -84,23 +82,19 @@ class Pool:
         near = self._near()
         self.by_meaning = len(near.keys() - rows.keys())
         rows |= near
-        cosines = self._meaning.cosines(list(rows.values()))
-        self.signals = self._fused(rows, words, cosines)
-        beside = self._beside(rows)
+        self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
+        beside = self._beside(rows, self._ranking.order())
         if beside:
             rows |= beside
-            cosines |= self._meaning.cosines(list(beside.values()))
-            self.signals = self._fused(rows, words, cosines)
+            self._ranking.add(beside, {}, self._meaning.cosines(list(beside.values())))
+        self.signals = self._ranking.signals()
         self._hop(rows)
         self.is_of_time = any(one.time for one in self.signals.values())
 
-    def _fused(self, rows: dict[int, Row], words: Scores, cosines: Scores) -> dict[int, Signals]:
-        return fused(self._question, rows, words, cosines, self._meaning.weights, self._texts)
-
-    def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
+    def _beside(self, rows: dict[int, Row], order: list[int]) -> dict[int, Row]:
         """Return the turns around the best ones that nothing nominated."""
         threads = dict[int, str]()
-        for place in islice(self.signals, max(_LOOKED_BESIDE, self._most)):
+        for place in order[: max(_LOOKED_BESIDE, self._most)]:
             thread = rows[place].run
             if thread is not None:
                 threads |= {place - far: thread for far in AROUND if place - far not in rows}
