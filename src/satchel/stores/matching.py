@@ -157,10 +157,8 @@ def rarity(having: int, totals: Totals) -> float:
     return idf if idf > 0 else _LEAST_IDF
 
 
-def bm25(
-    times: Mapping[int, float], rarities: Sequence[float], length: float, totals: Totals
-) -> float:
-    """Return the score of a text.
+def bm25(times: Mapping[int, Any], rarities: Sequence[float], length: Any, totals: Totals) -> Any:
+    """Return the score of a text; of many, where arrays are given instead of numbers.
 
     Args:
         times: How often it has each term, by the term's number; what it has in part counts, too.

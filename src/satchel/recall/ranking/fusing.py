@@ -15,10 +15,11 @@ tried besides, is in docs/decisions/0088.
 - **linked**: a part of the score of another memory that an edge connects it with.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -35,10 +36,10 @@ WORDS, LINKED = 1.0, 0.5
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 """What a turn counts of its neighbours' scores, by their distance in the log."""
 
-_TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
+TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
 """What a turn counts of its neighbours' words, as if they were its own, by their distance."""
 
-_SHORT, _BRIEF = 75, 30
+_SHORT, BRIEF = 75, 30
 """Words up to which a turn shares its score, and its words; the longer it is, the less."""
 
 _SHORT_BYTES = 500
@@ -47,7 +48,7 @@ _SHORT_BYTES = 500
 _LEAST_RARITY = 0.2
 """What a term counts that most of the nominated memories have."""
 
-_QUESTIONS = 0.2
+QUESTIONS = 0.2
 """The part of the score for words that a brief question loses: it seldom answers another."""
 
 Scores = Mapping[int, float]
@@ -102,15 +103,13 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def score(self) -> float:
         """The weighted sum."""
         own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
-        return rounded(_whole(self.weights, own) + self.linked)
+        return rounded(weighted(self.weights, *own) + self.linked)
 
 
-_Six = tuple[float, float, float, float, float, float]
-"""Words, meaning, thread, speaker, dated and time."""
-
-
-def _whole(by: Weights, own: _Six) -> float:
-    words, meaning, thread, speaker, dated, time = own
+def weighted(  # noqa: PLR0913 - an argument a signal
+    by: Weights, words: Any, meaning: Any, thread: Any, speaker: Any, dated: Any, time: Any
+) -> Any:
+    """Return the weighted sum of signals: of numbers, or of arrays of them."""
     whole = WORDS * words + by.meaning * meaning + by.thread * thread
     return whole + (by.speaker * speaker + by.dated * dated + by.time * time)
 
@@ -126,34 +125,89 @@ class Question(NamedTuple):
     """The time that it names."""
 
 
-class _Nominee(NamedTuple):
-    """What of a nominated memory depends on itself and the question alone."""
+class Nominees:
+    """What of the nominated memories depends on each by itself, for one question.
 
-    run: str | None
-    size: int
-    """Bytes of its record."""
+    In columns, which go by the order in which they were added.
+    """
 
-    length: int
-    """How many words it has, where any of the nominated is part of a conversation."""
+    def __init__(self, terms: int) -> None:
+        self.terms = terms
+        """How many the question has."""
 
-    asks: bool
-    has: Mapping[int, int]
-    """How often it has each term of the question, by the term's number and in that order."""
+        self.places = list[int]()
+        self.runs = list[str | None]()
+        """The conversation of each that is a turn of one."""
 
-    mask: int
-    """Which terms it has, as bits."""
+        self.lengths = list[int]()
+        """How many words each has, where any is a turn."""
 
-    speaker: float
-    dated: float
-    time: float
+        self.shares = list[float]()
+        """What counts of each beside others: 1, or less the longer it is."""
+
+        self.asking = list[int]()
+        """The numbers of the turns that ask."""
+
+        self.has = list[Mapping[int, int]]()
+        """How often each has each term of the question, by the term's number and in that order."""
+
+        self.masks = list[int]()
+        """Which terms each has, as bits."""
+
+        self.speaker = list[float]()
+        self.dated = list[float]()
+        self.time = list[float]()
+
+    def rarities(self, lengths: float) -> list[float]:
+        """Return what each term counts, by how many of the memories have it.
+
+        Args:
+            lengths: Of all of them together.
+        """
+        totals = Totals(len(self.places), lengths)
+        found = (rarity(having, totals) for having in _having(self.terms, self.masks))
+        return [max(each, _LEAST_RARITY) for each in found]
+
+    def covered(self) -> dict[str, float]:
+        """Return how much of the question each conversation covers.
+
+        A term counts by how few of the conversations have it. Nothing where none covers anything.
+        """
+        masks = dict[str, int]()
+        for run, mask in zip(self.runs, self.masks, strict=True):
+            if run is not None:
+                masks[run] = masks.get(run, 0) | mask
+        size, having = len(masks), _having(self.terms, masks.values())
+        rare = [log(1 + (size - each + 0.5) / (each + 0.5)) for each in having]
+        spoken = {mask: _total(rare, mask) for mask in set(masks.values())}
+        most = max(spoken.values(), default=0.0)
+        return {run: spoken[mask] / most for run, mask in masks.items()} if most else {}
+
+    def length(self) -> float:
+        """Return how long the memories are: 0 where all are short, towards 1 the longer."""
+        shares = list(zip(self.shares, self.runs, strict=True))
+        found = [share for share, run in shares if run is not None]
+        found += [share for share, run in shares if run is None]
+        return 1 - sum(found) / len(found) if found else 0.0
+
+
+class Fused(NamedTuple):
+    """Nominated memories in order. Columns go by the order in which they were added."""
+
+    words: Sequence[float]
+    meaning: Sequence[float]
+    thread: Sequence[float]
+    scores: Sequence[float]
+    best: Sequence[int]
+    """The numbers of all, best first; equal ones in log order."""
 
 
 class Ranking:
     """The memories that are nominated for one question, put in order by all signals.
 
     A question has hundreds of memories, and most are put in order twice: first without the turns
-    around the best. What depends on one memory alone is worked out once; the rest is in lists
-    that go by the order in which memories were added.
+    around the best. What depends on one memory alone is worked out once. The rest is done with
+    numpy where that is loaded, and else without; both give the same, to the last digit.
 
     Args:
         question: What is asked.
@@ -163,19 +217,21 @@ class Ranking:
 
     def __init__(self, question: Question, weights: Weights = USUAL) -> None:
         self._question = question
-        self._weights = weights
+        self._usual = self._weights = weights
         self._sought = Sought(question.terms)
         self._asks_when = asks_when(question.text)
         # Words that may be the name of a speaker.
         self._names = {term.tokens[0] for term in question.terms if len(term.tokens) == 1}
         self._rows = dict[int, Row]()
-        self._nominees = dict[int, _Nominee]()
         self._words = dict[int, float]()
         self._cosines = dict[int, float]()
         self._has_turns = False
+        self._nominees = Nominees(len(question.terms))
+        self._numbers = dict[int, int]()
+        self._fused = Fused((), (), (), (), ())
 
-    def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> None:
-        """Add memories.
+    def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
+        """Add memories, and return the scores of all by position, best first.
 
         Args:
             rows: By position.
@@ -183,137 +239,152 @@ class Ranking:
                 conversation; turns are scored by their own words and their neighbours'.
             cosines: Of the vectors.
         """
-        if not self._has_turns and any(row.run is not None for row in rows.values()):
-            self._has_turns = True
-            self._nominees.clear()
         self._rows |= rows
         self._words |= words
         self._cosines |= cosines
+        if not self._has_turns and any(row.run is not None for row in rows.values()):
+            # What memories say is compared from now on: all of them.
+            self._has_turns, self._numbers = True, {}
+            self._nominees = Nominees(self._nominees.terms)
         for place, row in self._rows.items():
-            if place not in self._nominees:
-                self._nominees[place] = self._nominee(row)
+            if place not in self._numbers:
+                self._numbers[place] = len(self._numbers)
+                self._add(place, row)
+        longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
+        self._weights = structs.replace(self._usual, meaning=rounded(longer))
+        self._fused = self._in_order()
+        places, scores = self._nominees.places, self._fused.scores
+        return {places[at]: scores[at] for at in self._fused.best}
 
-    def order(self) -> list[int]:
-        """Return the positions of all, best first; equal ones in log order."""
-        keys, _ = self._ranked()
-        return [place for _, place, _ in keys]
+    @property
+    def is_of_time(self) -> bool:
+        """Whether any of it is of the time that the question names."""
+        return any(self._nominees.time)
 
-    def signals(self) -> dict[int, Signals]:
-        """Return the signals of all, best first; equal ones in log order."""
-        keys, weights = self._ranked()
-        found = dict[int, Signals]()
-        for _, place, (words, meaning, thread, speaker, dated, time) in keys:
-            found[place] = Signals(
-                words=words,
-                meaning=meaning,
-                thread=thread,
-                speaker=speaker,
-                dated=dated,
-                time=time,
-                cosine=self._cosines.get(place),
-                weights=weights,
-            )
-        return found
-
-    def _nominee(self, row: Row) -> _Nominee:
-        text = known(row) if self._has_turns or b'"actor"' in (row.body or b"") else None
-        told = self._question.told
-        has = text.times(self._sought) if text is not None and self._has_turns else {}
-        return _Nominee(
-            run=row.run,
-            size=len(row.body or b""),
-            length=0 if text is None else text.length,
-            asks=text is not None and text.asks,
-            has=has,
-            mask=sum([1 << at for at in has]),
-            # By the first word of the name at least.
-            speaker=float(text is not None and bool(text.who) and text.who[0] in self._names),
-            dated=float(self._asks_when and self._has_turns and text is not None and text.dated),
-            time=float(told is not None and told.includes(row.moment)),
+    def signals(self, place: int) -> Signals:
+        """Return the signals of one of the memories."""
+        at = self._numbers[place]
+        return Signals(
+            words=self._fused.words[at],
+            meaning=self._fused.meaning[at],
+            thread=self._fused.thread[at],
+            speaker=self._nominees.speaker[at],
+            dated=self._nominees.dated[at],
+            time=self._nominees.time[at],
+            cosine=self._cosines.get(place),
+            weights=self._weights,
         )
 
-    def _ranked(self) -> tuple[list[tuple[float, int, _Six]], Weights]:
-        every, meant = [*self._nominees.values()], [self._cosines.get(at, 0.0) for at in self._rows]
-        weights, thread = self._weighted(every), [0.0] * len(every)
-        if self._has_turns:
-            near = self._near()
-            shares = [min(1.0, _SHORT / max(one.length, 1)) for one in every]
-            parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
-            words = _around(_by_words(len(self._question.terms), every, near), parts)
-            for at, one in enumerate(every):
-                if one.asks and one.run is not None:
-                    words[at] *= 1 - _QUESTIONS * min(1.0, _BRIEF / max(one.length, 1))
-            words = _even(words)
-            meant = _around(meant, parts)
-            thread = _threads(len(self._question.terms), every, words)
-        else:
-            words = _even([self._words.get(place, 0.0) for place in self._rows])
-        keys = list[tuple[float, int, _Six]]()
-        for place, one, *own in zip(self._rows, every, words, _even(meant), thread, strict=True):
-            six: _Six = (*own, one.speaker, one.dated, one.time)
-            keys.append((-rounded(_whole(weights, six)), place, six))
-        keys.sort()
-        return keys, weights
+    def _add(self, place: int, row: Row) -> None:
+        one, body, told = self._nominees, row.body or b"", self._question.told
+        text = known(row) if self._has_turns or b'"actor"' in body else None
+        has: Mapping[int, int] = {}
+        length = 0
+        if text is not None and self._has_turns:
+            has, length = text.times(self._sought), text.length
+            if text.asks and row.run is not None:
+                one.asking.append(len(one.places))
+        long = _SHORT_BYTES / max(len(body), 1) if row.run is None else _SHORT / max(length, 1)
+        one.places.append(place)
+        one.runs.append(row.run)
+        one.lengths.append(length)
+        one.shares.append(min(1.0, long))
+        one.has.append(has)
+        one.masks.append(sum([1 << at for at in has]))
+        # By the first word of the name at least.
+        named = text is not None and bool(text.who) and text.who[0] in self._names
+        one.speaker.append(float(named))
+        dated = self._asks_when and self._has_turns and text is not None and text.dated
+        one.dated.append(float(dated))
+        one.time.append(float(told is not None and told.includes(row.moment)))
 
-    def _weighted(self, every: Sequence[_Nominee]) -> Weights:
-        """Return the weights of the signals for memories as long as these."""
-        short = [min(1.0, _SHORT / max(one.length, 1)) for one in every if one.run is not None]
-        short += [min(1.0, _SHORT_BYTES / max(one.size, 1)) for one in every if one.run is None]
-        if not short:
-            return self._weights
-        longer = 1 - sum(short) / len(short)
-        meaning = rounded(self._weights.meaning * (1 + self._weights.long * longer))
-        return structs.replace(self._weights, meaning=meaning)
+    def _in_order(self) -> Fused:
+        one = self._nominees
+        meant = [self._cosines.get(place, 0.0) for place in one.places]
+        if not self._has_turns:
+            words = _even([self._words.get(place, 0.0) for place in one.places])
+            return ordered(one, self._weights, words, _even(meant), [0.0] * len(words))
+        np = sys.modules.get("numpy")
+        if np is not None:
+            from satchel.recall.ranking.matrix import fused_matrix
 
-    def _near(self) -> list[tuple[int, int, int]]:
-        """Return the numbers of turns, and of those around them, with their distance."""
-        there = {place: at for at, place in enumerate(self._rows)}
-        runs = [row.run for row in self._rows.values()]
-        found = list[tuple[int, int, int]]()
-        for place, at in there.items():
-            run = runs[at]
-            if run is not None:
-                for far in AROUND:
-                    by = there.get(place + far)
-                    if by is not None and runs[by] == run:
-                        found.append((at, far, by))
-        return found
+            return fused_matrix(np, one, self._weights, meant)
+        return fused_plain(one, self._weights, meant)
 
 
-def in_order(found: Mapping[int, Signals]) -> dict[int, Signals]:
-    """Return signals best first; equal ones in log order."""
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1].score, pair[0])))
+def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fused:
+    """Return memories in order, some of which are turns of conversations, without numpy.
+
+    Args:
+        one: The memories.
+        weights: Of the signals.
+        meant: The cosines.
+    """
+    near, shares = _near(one), one.shares
+    parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
+    words = _around(_by_words(one, near), parts)
+    for at in one.asking:
+        words[at] *= 1 - QUESTIONS * min(1.0, BRIEF / max(one.lengths[at], 1))
+    words, covered = _even(words), one.covered()
+    # A memory outside conversations covers as much as its own words do.
+    thread = (
+        [own if run is None else covered[run] for run, own in zip(one.runs, words, strict=True)]
+        if covered
+        else [0.0] * len(words)
+    )
+    return ordered(one, weights, words, _even(_around(meant, parts)), thread)
 
 
-def _by_words(
-    count: int, every: Sequence[_Nominee], near: Iterable[tuple[int, int, int]]
-) -> list[float]:
+def ordered(
+    one: Nominees,
+    weights: Weights,
+    words: Sequence[float],
+    meaning: Sequence[float],
+    thread: Sequence[float],
+) -> Fused:
+    """Return memories in order by their signals."""
+    every = zip(words, meaning, thread, one.speaker, one.dated, one.time, strict=True)
+    scores = [rounded(weighted(weights, *own)) for own in every]
+    keys = sorted(
+        (-score, place, at)
+        for at, (score, place) in enumerate(zip(scores, one.places, strict=True))
+    )
+    return Fused(words, meaning, thread, scores, [at for _, _, at in keys])
+
+
+def _near(one: Nominees) -> list[tuple[int, int, int]]:
+    """Return the numbers of turns, and of those around them, with their distance."""
+    there, runs = {place: at for at, place in enumerate(one.places)}, one.runs
+    found = list[tuple[int, int, int]]()
+    for place, at in there.items():
+        run = runs[at]
+        if run is not None:
+            for far in AROUND:
+                by = there.get(place + far)
+                if by is not None and runs[by] == run:
+                    found.append((at, far, by))
+    return found
+
+
+def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float]:
     """Return BM25 scores, turns with a part of the words of those around them.
 
     How rare a term is, is counted among the nominated memories.
-
-    Args:
-        count: How many terms there are.
-        every: The memories.
-        near: Which turns are around which, by their numbers.
     """
-    times, lengths = [one.has for one in every], [float(one.length) for one in every]
+    times, lengths = list(one.has), [float(length) for length in one.lengths]
     for at, far, by in near:
-        part = _TOGETHER.get(far)
+        part = TOGETHER.get(far)
         if part is not None:
-            size, beside = every[at].length, every[by].length
-            share = part * min(1.0, _BRIEF / max(size, beside, 1))
+            beside = one.lengths[by]
+            share = part * min(1.0, BRIEF / max(one.lengths[at], beside, 1))
             lengths[at] += share * beside
-            if every[by].has:
+            if one.has[by]:
                 together = dict[int, float](times[at])
-                for term, number in every[by].has.items():
+                for term, number in one.has[by].items():
                     together[term] = together.get(term, 0) + share * number
                 times[at] = together
-    totals = Totals(len(every), sum(lengths))
-    rarities = [
-        max(rarity(having, totals), _LEAST_RARITY)
-        for having in _having(count, (one.mask for one in every))
-    ]
+    total = sum(lengths)
+    rarities, totals = one.rarities(total), Totals(len(lengths), total)
     return [
         rounded(bm25(each, rarities, length, totals))
         for each, length in zip(times, lengths, strict=True)
@@ -333,29 +404,6 @@ def _even(scores: Sequence[float]) -> list[float]:
     return [rounded(score / most) if most > 0 else 0.0 for score in scores]
 
 
-def _threads(count: int, every: Sequence[_Nominee], words: Sequence[float]) -> list[float]:
-    """Return how much of a question the conversation of each memory covers.
-
-    A term counts by how few of the conversations have it. A memory outside
-    conversations covers as much as its own words do.
-    """
-    covered = dict[str, int]()
-    for one in every:
-        if one.run is not None:
-            covered[one.run] = covered.get(one.run, 0) | one.mask
-    size = len(covered)
-    having = _having(count, covered.values())
-    rare = [log(1 + (size - each + 0.5) / (each + 0.5)) for each in having]
-    masks = {mask: _total(rare, mask) for mask in set(covered.values())}
-    most = max(masks.values(), default=0.0)
-    if not most:
-        return [0.0] * len(every)
-    return [
-        own if one.run is None else masks[covered[one.run]] / most
-        for one, own in zip(every, words, strict=True)
-    ]
-
-
 def _having(count: int, masks: Iterable[int]) -> list[int]:
     """Return in how many masks each of so many bits is."""
     often = Counter(masks).items()
@@ -363,4 +411,8 @@ def _having(count: int, masks: Iterable[int]) -> list[int]:
 
 
 def _total(rarities: Sequence[float], mask: int) -> float:
-    return sum([rare for at, rare in enumerate(rarities) if mask >> at & 1])
+    total = 0.0
+    for at, rare in enumerate(rarities):
+        if mask >> at & 1:
+            total += rare
+    return total
