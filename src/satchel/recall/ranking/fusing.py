@@ -26,7 +26,7 @@ from msgspec import structs
 
 from satchel.ports.rows import Row
 from satchel.recall.digits import told as rounded
-from satchel.recall.ranking.texts import Sought, known
+from satchel.recall.ranking.texts import Sought, Text, known
 from satchel.recall.when import Told, asks_when
 from satchel.stores.matching import Term, Totals, bm25, rarity
 
@@ -246,10 +246,7 @@ class Ranking:
             # What memories say is compared from now on: all of them.
             self._has_turns, self._numbers = True, {}
             self._nominees = Nominees(self._nominees.terms)
-        for place, row in self._rows.items():
-            if place not in self._numbers:
-                self._numbers[place] = len(self._numbers)
-                self._add(place, row)
+        self._take({at: row for at, row in self._rows.items() if at not in self._numbers})
         longer = self._usual.meaning * (1 + self._usual.long * self._nominees.length())
         self._weights = structs.replace(self._usual, meaning=rounded(longer))
         self._fused = self._in_order()
@@ -275,28 +272,41 @@ class Ranking:
             weights=self._weights,
         )
 
-    def _add(self, place: int, row: Row) -> None:
-        one, body, told = self._nominees, row.body or b"", self._question.told
-        text = known(row) if self._has_turns or b'"actor"' in body else None
-        has: Mapping[int, int] = {}
-        length = 0
-        if text is not None and self._has_turns:
-            has, length = text.times(self._sought), text.length
-            if text.asks and row.run is not None:
-                one.asking.append(len(one.places))
-        long = _SHORT_BYTES / max(len(body), 1) if row.run is None else _SHORT / max(length, 1)
-        one.places.append(place)
-        one.runs.append(row.run)
-        one.lengths.append(length)
-        one.shares.append(min(1.0, long))
-        one.has.append(has)
-        one.masks.append(sum([1 << at for at in has]))
-        # By the first word of the name at least.
-        named = text is not None and bool(text.who) and text.who[0] in self._names
-        one.speaker.append(float(named))
-        dated = self._asks_when and self._has_turns and text is not None and text.dated
-        one.dated.append(float(dated))
-        one.time.append(float(told is not None and told.includes(row.moment)))
+    def _take(self, rows: Mapping[int, Row]) -> None:
+        """Put memories to the columns."""
+        one, given, told = self._nominees, list(rows.values()), self._question.told
+        self._numbers |= zip(rows, range(len(one.places), len(one.places) + len(rows)), strict=True)
+        runs = [row.run for row in given]
+        sizes = [_SHORT_BYTES / max(len(row.body or b""), 1) for row in given]
+        lengths = [0] * len(rows)
+        if self._has_turns:
+            texts = list(map(known, given))
+            lengths = [text.length for text in texts]
+            asking = [text.asks and run is not None for text, run in zip(texts, runs, strict=True)]
+            one.asking += [at for at, asks in enumerate(asking, len(one.places)) if asks]
+            one.has += (has := [text.times(self._sought) for text in texts])
+            one.masks += [sum([1 << at for at in each]) if each else 0 for each in has]
+            one.speaker += [self._speaks(text) for text in texts]
+            one.dated += [float(self._asks_when and text.dated) for text in texts]
+        else:
+            others = (b'"actor"' in (row.body or b"") for row in given)
+            pairs = zip(others, given, strict=True)
+            one.has += [{}] * len(rows)
+            one.masks += lengths
+            one.speaker += [self._speaks(known(row)) if acts else 0.0 for acts, row in pairs]
+            one.dated += [0.0] * len(rows)
+        one.places += rows
+        one.runs += runs
+        one.lengths += lengths
+        one.shares += [
+            min(1.0, long if run is None else _SHORT / max(length, 1))
+            for long, run, length in zip(sizes, runs, lengths, strict=True)
+        ]
+        one.time += [float(told is not None and told.includes(row.moment)) for row in given]
+
+    def _speaks(self, text: Text) -> float:
+        """Tell whether the question names who says it, by the first word of the name at least."""
+        return float(bool(text.who) and text.who[0] in self._names)
 
     def _in_order(self) -> Fused:
         one = self._nominees

@@ -6,6 +6,7 @@ never out of date. It is bounded in memory, and dropped when something was erase
 process that goes on must not know what its bank does not.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import cast
@@ -33,7 +34,10 @@ _CLOSING = " \t\r\n\"')]\N{RIGHT SINGLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION
 
 _decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(AnyRecord).decode)
 _KEY_BYTES = 16
-_TEXT_BYTES, _WIDEST = 400, 4
+_TEXT_BYTES, _WORD_BYTES, _WIDEST = 400, 120, 4
+_MANY = 50
+"""Words from which on it takes less time to look one up than to search a string of them."""
+
 _MOST_BANKS = 64
 _ENDING = ("erasure", "redaction")
 
@@ -45,7 +49,7 @@ class Text:
         row: The memory, as the store has it.
     """
 
-    __slots__ = ("_dated", "_words", "asks", "length", "who")
+    __slots__ = ("_counts", "_dated", "_words", "asks", "length", "who")
 
     def __init__(self, row: Row) -> None:
         self.who: tuple[str, ...] = ()
@@ -54,7 +58,7 @@ class Text:
         self.length = 0
         """How many words it has."""
 
-        self._words = ""
+        self._words, self._counts = "", dict[str, int]()
         self.asks = False
         self._dated: bool | None = None
         model = _model_of(row.body or b"")
@@ -66,6 +70,8 @@ class Text:
             self.length = len(tokens)
             # One string takes a tenth of the memory of a list. Each word has two spaces of its own.
             self._words = f" {'  '.join(tokens)} " if tokens else ""
+            if self.length > _MANY:
+                self._counts = dict(Counter(tokens))
             self.asks = _asks(text)
 
     @property
@@ -83,15 +89,19 @@ class Text:
     @property
     def size(self) -> int:
         """Bytes that it takes in memory, about."""
-        return _TEXT_BYTES + len(self._words) * (1 if self._words.isascii() else _WIDEST)
+        text = len(self._words) * (1 if self._words.isascii() else _WIDEST)
+        return _TEXT_BYTES + text + _WORD_BYTES * len(self._counts)
 
     def times(self, sought: "Sought") -> dict[int, int]:
         """Return how often it has each term of a question, by the term's number, in that order.
 
         Terms that it does not have are left out.
         """
-        words = self._words
-        found = {at: words.count(word) for at, word in sought.words if word in words}
+        words, counts = self._words, self._counts
+        if counts:
+            found = {at: counts[word] for at, word in sought.bare if word in counts}
+        else:
+            found = {at: words.count(word) for at, word in sought.words if word in words}
         if not sought.others:
             return found
         for at, term in sought.others:
@@ -109,13 +119,16 @@ class Sought:
         terms: Of the question.
     """
 
-    __slots__ = ("others", "words")
+    __slots__ = ("bare", "others", "words")
 
     def __init__(self, terms: Sequence[Term]) -> None:
         plain = [not term.prefix and len(term.tokens) == 1 for term in terms]
         every = list(zip(range(len(terms)), terms, plain, strict=True))
-        self.words = [(at, f" {term.tokens[0]} ") for at, term, is_plain in every if is_plain]
+        self.bare = [(at, term.tokens[0]) for at, term, is_plain in every if is_plain]
         """Terms of one word, with their numbers."""
+
+        self.words = [(at, f" {word} ") for at, word in self.bare]
+        """The same, as they stand in a string of words."""
 
         self.others = [(at, term) for at, term, is_plain in every if not is_plain]
 
