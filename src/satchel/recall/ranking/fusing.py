@@ -381,7 +381,8 @@ def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float
 
     How rare a term is, is counted among the nominated memories.
     """
-    times, lengths = list(one.has), [float(length) for length in one.lengths]
+    times: list[Mapping[int, float]] = list(one.has)
+    lengths = [float(length) for length in one.lengths]
     for at, far, by in near:
         part = TOGETHER.get(far)
         if part is not None:

@@ -30,9 +30,11 @@ def fused_matrix(np: Any, one: Nominees, weights: Weights, meant: Sequence[float
         weights: Of the signals.
         meant: The cosines.
     """
-    names = {run: at for at, run in enumerate(dict.fromkeys(one.runs))}
-    names[None] = -1
-    runs = np.array([names[run] for run in one.runs])
+    names = dict[str, int]()
+    for run in one.runs:
+        if run is not None:
+            names.setdefault(run, len(names))
+    runs = np.array([-1 if run is None else names[run] for run in one.runs])
     places, lengths, shares = map(np.array, (one.places, one.lengths, one.shares))
     near = list(_near(np, places, runs))
     parts = [(at, AROUND[far] * np.minimum(shares[at], shares[by]), by) for at, far, by in near]
@@ -42,8 +44,7 @@ def fused_matrix(np: Any, one: Nominees, weights: Weights, meant: Sequence[float
     words, covered = _even(np, words), one.covered()
     thread = np.zeros(len(words))
     if covered:
-        of_runs = np.array([covered.get(run, 0.0) for run in names if run is not None] + [0.0])
-        thread = np.where(runs < 0, words, of_runs[runs])
+        thread = np.where(runs < 0, words, np.array([covered[run] for run in names])[runs])
     meaning = _even(np, _around(np.array(meant), parts))
     own = map(np.array, (one.speaker, one.dated, one.time))
     scores = _rounded(np, weighted(weights, words, meaning, thread, *own))
