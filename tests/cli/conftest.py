@@ -43,10 +43,10 @@ Run = Callable[..., Ran]
 @pytest.fixture
 def satchel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in this process; its standard input is empty."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
     def call(*arguments: str | Path) -> Ran:
         capsys.readouterr()
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
         status = run([str(argument) for argument in arguments])
         found = capsys.readouterr()
         return Ran(status, found.out, found.err)

@@ -14,8 +14,8 @@ from satchel.surfaces.cli._console import print_error, print_json, state
 
 MODULES = {
     "memories.commands": (
-        *("init", "remember", "list", "show", "history", "stats", "links", "path"),
-        *("update", "correct", "forget", "restore"),
+        *("init", "remember", "list", "show", "history", "stats", "update", "correct"),
+        *("forget", "restore", "links", "path"),
     ),
     "recalling": ("recall",),
     "waking.rehydrating": ("rehydrate",),

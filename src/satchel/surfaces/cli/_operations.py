@@ -17,6 +17,8 @@ from satchel.surfaces.cli._options import InBank
 
 _R = TypeVar("_R")
 
+_PATIENCE = 1.0  # seconds
+
 Shown = Callable[[_R], int | None]
 """Prints a result for a person; may return the exit status."""
 
@@ -62,7 +64,7 @@ def command(
         if extra is not None and prepare is not None:
             said = {each.name: values[each.name] for each in more_fields}
             prepare(given, extra(**{name: said[name] for name in said if said[name] is not None}))
-        bar = progress(label, True, records=True) if supplied else nullcontext()
+        bar = progress(label, True, records=True, after=_PATIENCE) if supplied else nullcontext()
         with bar as tell:
             options = operation.options(**given, **dict.fromkeys(supplied, tell))
             more = {} if internal is None else internal(options)
