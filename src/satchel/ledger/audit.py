@@ -8,12 +8,11 @@ each record with its columns, the tree, the indexes of ids, links and words, and
 from collections.abc import Callable, Iterable
 
 from satchel.errors import SatchelError, VerificationError
-from satchel.ledger.columns import BLOCK_BITS
 from satchel.ledger.proved import ProvedRows
 from satchel.ports.blobs import verified
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Row
-from satchel.ports.store import Reader
+from satchel.ports.store import BLOCK_BITS, Reader
 from satchel.ports.vectors import Generation
 from satchel.seal.log import leaf_of
 from satchel.seal.proved_tree import grown, leaf_position
