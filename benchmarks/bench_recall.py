@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 
 from benchmarks import data
-from benchmarks.measure import ROOT, ROUNDS, Table, report
+from benchmarks.measure import ROOT, ROUNDS, Table, report, run
 from satchel.actions.config import load_settings
 from satchel.actions.inferring.embedding import embed_bank
 from satchel.actions.inferring.keeping_up import keep_up
@@ -40,6 +40,15 @@ GROUP, QUERIES = 5000, 200
 WARM_BOUND_MS, COLD_BOUND = 20.0, 0.4
 MOST_BOUND_MS = 120.0
 STATUSES = 3000
+MOST_VERIFIED = 1.1
+"""Times what the same program takes that believes the columns of its store."""
+
+ASKED = {
+    "without a filter": (),
+    "of a user": ("--user", "ada"),
+    "of a component": ("--component", "semantic"),
+    "since a date": ("--since", "2024-01-01"),
+}
 TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
 """Turns, words of each, and the bound on the median in milliseconds."""
 
@@ -55,6 +64,7 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
     assert len(_warm(talk, [*_natural(8)], asking(load_settings()))) == 8
     _fill_home(FEW, statuses=9)
     assert _cold(own_home) < 60
+    assert min(_verified(ASKED["of a user"], own_home).values()) > 0
 
 
 @pytest.mark.prove
@@ -157,6 +167,27 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
     assert meant < COLD_BOUND
 
 
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
+    """The whole program, against one that believes what the columns of its store say."""
+    _fill_home(MANY // 2, MANY // 2)
+    with opened_bank(load_settings(), writes=True) as bank:
+        embed_bank(bank)
+    costs = {name: _verified(words, own_home) for name, words in ASKED.items()}
+    ratios = {name: cost["verified"] / cost["believed"] for name, cost in costs.items()}
+    report(
+        "recall-filters",
+        Table(
+            f"`satchel recall` as a program, {MANY:,} entries with vectors, columns verified",
+            ["", "s of processor time", "ratio to believing them"],
+            [[name, costs[name]["verified"], ratio] for name, ratio in ratios.items()],
+            f"Bound: a ratio of {MOST_VERIFIED}.",
+        ),
+    )
+    assert max(ratios.values()) < MOST_VERIFIED
+
+
 @pytest.mark.bench_full
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("made", ["Mem0 records", "entries with words of a language"])
@@ -240,6 +271,27 @@ def _cold(home: Path) -> float:
     return best
 
 
+_PROGRAM = """
+import sys
+from satchel.ledger.columns import VerifiedColumns
+if {believes}:
+    VerifiedColumns.require = lambda *_: None
+from satchel.surfaces.cli.main import main
+sys.argv = ["satchel", "recall", "harbour report 1234", *{words!r}]
+main()
+"""
+
+
+def _verified(words: tuple[str, ...], home: Path) -> dict[str, float]:
+    """Return the processor time of a program that verifies columns, and of one that does not."""
+    best = {"verified": float("inf"), "believed": float("inf")}
+    for _ in range(3 * ROUNDS):  # the first of each remembers what it verified
+        for name, least in best.items():
+            code = _PROGRAM.format(believes=name == "believed", words=words)
+            best[name] = min(least, run([sys.executable, "-c", code], home).seconds)
+    return best
+
+
 def _filled(store: SqliteStore, drafts: Iterator[Entry]) -> Ledger:
     return _append(Ledger.create(store, owner=data.KEY, writer=data.KEY), drafts)
 
@@ -251,7 +303,7 @@ def _append(ledger: Ledger, drafts: Iterator[Entry]) -> Ledger:
     return ledger
 
 
-def _fill_home(count: int, statuses: int = 0) -> None:
+def _fill_home(count: int, of_users: int = 0, statuses: int = 0) -> None:
     settings = load_settings()
     key, _ = signing_key(settings)
     with opened_store(settings) as store:
@@ -259,6 +311,7 @@ def _fill_home(count: int, statuses: int = 0) -> None:
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
         _append(ledger, data.entries(count))
+        _append(ledger, _mem0(of_users))
     if statuses:
         _delete(statuses)
 

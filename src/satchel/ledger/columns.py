@@ -280,7 +280,7 @@ def _blocks(
         digests = dict.fromkeys(names, b"")
         if found is not None and found.number == number:
             marked += found.marked
-            there = (found.count, found.first, found.last)
+            there = (found.rows, found.first, found.last)
             if names and there == (len(places), places.start, places[-1]):
                 digests = dict(zip(names, map(_digest, found.values), strict=True))
             found = next(stored, None)

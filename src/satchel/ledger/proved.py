@@ -11,7 +11,7 @@ from msgspec.structs import replace as row_replace
 from satchel.errors import StoreError, VerificationError
 from satchel.ledger.columns import VerifiedColumns, columns_of, require_standing
 from satchel.ledger.erasure.returning import Erased
-from satchel.ledger.heads import TrustedHead, require_leaves, require_logged
+from satchel.ledger.heads import TrustedHead, records_of, require_leaves, require_logged
 from satchel.ledger.logged import Likely, Logged, misled
 from satchel.memory.records import Model
 from satchel.ports.linking.traversal import Kinds, Linked, Walked
@@ -197,22 +197,31 @@ class ProvedRows:
         """Return the index of links as it is stored."""
         return self._reader.every_link(self._bank)
 
-    def verified_columns(self, places: Sequence[int], *, kept: bool = False) -> list[Row]:
+    def verified_columns(self, places: Sequence[int]) -> list[Row]:
         """Return the rows at positions, derived from their records, if the store has the same.
-
-        Args:
-            places: The positions.
-            kept: Whether a record that was erased and has its bytes again is refused as well.
 
         Raises:
             VerificationError: If it has not.
         """
-        rows, own = self._at(places), list[Row]()
-        found = require_logged(self._tree, self._bank, rows, self._redacted)
-        for row, logged in zip(rows, found, strict=True):
+        return self._own_rows(self._at(places))
+
+    def require_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows of an audit, derived from their records, if they are the same.
+
+        Their leaves are not proved: an audit computes the whole tree.
+
+        Raises:
+            VerificationError: If one is not, or was erased and has its bytes again.
+        """
+        for row in rows:
+            if row.body is not None:
+                self._erased.require_kept(row)
+        return self._own_rows(rows)
+
+    def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
+        own = list[Row]()
+        for row, logged in zip(rows, records_of(rows, self._redacted), strict=True):
             if logged is not None:
-                if kept:
-                    self._erased.require_kept(row)
                 own.append(self._derived(row, *logged))
                 continue
             self._erased.require_reason(row)

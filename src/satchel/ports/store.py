@@ -89,8 +89,8 @@ class ColumnBlock(NamedTuple):
     number: int
     """The bits of the positions that are the same."""
 
-    count: int
-    """Rows that are there."""
+    rows: int
+    """How many are there."""
 
     first: int
     """The lowest of their positions."""
@@ -300,7 +300,7 @@ class Reader(Protocol):
         ...
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        """Return the positions of rows that indexes of words and slots have otherwise.
+        """Return the positions of rows that indexes of ids, words and slots have otherwise.
 
         For many rows at once: quicker than ``is_indexed``, and as thorough as the index lets it.
 

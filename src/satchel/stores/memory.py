@@ -204,7 +204,8 @@ class _View:
         return True  # there is no index
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        return []
+        there, kept = self._rows(bank), attrgetter("id", "text")
+        return [row.seq for row in rows if [kept(row)] != list(map(kept, there[row.seq :][:1]))]
 
     def word_positions(self, bank: str) -> Iterable[int]:
         return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]

@@ -239,10 +239,13 @@ class View(Words):
         right = set[int]()
         if columns:
             right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
+        by_id = "SELECT seq, id FROM record WHERE bank = %s AND id = ANY (%s::bytea[])"
+        found = dict(self._in(by_id, number, [raw_id(row.id) for row in rows]))
+        lost = {row.seq for row in rows if found.get(row.seq) != raw_id(row.id)}
         bounds = rows[0].seq, rows[-1].seq
         sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
         there = {seq for (seq,) in self._all(sql, number, *bounds)}
-        return sorted((expected.keys() - right) | (there - expected.keys()))
+        return sorted(lost | (expected.keys() - right) | (there - expected.keys()))
 
     def word_positions(self, bank: str) -> Iterable[int]:
         sql = "SELECT seq FROM word WHERE bank = %s"

@@ -57,6 +57,7 @@ _MARKED = f"""
 SELECT place, bank, id, type, at, retired, hold FROM record
 WHERE place BETWEEN ? AND ? AND {_IS_MARKED}"""  # noqa: S608 - our own names
 _NEXT = "SELECT min(place) FROM record WHERE place BETWEEN ? AND ?"
+_ENDS = "SELECT min(place), max(place) FROM record WHERE place BETWEEN ? AND ?"
 _RAW = frozenset({"id", "slot", "body"})
 _MARKED_KINDS: Kinds = (int, int, bytes, str, str, (int, NoneType), int)
 _LAST = "SELECT max(place) FROM record WHERE place BETWEEN ? AND ?"
@@ -194,20 +195,23 @@ class View(Banks):
             return
         # SQLite puts the values of a block together: that takes half as long as to fetch them.
         sql = (
-            f"SELECT count(*), min(place), max(place), sum({_IS_MARKED}),"  # noqa: S608 - our own names
+            f"SELECT count(*), sum({_IS_MARKED}),"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
         while place <= end:
-            ((count, low, high, marks, *values),) = self._all(sql, number, place, place + size - 1)
-            if not count:
+            low, high = place, place + size - 1
+            ((rows, marks, *values),) = self._all(sql, number, low, high)
+            if not rows:
                 ((following,),) = self._all(_NEXT, place, end)
                 if following is None:
                     return
                 place = following >> BLOCK_BITS << BLOCK_BITS
                 continue
+            if rows < size:
+                ((low, high),) = self._all(_ENDS, low, high)
             marked = self._marked(number, low, high) if marks else []
             block = (place & SEQ_MASK) >> BLOCK_BITS
-            yield ColumnBlock(block, count, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked)
+            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked)
             place += size
 
     def _marked(self, number: int, first: int, last: int) -> list[Marked]:
@@ -351,7 +355,9 @@ class View(Banks):
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
         there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
-        wrong = []
+        by_id = f"SELECT place, id FROM record WHERE bank = {number} AND id IN "  # noqa: S608 - our own number
+        found = dict(self._in(by_id, [raw_id(row.id) for row in rows], (int, bytes)))
+        wrong = [row.seq for row in rows if found.get(first + row.seq) != raw_id(row.id)]
         for row in rows:
             terms, expected = self.indexed_text(number, row, before), None
             if row.text and is_searched(row):
