@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -30,6 +31,15 @@ _JOB, _OFF = "job/", "off/"
 
 Tell = Callable[[int, int, str | None], None]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+_Options = TypeVar("_Options")
+
+
+def with_progress(options: _Options, tell: Tell) -> _Options:
+    """Return options of an operation whose progress a piece of work reports."""
+    report = {"progress": lambda done, total: tell(done, total, None)}
+    return cast("_Options", replace(cast("Any", options), **report))
 
 
 class CalledOffError(Exception):
