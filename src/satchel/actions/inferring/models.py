@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
@@ -137,7 +136,9 @@ def _is_here(settings: InferenceSettings) -> bool:
     if scheme not in (SERVER, OLLAMA):
         return True
     address = settings.base_url or (_OLLAMA_URL if scheme == OLLAMA else _OPENAI_URL)
-    return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
+    from satchel.inference.endpoint import is_here
+
+    return is_here(address)
 
 
 def _unless_missing(
