@@ -18,8 +18,9 @@ from satchel.memory.times import now as present
 from satchel.ports.rows import Filter
 from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
-from satchel.recall.ranking.fusing import WORDS, Question, Ranking, Signals
+from satchel.recall.ranking.fusing import WORDS, Signals
 from satchel.recall.ranking.meaning import Embedders, Meaning
+from satchel.recall.ranking.order import Question, Ranking
 from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.ranking.texts import LONGEST, forget_erased, known
 from satchel.recall.tokens import PER_MEMORY, estimated_tokens

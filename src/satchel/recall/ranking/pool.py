@@ -11,15 +11,9 @@ from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.recall.ranking.fusing import (
-    AROUND,
-    LINKED,
-    Question,
-    Ranking,
-    Scores,
-    Signals,
-)
+from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals
 from satchel.recall.ranking.meaning import Meaning
+from satchel.recall.ranking.order import Question, Ranking
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
