@@ -12,6 +12,8 @@ tried besides, is in docs/decisions/0088.
 - **speaker**: whether the question names who said it.
 - **dated**: whether it names a time, where the question asks for one ("when").
 - **time**: whether it is of the time that the question names ("last May").
+- **reranked**: how well a reranker finds that it answers, where one is configured; of the best
+  alone.
 - **linked**: a part of the score of another memory that an edge connects it with.
 """
 
@@ -32,6 +34,9 @@ from satchel.stores.matching import Term, Totals, rarity, weight
 
 WORDS, LINKED = 1.0, 0.5
 """The weight of words; and the part of another memory's whole score that an edge brings."""
+
+RERANKED = 1.0
+"""The weight of a reranker, for the best memories alone: the others have less before it already."""
 
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 """What a turn counts of its neighbours' scores, by their distance in the log."""
@@ -88,6 +93,9 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     speaker: float = 0.0
     dated: float = 0.0
     time: float = 0.0
+    reranked: float = 0.0
+    """How well a reranker finds that it answers, from 0 for the worst of the best to 1."""
+
     linked: float = 0.0
     """The part of its score that it has from another memory, not weighted again."""
 
@@ -105,7 +113,7 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         by = self.weights
         whole = WORDS * self.words + by.meaning * self.meaning + by.thread * self.thread
         whole += by.speaker * self.speaker + by.dated * self.dated + by.time * self.time
-        return rounded(whole + self.linked)
+        return rounded(whole + self.linked + RERANKED * self.reranked)
 
 
 class Question(NamedTuple):
