@@ -38,11 +38,11 @@ layers: .venv/.dev
 	$(BIN)lint-imports --no-cache
 
 docs: .venv/.dev
-	$(BIN)python docs/generate.py --check
+	$(BIN)python -m docs.generate --check
 	$(BIN)python schemas/make.py --check
 
 docs-write: .venv/.dev         ## regenerate docs/reference and schemas
-	$(BIN)python docs/generate.py
+	$(BIN)python -m docs.generate
 	$(BIN)python schemas/make.py
 
 # Most of the tests' time is forcing writes to the disk. Where that is allowed, their files are kept

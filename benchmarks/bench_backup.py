@@ -50,7 +50,7 @@ import satchel
 
 backups = satchel.Backups(store=sys.argv[1])
 while True:
-    assert backups.run(to=[sys.argv[2]]).made[0].verified
+    assert backups.run(destinations=[sys.argv[2]]).made[0].verified
     print("made", flush=True)
 """
 
@@ -74,7 +74,7 @@ def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
     settings, bank = _filled(tmp_path, 200)
     where = str(tmp_path / "backups")
     _meanwhile(settings, bank, where, 40, 10_000)
-    found = verify_backups(settings, (where,), every=True)
+    found = verify_backups(settings, destinations=where, all=True)
     assert found
     assert [one.error for one in found] == [None] * len(found)
 

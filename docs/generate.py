@@ -1,6 +1,6 @@
 """Writes the reference pages that are made from the program itself.
 
-``python docs/generate.py`` writes them; with ``--check`` it only says whether they are current.
+``python -m docs.generate`` writes them; with ``--check`` it only says whether they are current.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from typer.main import get_command
 
+from docs import interfaces
 from satchel import errors
 from satchel.actions.config import sections
 from satchel.actions.configured.sections import BankSettings, Declared, HookSettings, HookTable
@@ -47,6 +48,7 @@ def main() -> None:
         "secrets.md": secret_table(),
         "stores.md": store_tables(),
         "doors.md": door_table(),
+        "operations.md": "\n".join([MADE, "# Operations", "", *interfaces.table()]).rstrip() + "\n",
         "pam-sdk-defects.md": defect_table(),
     }
     stale = []

@@ -18,17 +18,16 @@ from backup_kit import (
     told,
 )
 
-from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.operating.copying_stores import copy_store
 from satchel.backup import logs
 from satchel.backup.manifests import Index, read_index
 from satchel.backup.pieces.packs import Packs
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
     EmptyInputError,
@@ -132,7 +131,7 @@ def test_only_the_banks_that_are_asked_for_are_backed_up(here: Settings, where: 
     backed(here, where)
     made = backed(here, where, banks=("assistant",))
     assert made.banks == 1
-    prune_backups(here, (where,), rules=Rules(last=1))
+    prune_backups(here, destinations=where, days=0, keep_last=1)
     assert len(catalogued(where)) == 2  # the first has the only copy of the other bank
 
 
@@ -146,7 +145,7 @@ def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: P
     settings = load_settings(config=file, store=here.store)
     assert run_backup(settings).made[0].banks == 1
     assert backed(settings, where, agents=("scout",)).banks == 1
-    run = run_backup(settings, BackupOptions(agents=("nobody",)))
+    run = run_backup(settings, agents=("nobody",))
     assert run.made[0].error is not None
     assert {one.name for found in catalogued(where) for one in found.manifest.banks} == {
         "assistant"
@@ -166,7 +165,7 @@ def test_memory_files_that_are_kept_elsewhere_are_said_not_to_be_in_it(
 def test_nothing_to_back_up_is_no_success(tmp_path: Path, where: str) -> None:
     """Neither is a destination without a backup."""
     settings = load_settings(store=str(tmp_path / "none.db"))
-    run = run_backup(settings, BackupOptions(to=(where,)))
+    run = run_backup(settings, destinations=(where,))
     assert (run.exit_status, run.made[0].code) == (4, EmptyInputError.code)
     with pytest.raises(EmptyInputError):
         restored(settings, where)
@@ -237,7 +236,7 @@ def test_memory_files_come_back_with_their_history(here: Settings, where: str) -
         audit = len(files.audit_tail_sync(100))
     with pytest.raises(TargetExistsError):
         restored(here, where)
-    found = restored(here, where, over=True)
+    found = restored(here, where, overwrite=True)
     with opened_files(here, "notes") as files:
         assert files.read_text("a.md") == "two"
         assert files.read_text("b.md") == "other"
@@ -257,14 +256,14 @@ def test_a_drill_compares_heads_counts_and_answers(here: Settings, where: str) -
     backed(here, where)
     bank = own_bank(here)
     before = told(here.store)
-    found = drill_backup(here, DrillOptions(source=where))
+    found = drill_backup(here, destination=where)
     assert found.is_good
     by_bank = {one.bank: one for one in found.banks}
     assert by_bank[bank].relation == "same"
     assert by_bank[bank].same_answers == by_bank[bank].questions > 5
     assert by_bank[bank].counts == before[bank]["counts"]
     added(here, bank, 4)
-    after = {one.bank: one for one in drill_backup(here, DrillOptions(source=where)).banks}
+    after = {one.bank: one for one in drill_backup(here, destination=where).banks}
     assert (after[bank].relation, after[bank].behind) == ("behind", 4)
     assert before.keys() == told(here.store).keys()
 
@@ -274,7 +273,7 @@ def test_a_drill_finds_a_backup_that_would_not_do(here: Settings, where: str) ->
     backed(here, where)
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
     max(sizes, key=lambda path: sizes[path]).write_bytes(b"")
-    found = drill_backup(here, DrillOptions(source=where))
+    found = drill_backup(here, destination=where)
     assert not found.is_good
     assert sum(bool(one.problems) for one in found.banks) == 1
 
@@ -291,12 +290,12 @@ def test_another_machine_restores_when_it_is_told_whom_to_believe(
     other = load_settings(
         home=tmp_path / "h2", store=str(tmp_path / "two.db"), environment=environment
     )
-    (line,) = list_backups(other, (where,)).backups
+    (line,) = list_backups(other, destinations=where).backups
     assert (line.own, line.believed) == (False, False)
     with pytest.raises(VerificationError, match="nobody here trusts"):
         restored(other, where)
     assert not Path(other.store).exists()
-    restored(other, where, signers=(line.key,))
+    restored(other, where, trusted_keys=(line.key,))
     assert told(other.store) == told(here.store)
 
 
@@ -315,9 +314,9 @@ def test_a_backup_while_others_are_there_leaves_theirs_alone(
     create_bank(other, "another", signing_key(other, None)[0])
     for _ in range(3):
         backed(other, where)
-    prune_backups(other, (where,), rules=Rules(last=1))
+    prune_backups(other, destinations=where, days=0, keep_last=1)
     assert len(catalogued(where)) == 2
-    assert all(one.error is None for one in verify_backups(here, (where,), every=True))
+    assert all(one.error is None for one in verify_backups(here, destinations=where, all=True))
 
 
 def test_records_that_are_there_already_are_not_written_again(here: Settings, where: str) -> None:

@@ -24,13 +24,12 @@ from backup_kit import (
 )
 from msgspec.structs import replace
 
-from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.filing.opened import opened_files
-from satchel.backup.retention import Rules
 from satchel.errors import EncryptionError, MalformedError, SatchelError
 from satchel.memory.entries import Semantic
 from satchel.seal.encryption.age import new_identity
@@ -66,7 +65,7 @@ def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
     assert (made.encrypted, made.unopened, made.verified is not None) == (True, 0, True)
     for attempt in (
         lambda: restored(here, where, str(tmp_path / "new.db")),
-        lambda: drill_backup(here, DrillOptions(source=where)),
+        lambda: drill_backup(here, destination=where),
     ):
         with pytest.raises(EncryptionError, match="nothing here opens"):
             attempt()
@@ -74,10 +73,10 @@ def test_what_is_encrypted_goes_there_and_back_for_whoever_has_the_identity(
     person = opening(here, safe[0])
     restored(person, where, str(tmp_path / "new.db"))
     assert told(str(tmp_path / "new.db")) == told(here.store)
-    assert drill_backup(person, DrillOptions(source=where)).is_good
+    assert drill_backup(person, destination=where).is_good
     with opened_files(here, "notes") as files:
         files.write_text("a.md", "two")
-    restored(person, where, over=True)
+    restored(person, where, overwrite=True)
     with opened_files(here, "notes") as files:
         assert files.read_text("a.md") == "one"
 
@@ -116,12 +115,12 @@ def test_a_machine_without_the_identity_goes_on_with_its_backups(
     more = backed(here, where, encrypt_to=(safe[1],))
     assert 0 < more.written <= 3
     assert 0 < more.unopened < more.packs
-    (found,) = verify_backups(here, (where,))
+    (found,) = verify_backups(here, destinations=where)
     assert (found.error, found.unopened > 0) == (None, True)
     assert "with an identity" in found.notes[0]
-    (found,) = verify_backups(opening(here, safe[0]), (where,))
+    (found,) = verify_backups(opening(here, safe[0]), destinations=where)
     assert (found.error, found.unopened, found.notes) == (None, 0, [])
-    (gone,) = prune_backups(here, (where,), rules=Rules(last=1))
+    (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
     assert len(gone.dropped) == 2
     restored(opening(here, safe[0]), where, str(tmp_path / "n.db"))
     assert told(str(tmp_path / "n.db")) == told(here.store)
@@ -138,7 +137,7 @@ def test_an_identity_of_the_machine_itself_has_all_of_it_proved_each_time(
     added(here, own_bank(here))
     made = backed(here, where, encrypt_to=("mine",))
     assert (made.written < made.packs, made.unopened) == (True, 0)
-    assert drill_backup(here, DrillOptions(source=where)).is_good
+    assert drill_backup(here, destination=where).is_good
 
 
 def test_whoever_opens_nothing_can_tell_whether_each_piece_is_what_was_written(
@@ -148,19 +147,19 @@ def test_whoever_opens_nothing_can_tell_whether_each_piece_is_what_was_written(
     backed(here, where, encrypt_to=(safe[1],))
     environment = {"SATCHEL_WITNESS": str(tmp_path / "w2"), "SATCHEL_CONFIG": ""}
     other = load_settings(home=tmp_path / "h2", store=here.store, environment=environment)
-    (line,) = list_backups(other, (where,)).backups
+    (line,) = list_backups(other, destinations=where).backups
     assert (line.closed, line.banks, line.at[:4].isdigit()) == (True, [], True)
-    (found,) = verify_backups(other, (where,))
+    (found,) = verify_backups(other, destinations=where)
     assert (found.error, found.packs == found.unopened > 3) == (None, True)
     for path in sorted(Path(where).glob("packs/*/*/*")):
         before = path.read_bytes()
         for damaged in (before[:-1], before[:-1] + bytes([before[-1] ^ 1])):
             path.write_bytes(damaged)
-            (found,) = verify_backups(other, (where,))
+            (found,) = verify_backups(other, destinations=where)
             assert found.error is not None
         path.write_bytes(before)
     with pytest.raises(EncryptionError):
-        restored(other, where, signers=(line.key,))
+        restored(other, where, trusted_keys=(line.key,))
 
 
 def test_others_for_whom_it_is_get_all_of_it_again(
@@ -184,10 +183,10 @@ def test_a_backup_in_plain_beside_encrypted_ones_has_to_be_meant(
     """A configuration that was lost does not lay the memory open."""
     backed(here, where, encrypt_to=(safe[1],))
     before = files_in(where)
-    run = run_backup(here, BackupOptions(to=(where,)))
+    run = run_backup(here, destinations=(where,))
     assert (run.exit_status, run.made[0].code) == (2, "config.invalid")
     assert files_in(where) == before
-    assert not backed(here, where, plain=True).encrypted
+    assert not backed(here, where, unencrypted=True).encrypted
 
 
 def test_what_is_kept_before_a_restore_is_encrypted_as_the_backup_is(
@@ -197,7 +196,7 @@ def test_what_is_kept_before_a_restore_is_encrypted_as_the_backup_is(
     bank = own_bank(here)
     backed(here, where, encrypt_to=(safe[1],))
     logged(here, bank, [seal(Semantic(text=SECRET))])
-    found = restored(opening(here, safe[0]), where, over=True, banks=(bank,), files=False)
+    found = restored(opening(here, safe[0]), where, overwrite=True, banks=(bank,), files=False)
     assert found.banks[0].safety
     assert all(one.cover is not None for one in catalogued(where, here))
     assert len(catalogued(where, here)) == 2
@@ -214,7 +213,7 @@ def test_what_was_erased_stays_erased_in_encrypted_backups(
     for record in records[:2]:
         erase(here, bank, record.id)
         backed(here, where, encrypt_to=(safe[1],))
-    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [2, 1, 0]
+    assert [one.holds_erased for one in list_backups(here, destinations=where).backups] == [2, 1, 0]
     shutil.rmtree(here.state / "banks")
     Path(here.store).rename(tmp_path / "lost.db")
     found = restored(
@@ -225,11 +224,14 @@ def test_what_was_erased_stays_erased_in_encrypted_backups(
         records[2].id
     }
     (gone,) = prune_backups(
-        load_settings(store=str(tmp_path / "lost.db")), (where,), rules=Rules(), erased=True
+        load_settings(store=str(tmp_path / "lost.db")),
+        destinations=where,
+        days=0,
+        remove_erased=True,
     )
     assert gone.dropped == []  # of another store
     Path(tmp_path / "lost.db").rename(here.store)
-    (gone,) = prune_backups(here, (where,), rules=Rules(), erased=True)
+    (gone,) = prune_backups(here, destinations=where, days=0, remove_erased=True)
     assert len(gone.dropped) == 2
 
 
@@ -264,11 +266,14 @@ def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
         path.unlink()
     made = backed(here, where, encrypt_to=(safe[1],))
     assert made.written == made.packs
-    (gone,) = prune_backups(here, (where,), rules=Rules(last=1))
+    (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
     assert (gone.dropped, "stay" in gone.notes[0]) == ([], True)
     assert before.items() <= files_in(where).items()
     person = opening(here, safe[0])
-    assert [one.error for one in verify_backups(person, (where,), every=True)] == [None, None]
+    assert [one.error for one in verify_backups(person, destinations=where, all=True)] == [
+        None,
+        None,
+    ]
 
 
 # -- by somebody who means ill ---------------------------------------------------------------------
@@ -325,7 +330,7 @@ def test_zstd_and_nothing_are_ways_to_compress_as_gzip_is(
     for number, how in enumerate(("none", "gzip", "zstd")):
         monkeypatch.setenv("SATCHEL_BACKUP_COMPRESS", how)
         settings = load_settings(store=here.store)
-        sizes[how] = backed(settings, where, anew=True).bytes_written
+        sizes[how] = backed(settings, where, full=True).bytes_written
         restored(settings, where, str(tmp_path / f"{number}.db"))
         assert told(str(tmp_path / f"{number}.db")) == told(here.store)
     assert sizes["zstd"] < sizes["none"]

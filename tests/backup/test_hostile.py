@@ -91,7 +91,7 @@ def test_a_byte_that_was_changed_anywhere_is_noticed(
     at = data.draw(st.integers(0, len(held) - 1))
     held[at] ^= data.draw(st.integers(1, 255))
     path.write_bytes(held)
-    problems = [one.error for one in verify_backups(found, (where,), every=True)]
+    problems = [one.error for one in verify_backups(found, destinations=where, all=True)]
     if not any(problems):  # a flag of gzip's that says nothing of what is in it
         target = tmp_path / "n.db"
         target.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ def test_a_signer_who_lies_cannot_make_a_log_that_was_never_signed(
         resigned(where, {"banks": banks}, writer_key(found))
         refused(found, where, tmp_path)
     resigned(where, {"banks": [one, one]}, writer_key(found))
-    (verdict,) = verify_backups(found, (where,), every=True)
+    (verdict,) = verify_backups(found, destinations=where, all=True)
     assert "twice" in (verdict.error or "")
 
 
@@ -194,7 +194,7 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     assert told(str(tmp_path / "n.db")) == told(here.store)
     erase(here, bank, *added(here, bank))
     backed(here, where)  # whose list takes the place of the forged one
-    assert list_backups(here, (where,)).backups[-1].holds_erased == 0
+    assert list_backups(here, destinations=where).backups[-1].holds_erased == 0
 
 
 def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
@@ -236,7 +236,7 @@ def test_what_is_larger_than_anything_may_be_is_not_read(
     where = harmed(sample, tmp_path)
     (path,) = Path(where).glob("catalogue/*/*.json")
     os.truncate(path, 1 << 33)
-    listed = list_backups(found, (where,))
+    listed = list_backups(found, destinations=where)
     assert listed.backups == []
     assert "more than" in listed.problems[0]
     shelf = FolderShelf(Path(where))
@@ -255,7 +255,7 @@ def test_files_that_are_no_backups_are_named_and_passed_over(
         path = Path(where) / "catalogue" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{" * 10_000)
-    listed = list_backups(found, (where,))
+    listed = list_backups(found, destinations=where)
     assert len(listed.backups) == 1
     assert len(listed.problems) == 3
     assert restored(found, where, str(tmp_path / "n.db")).banks

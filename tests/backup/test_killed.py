@@ -31,11 +31,10 @@ from backup_kit import (
 from ledger_kit import noting
 
 from satchel.actions.backing_up.dropping import prune_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.encrypting.identities import create_identity
 from satchel.backup import shelves
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import SatchelError, TargetError
 
@@ -141,18 +140,18 @@ def test_a_backup_that_fails_at_any_act_leaves_the_one_before(
     first = backed(here, where)
     added(here, own_bank(here), 3)
     shutil.copytree(where, tmp_path / "before")
-    acts = acts_of(failing, lambda: run_backup(here, BackupOptions(to=(where,))))
+    acts = acts_of(failing, lambda: run_backup(here, destinations=(where,)))
     assert acts > 3
     for at in range(1, acts + 1):
         with noting(f"act {at} of {acts}, {how}"):
             shutil.rmtree(where)
             shutil.copytree(tmp_path / "before", where)
             with failure(failing, at, how):
-                run = run_backup(here, BackupOptions(to=(where,)))
+                run = run_backup(here, destinations=(where,))
                 assert run.exit_status  # a full disk is told
             assert first.id in sound(where, here)
     assert backed(here, where).verified
-    prune_backups(here, (where,), rules=Rules(last=1))
+    prune_backups(here, destinations=where, days=0, keep_last=1)
     assert len(sound(where, here)) == 1
     assert not [name for name in files_in(where) if name.endswith(".tmp")]
 
@@ -169,7 +168,7 @@ def test_a_prune_that_fails_at_any_act_leaves_the_newest(
     shutil.copytree(where, tmp_path / "before")
 
     def work() -> object:
-        return prune_backups(here, (where,), rules=Rules(last=1))
+        return prune_backups(here, destinations=where, days=0, keep_last=1)
 
     acts = acts_of(failing, work)
     left = files_in(where)
@@ -193,11 +192,11 @@ print("begun", flush=True)
 what, where, store = sys.argv[1:]
 backups = satchel.Backups(store=store)
 if what == "run":
-    backups.run(to=[where])
+    backups.run(destinations=[where])
 elif what == "prune":
-    backups.prune(where, days=0, keep_last=1)
+    backups.prune(destinations=where, days=0, keep_last=1)
 else:
-    backups.restore(source=where, over=True)
+    backups.restore(destination=where, overwrite=True)
 print("done", flush=True)
 """
 

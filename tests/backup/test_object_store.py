@@ -12,7 +12,6 @@ from s3_kit import S3Server, s3_server
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
 from satchel.actions.config import Settings
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import opened_shelf
 from satchel.errors import LimitError, PathRefusedError
 
@@ -33,10 +32,10 @@ def test_backups_go_to_an_object_store_and_come_back(
     added(here, own_bank(here), 3)
     second = backed(here, where)
     assert second.written < second.packs
-    assert len(list_backups(here, (where,)).backups) == 2
-    (gone,) = prune_backups(here, (where,), rules=Rules(last=1))
+    assert len(list_backups(here, destinations=where).backups) == 2
+    (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
     assert (len(gone.dropped), gone.packs > 0) == (1, True)
-    assert [one.error for one in verify_backups(here, (where,), every=True)] == [None]
+    assert [one.error for one in verify_backups(here, destinations=where, all=True)] == [None]
     restored(here, where, str(tmp_path / "n.db"))
     assert told(str(tmp_path / "n.db")) == told(here.store)
 

@@ -24,7 +24,7 @@ from backup_kit import (
 
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.opened import open_bank_in
@@ -33,7 +33,6 @@ from satchel.actions.upkeep.pruning import prune
 from satchel.actions.wiring import open_store, opened_store
 from satchel.backup.manifests import Index, read_index
 from satchel.backup.pieces.packs import Packs
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
     RolledBackError,
@@ -69,7 +68,7 @@ def test_what_is_there_gives_way_only_when_that_is_said_and_is_kept_first(
     with pytest.raises((RolledBackError, TargetExistsError)):
         restored(there, where)
     assert told(place) == before
-    found = restored(there, where, over=True, banks=(bank,))
+    found = restored(there, where, overwrite=True, banks=(bank,))
     assert found.banks[0].given_up
     assert current(place, bank) == expected
     assert added(there, bank, 1, 50_000)[0] in current(place, bank)
@@ -101,7 +100,7 @@ def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str
     with pytest.raises(RolledBackError, match="this machine saw it"):
         restored(here, where)
     with pytest.raises(SigningKeyError):
-        restored(here, where, accept_loss=True, owners=None)
+        restored(here, where, accept_loss=True, owners=tuple)
     assert not Path(here.store).exists()
     assert restored(here, where, accept_loss=True, banks=(bank,)).banks[0].given_up
     assert [one.standing for one in list_banks(here)] == ["own"]
@@ -137,10 +136,10 @@ def test_a_store_that_does_not_verify_is_kept_as_its_file(here: Settings, where:
     backed(here, where)
     bank, expected = own_bank(here), [*current(here.store, own_bank(here))]
     tamper(here, bank)
-    run = run_backup(here, BackupOptions(to=(where,)))
+    run = run_backup(here, destinations=(where,))
     assert run.made[0].missing
     assert run.exit_status == 3
-    found = restored(here, where, over=True, banks=(bank,), backup=catalogued(where)[0].id)
+    found = restored(here, where, overwrite=True, banks=(bank,), backup=catalogued(where)[0].id)
     safe = Path(found.banks[0].safety or "")
     assert safe.is_file()
     assert current(here.store, bank) == expected
@@ -182,8 +181,8 @@ def test_a_new_backup_does_not_hold_what_was_erased_and_the_list_says_which_do(
     backed(here, where)
     erase(here, bank, record.id)
     backed(here, where)
-    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [1, 0]
-    (gone,) = prune_backups(here, (where,), rules=Rules(), erased=True)
+    assert [one.holds_erased for one in list_backups(here, destinations=where).backups] == [1, 0]
+    (gone,) = prune_backups(here, destinations=where, days=0, remove_erased=True)
     assert len(gone.dropped) == 1
     data = [Packs(FolderShelf(Path(where)), one.manifest.series) for one in catalogued(where)]
     shelf = FolderShelf(Path(where))

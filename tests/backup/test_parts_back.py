@@ -10,7 +10,7 @@ import pytest
 from backup_kit import added, backed, erase, files_in, own_bank, restored, told
 from sessions_kit import begun, say, texts_of
 
-from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.opened import OpenBank, open_bank_in
 from satchel.actions.receipts.finding import find_receipt, list_receipts
@@ -167,7 +167,7 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
             restored(here, where, str(tmp_path / "m.db"), banks=(bank,), session="trip").receipts,
         ),
         ("restore", same),
-        ("drill", drill_backup(here, DrillOptions(source=where)).receipts),
+        ("drill", drill_backup(here, destination=where).receipts),
     ]
     assert [len(receipts) for _, receipts in runs] == [2, 1, 2, 2]
     assert len(list_receipts(here)) == 7
@@ -191,7 +191,7 @@ def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) ->
     backed(here, where)
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}
     max(sizes, key=lambda path: sizes[path]).write_bytes(b"")
-    found = drill_backup(here, DrillOptions(source=where))
+    found = drill_backup(here, destination=where)
     accounts = [_account(here, one) for one in found.receipts]
     assert sorted(one.read_back or "" for one in accounts) == ["differs", "verified"]
     assert any("gone" in note or "not what" in note for one in accounts for note in one.notes)

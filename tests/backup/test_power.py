@@ -23,7 +23,6 @@ from power_kit import Disk, disk_in, until_the_power_goes
 
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.backup import shelves
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import SatchelError, TargetError
 from satchel.stores.sqlite import store as sqlite_store
@@ -31,8 +30,8 @@ from satchel.stores.sqlite import store as sqlite_store
 _SEED = 20261123
 WORKS: dict[str, Callable[[Machine], object]] = {
     "run": lambda one: backed(one.settings, one.backups),
-    "prune": lambda one: prune_backups(one.settings, (one.backups,), rules=Rules(last=1)),
-    "restore": lambda one: restored(one.settings, one.backups, over=True, files=False),
+    "prune": lambda one: prune_backups(one.settings, destinations=one.backups, days=0, keep_last=1),
+    "restore": lambda one: restored(one.settings, one.backups, overwrite=True, files=False),
 }
 
 

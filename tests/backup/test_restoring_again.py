@@ -23,6 +23,7 @@ from satchel.actions.wiring import opened_store
 from satchel.memory.entries import Semantic
 from satchel.memory.records import Status
 from satchel.memory.times import now
+from satchel.ports.operations import Operation
 from satchel.seal.sealing import seal
 
 SECRET = "Wombat lives at 12 Elm Street, third floor"  # noqa: S105 - what must not come back
@@ -68,8 +69,10 @@ def interrupted(at: int) -> Iterator[list[str]]:
     with stack:
         for module, names in STEPS.items():
             for name in names:
-                wrapped = around(name, getattr(module, name))
-                stack.enter_context(mock.patch.object(module, name, wrapped))
+                work = getattr(module, name)
+                owner, attribute = (work, "run") if isinstance(work, Operation) else (module, name)
+                wrapped = around(name, getattr(owner, attribute))
+                stack.enter_context(mock.patch.object(owner, attribute, wrapped))
         stack.enter_context(mock.patch.object(putting, "carry", writing))
         with suppress(Interrupted):
             yield came
@@ -103,12 +106,12 @@ def test_a_restore_that_is_interrupted_at_any_step_leaves_the_bank_as_it_was_or_
         at += 1
         put_back()
         with interrupted(at) as steps:
-            restored(load_settings(store=here.store), where, over=True, accept_loss=True)
+            restored(load_settings(store=here.store), where, overwrite=True, accept_loss=True)
         with noting(f"interrupted {steps[-1]}"):
             settings = load_settings(store=here.store)
             assert [one.problem for one in list_banks(settings) if one.id == bank] == [None]
             assert current(here.store, bank) in (was, asked)
-            restored(settings, where, over=True, accept_loss=True)
+            restored(settings, where, overwrite=True, accept_loss=True)
             assert current(here.store, bank) == asked
             added(settings, bank, 1, 80_000)
     assert {name.partition(" ")[2] for name in steps} >= {"_written", "_believe", "run_backup"}
@@ -120,11 +123,11 @@ def test_a_safety_copy_is_restored_by_its_name_alone(here: Settings, where: str)
     first = backed(here, where)
     asked = current(here.store, bank)
     more = added(here, bank, 2)
-    banks = restored(here, where, over=True, accept_loss=True).banks
+    banks = restored(here, where, overwrite=True, accept_loss=True).banks
     (safety,) = [one.safety for one in banks if one.bank == bank]
-    assert restored(here, where, over=True, accept_loss=True).backup == first.id
+    assert restored(here, where, overwrite=True, accept_loss=True).backup == first.id
     assert current(here.store, bank) == asked
-    restored(here, where, over=True, accept_loss=True, backup=safety)
+    restored(here, where, overwrite=True, accept_loss=True, backup=safety)
     assert current(here.store, bank) == [*asked, *more]
 
 
@@ -152,7 +155,7 @@ def test_erased_text_does_not_return_from_a_backup_that_was_made_with_to(
 ) -> None:
     """The destination is not configured, and the backup is restored into another store."""
     here, where, bank = erased
-    assert [one.holds_erased for one in list_backups(here, (where,)).backups] == [1]
+    assert [one.holds_erased for one in list_backups(here, destinations=where).backups] == [1]
     target = tmp_path / "into" / "old.db"
     target.parent.mkdir()
     found = restored(here, where, str(target))
@@ -165,7 +168,7 @@ def test_erased_text_does_not_return_on_another_machine(
 ) -> None:
     """It has no store, no witness and no key of the first; the list lies beside the backups."""
     here, where, bank = erased
-    key = list_backups(here, (where,)).backups[0].key
+    key = list_backups(here, destinations=where).backups[0].key
     owners = Path(here.home)
     for name in ("SATCHEL_HOME", "SATCHEL_WITNESS"):
         monkeypatch.setenv(name, str(tmp_path / f"other-{name}"))
@@ -174,7 +177,7 @@ def test_erased_text_does_not_return_on_another_machine(
     target = tmp_path / "into" / "new.db"
     target.parent.mkdir()
     there = load_settings(store=str(target))
-    found = restored(there, where, signers=(key,))
+    found = restored(there, where, trusted_keys=(key,))
     assert [one.erased_again for one in found.banks if one.bank == bank] == [1]
     assert SECRET.encode() not in b"".join(files_in(target.parent).values())
 
@@ -210,7 +213,7 @@ def test_a_bank_is_restored_over_after_something_newer_than_the_backup_was_erase
     logged(here, bank, [seal(Semantic(text=f"{SECRET}, later"))])
     logged(here, bank, [seal(Semantic(text=f"{SECRET}, last"))])
     erase_secret(here, bank)
-    restored(here, where, over=True)
+    restored(here, where, overwrite=True)
     assert current(here.store, bank) == asked[:-1]
     assert [one.problem for one in list_banks(here) if one.id == bank] == [None]
     (new,) = added(here, bank, 1, 70_000)

@@ -21,9 +21,8 @@ from satchel.actions.backing_up.destinations import working_on
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import verify_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import Settings, load_settings
-from satchel.backup.retention import Rules
 from satchel.errors import (
     VerificationError,
 )
@@ -98,11 +97,11 @@ def test_a_bank_that_does_not_hold_leaves_the_others_in_and_nothing_is_dropped_f
     """The backup is there, says what is missing, and does not count as one that was read again."""
     first, bank = backed(here, where), own_bank(here)
     tamper(here, bank)
-    run = run_backup(here, BackupOptions(to=(where,)))
+    run = run_backup(here, destinations=(where,))
     made = run.made[0]
     assert (run.exit_status, made.banks, made.verified) == (3, 1, None)
     assert bank in made.missing[0]
-    prune_backups(here, (where,), rules=Rules(last=1))
+    prune_backups(here, destinations=where, days=0, keep_last=1)
     assert first.id in [one.id for one in catalogued(where)]
 
 
@@ -113,7 +112,7 @@ def test_a_piece_that_was_damaged_is_written_again_by_the_next_run(
     backed(here, where)
     for path in Path(where).glob("packs/*/*/*"):
         path.write_bytes(path.read_bytes()[:-1] + b"!")
-    (found,) = verify_backups(here, (where,))
+    (found,) = verify_backups(here, destinations=where)
     assert "not what was kept" in (found.error or "")
     made = backed(here, where)
     assert made.written == made.packs
@@ -131,9 +130,11 @@ def test_nothing_is_dropped_when_the_newest_does_not_hold(here: Settings, where:
         if name.startswith("packs/"):
             (Path(where) / name).unlink()
     with pytest.raises(VerificationError, match="does not hold any more"):
-        prune_backups(here, (where,), rules=Rules(last=1))
+        prune_backups(here, destinations=where, days=0, keep_last=1)
     assert len(catalogued(where)) == 2
-    prune_backups(here, (where,), rules=Rules(last=1))  # the other one is the newest that holds
+    prune_backups(
+        here, destinations=where, days=0, keep_last=1
+    )  # the other one is the newest that holds
     assert len([one for one in catalogued(where) if one.verified]) == 1
 
 
@@ -141,5 +142,5 @@ def test_two_runs_at_once_do_not_meddle(here: Settings, where: str) -> None:
     """The second one says who is at it."""
     backed(here, where)
     with working_on(here, where, "a test"):
-        run = run_backup(here, BackupOptions(to=(where,)))
+        run = run_backup(here, destinations=(where,))
     assert run.made[0].code == "locked"

@@ -13,17 +13,16 @@ from whole_agents_kit import settings, syn, workspace
 
 from satchel.actions.agents.agents import show_agent
 from satchel.actions.agents.staging import Staging
-from satchel.actions.backing_up.drilling import DrillOptions, drill_backup
+from satchel.actions.backing_up.drilling import drill_backup
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.encrypting.identities import create_identity
 from satchel.actions.opened import opened_bank
 from satchel.backup.folders import KeptFile, Told, files_of, keep_agent, told_of
 from satchel.backup.manifests import AgentIndex, AgentPart, Manifest, read_index
 from satchel.backup.pieces.packs import Packs
 from satchel.backup.proving import prove
-from satchel.backup.retention import Rules
 from satchel.backup.shelves import FolderShelf
 from satchel.errors import (
     EncryptionError,
@@ -83,7 +82,7 @@ def test_files_that_are_there_give_way_only_when_that_is_said_and_are_kept(
     with pytest.raises(TargetExistsError, match="other files of the agent syn"):
         restored(settings(), where)
     assert restored(settings(), where, files=False).agents == []
-    (done,) = restored(settings(), where, over=True).agents
+    (done,) = restored(settings(), where, overwrite=True).agents
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
     assert done.aside is not None
     assert Path(done.aside, "SOUL.md").read_text() == "Be cruel.\n"
@@ -118,7 +117,7 @@ def test_who_is_backed_up_is_who_is_named_else_all_that_are_active(home: Path, w
     assert backed(settings(), where, banks=("syn",)).agents == 0
     assert backed(settings(), where, agents=("old", "syn")).agents == 2
     assert backed(settings(), where, files=False).agents == 0
-    listed = list_backups(settings(), (where,)).backups
+    listed = list_backups(settings(), destinations=where).backups
     assert [one.agents for one in listed] == [["syn"], [], ["old", "syn"], []]
     del home
 
@@ -146,9 +145,9 @@ def test_memory_and_its_backups_are_no_files_of_an_agent(home: Path) -> None:
     here = settings()
     options = replace(here.options, store=replace(here.options.store, address=str(place)))
     here = replace(here, options=options)
-    run = run_backup(here, BackupOptions())
+    run = run_backup(here)
     assert run.exit_status == 0, run.made[0].error
-    again = run_backup(here, BackupOptions()).made[0]
+    again = run_backup(here).made[0]
     assert again.written == 0
 
 
@@ -156,11 +155,11 @@ def test_a_workspace_that_is_gone_is_a_failure_and_drops_nothing(home: Path, whe
     """A disk that is not there must not end in backups without the files of a month."""
     old = backed(settings(), where)
     home.rename(home.with_name("elsewhere"))
-    run = run_backup(settings(), BackupOptions(to=(where,)))
+    run = run_backup(settings(), destinations=(where,))
     assert run.exit_status != 0
     assert "the files of the agent syn" in (run.made[0].error or "")
     backed(settings(), where, files=False)
-    prune_backups(settings(), (where,), rules=Rules(last=1))
+    prune_backups(settings(), destinations=where, days=0, keep_last=1)
     assert old.id in [one.id for one in catalogued(where)]
 
 
@@ -168,7 +167,7 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     """A byte of any piece; and a drill says how many files are other ones by now."""
     backed(settings(), where)
     (home / "SOUL.md").write_text("Be.\n")
-    drill = drill_backup(settings(), DrillOptions(source=where))
+    drill = drill_backup(settings(), destination=where)
     assert drill.is_good
     assert [(one.files, one.changed) for one in drill.agents] == [(4, 1)]
     (found,) = catalogued(where)
@@ -180,11 +179,11 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     (path,) = Path(where).rglob(ref.digest)
     data = path.read_bytes()
     path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    assert verify_backups(settings(), (where,))[0].error is not None
-    assert not drill_backup(settings(), DrillOptions(source=where)).is_good
+    assert verify_backups(settings(), destinations=where)[0].error is not None
+    assert not drill_backup(settings(), destination=where).is_good
     with pytest.raises(VerificationError) as refused:
-        restored(settings(), where, over=True)
-    assert "--backup" in (refused.value.hint or "")
+        restored(settings(), where, overwrite=True)
+    assert "backup list" in (refused.value.hint or "")
     assert (home / "SOUL.md").read_text() == "Be.\n"
     assert not [one for one in home.parent.iterdir() if ".satchel-" in one.name]
 
@@ -198,7 +197,7 @@ def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> 
     for word in (b"SOUL.md", b'"syn"', b"Be kind", b"small-1"):
         assert word not in every
     (home / "SOUL.md").unlink()
-    restored(settings(), where, over=True)
+    restored(settings(), where, overwrite=True)
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 
@@ -214,15 +213,15 @@ def test_a_machine_without_the_identity_goes_on_with_agents_too(
     more = backed(settings(), where, encrypt_to=(recipient,))
     assert 0 < more.written <= 3
     assert more.unopened > 0
-    assert verify_backups(settings(), (where,), every=True)[0].error is None
+    assert verify_backups(settings(), destinations=where, all=True)[0].error is None
     with pytest.raises(EncryptionError):
-        restored(settings(), where, backup=first.id, over=True)
+        restored(settings(), where, backup=first.id, overwrite=True)
     assert (home / "SOUL.md").read_text() == "Be cruel.\n"
     (tmp_path / "safe.txt").write_text(identity + "\n")
     (tmp_path / "safe.txt").chmod(0o600)
     here = settings()
     unlocking = Unlocking(folder=here.home / "identities", files=(tmp_path / "safe.txt",))
-    restored(replace(here, unlocking=unlocking), where, backup=first.id, over=True)
+    restored(replace(here, unlocking=unlocking), where, backup=first.id, overwrite=True)
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 
@@ -247,12 +246,12 @@ def test_files_that_cannot_all_be_put_back_leave_those_that_were_there(
     for number in (1, 2):
         done, fails_at = 0, number
         with pytest.raises((OSError, TargetError)):
-            restored(settings(), where, over=True, agents=("syn",))
+            restored(settings(), where, overwrite=True, agents=("syn",))
         assert (home / "SOUL.md").read_text() == "Be cruel.\n"
         assert not list(home.parent.glob("syn.before-*"))
         assert not list(home.parent.glob(".syn.satchel-*"))
     fails_at = 0
-    restored(settings(), where, over=True, agents=("syn",))
+    restored(settings(), where, overwrite=True, agents=("syn",))
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 

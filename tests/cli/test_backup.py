@@ -34,20 +34,20 @@ def test_a_backup_is_made_tried_and_put_back(satchel: Run, configured: Path, hom
     ran = satchel("backup", "run")
     assert ran.status == 0
     assert "1 bank, 3 records" in ran.out
-    assert "read again, all of it holds" in ran.out
+    assert "; verified" in ran.out
     satchel("remember", "likes coffee")
-    assert "would do" in satchel("backup", "drill").out
-    assert "holds: 3 records" in satchel("backup", "verify").out
+    assert ": restorable" in satchel("backup", "drill").out
+    assert "3 records, 2 packs verified" in satchel("backup", "verify").out
     refused = satchel("backup", "restore")
     assert refused.status == 3
     assert "--accept-loss" in refused.err
-    done = satchel("backup", "restore", "--over")
+    done = satchel("backup", "restore", "--overwrite")
     assert done.status == 0
     assert "likes coffee" not in satchel("list").out
     listed = satchel("backup", "list")
     assert "before a restore" in listed.out
     safety = listed.out.splitlines()[-1].split()[0]
-    again = satchel("backup", "restore", "--backup", safety, "--into", home / "s.db")
+    again = satchel("backup", "restore", safety, "--into", home / "s.db")
     assert again.status == 0
     assert "counted apart" in again.err  # this machine has given that up, and looks at it
     assert "likes coffee" in satchel("--store", home / "s.db", "list").out
@@ -87,10 +87,10 @@ def test_python_has_the_same(configured: Path, tmp_path: Path) -> None:
 
     async def awaited() -> int:
         other = aio.Backups(store=tmp_path / "a.db")
-        await other.run(to=[configured])
-        return len(await other.list(configured))
+        await other.run(destinations=configured)
+        return len(await other.list(destinations=configured))
 
     assert asyncio.run(awaited()) == 2
     (tmp_path / "file").write_text("")
     with pytest.raises(TargetError, match="a backup failed"):
-        backups.run(to=[tmp_path / "file"])
+        backups.run(destinations=[tmp_path / "file"])

@@ -69,9 +69,9 @@ def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Pat
     run("import", mem0, "--bank", "default")
     run("undo")
     run("export", "--output", tmp_path / "a.pam")
-    run("backup", "run", "--to", tmp_path / "backups")
+    run("backup", "run", "--destination", tmp_path / "backups")
     (tmp_path / "no-folder").write_text("")
-    failed = ("backup", "run", "--to", tmp_path / "no-folder" / "backups")
+    failed = ("backup", "run", "--destination", tmp_path / "no-folder" / "backups")
     assert satchel("--config", config, *failed).status != 0
     new = tmp_path / "new.toml"
     new.write_text(f'store.address = "{tmp_path / "new.db"}"')

@@ -204,14 +204,14 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "store copy": [sealed.with_name("other.db"), sealed.with_name("copy.db")],
         "store encrypt": ["--to", RECIPIENT],
         "sink run": [f"sqlite:///{sealed.with_name('sink.db')}", "--bank", "here"],
-        "backup run": ["--to", sealed.with_name("backups")],
-        "backup list": ["--to", sealed.with_name("backups")],
-        "backup verify": ["--to", sealed.with_name("backups")],
+        "backup run": ["--destination", sealed.with_name("backups")],
+        "backup list": ["--destination", sealed.with_name("backups")],
+        "backup verify": ["--destination", sealed.with_name("backups")],
         "backup restore": [
-            *("--from", sealed.with_name("backups"), "--into", sealed.with_name("new.db"))
+            *("--destination", sealed.with_name("backups"), "--into", sealed.with_name("new.db"))
         ],
-        "backup prune": ["--to", sealed.with_name("backups")],
-        "backup drill": ["--from", sealed.with_name("backups")],
+        "backup prune": ["--destination", sealed.with_name("backups")],
+        "backup drill": ["--destination", sealed.with_name("backups")],
         "backup schedule": ["--print", "systemd"],
         "sessions record": [sealed.with_name("talk.jsonl"), "--bank", "here"],
         "sessions set": ["talk", "--note", "x"],
@@ -509,7 +509,7 @@ def test_recall_adds_vectors_and_changes_nothing_else(satchel: Run, sealed: Path
 def has_keys(satchel: Run, verb: str, sealed: Path) -> None:
     """Make a key that took another's place, an encrypted file, or a backup."""
     if verb == "backup":
-        assert satchel("backup", "run", "--to", sealed.with_name("backups")).status == 0
+        assert satchel("backup", "run", "--destination", sealed.with_name("backups")).status == 0
     if verb == "banks":
         has_proposal(satchel, sealed.with_name("proposal.json"))
     if verb == "decrypt":
@@ -600,8 +600,8 @@ def test_json_of_a_secret_export_says_where_it_went(satchel: Run, tmp_path: Path
         (["store", "encrypt"], 2, "usage"),
         (["store", "decrypt"], 2, "bank.unknown"),
         (["backup", "run"], 2, "config.invalid"),
-        (["backup", "list", "--to", "missing"], 4, "input.unreadable"),
-        (["backup", "restore", "--from", "missing"], 4, "input.unreadable"),
+        (["backup", "list", "--destination", "missing"], 4, "input.unreadable"),
+        (["backup", "restore", "--destination", "missing"], 4, "input.unreadable"),
         (["backup", "restore", "--at", "yesterday"], 2, "config.invalid"),
         (["backup", "schedule"], 2, "config.invalid"),
         (["links", "0f3c12"], 2, "bank.unknown"),

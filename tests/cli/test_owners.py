@@ -123,19 +123,19 @@ def lost(satchel: Run, tmp_path: Path) -> Path:
     assert satchel("keys", "create", "ben").status == 0
     assert satchel("banks", "owners", "add", "default", "ben").status == 0
     assert satchel("banks", "owners", "threshold", "default", "2").status == 0
-    assert satchel("backup", "run", "--to", backups).status == 0
+    assert satchel("backup", "run", "--destination", backups).status == 0
     assert satchel("remember", "likes milk").status == 0
     return backups
 
 
 def test_giving_up_what_a_backup_lacks_takes_as_many_owners(satchel: Run, lost: Path) -> None:
     """One alone is refused before anything is written; two, named together, put it back."""
-    words = ("backup", "restore", "--from", lost, "--over")
+    words = ("backup", "restore", "--destination", lost, "--overwrite")
     ran = satchel(*words, "--accept-loss", "--json")
     assert (ran.status, ran.error["code"]) == (3, "key.threshold")
-    assert "--also" in ran.error["hint"]
+    assert "--co-signer" in ran.error["hint"]
     assert len(satchel("list", "--json").json["memories"]) == 2
-    assert satchel(*words, "--accept-loss", "--also", "ben", "--json").status == 0
+    assert satchel(*words, "--accept-loss", "--co-signer", "ben", "--json").status == 0
     (memory,) = satchel("list", "--json").json["memories"]
     assert memory["text"] == "likes tea"
     assert satchel("doctor", "--deep").status == 0
@@ -146,7 +146,7 @@ def test_giving_up_is_proposed_to_an_owner_elsewhere(
 ) -> None:
     """Until the other one signed, nobody reads what was put back."""
     file = tmp_path / "proposal.json"
-    words = ("backup", "restore", "--from", lost, "--over", "--propose", file, "--json")
+    words = ("backup", "restore", "--destination", lost, "--overwrite", "--propose", file, "--json")
     assert satchel(*words).json == {"proposed": str(file)}
     assert satchel("list").status == 3
     assert "Go on from a backup" in satchel("banks", "owners", "sign", file, "--key", "ben").out

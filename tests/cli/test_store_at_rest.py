@@ -157,7 +157,11 @@ def test_whoever_wants_it_always_is_refused_a_store_in_plain(
     """A configuration that says so writes nothing in plain by mistake; nothing is made."""
     config = tmp_path / "always.toml"
     config.write_text("[store]\nencrypted = true\n")
-    for verb in (("recall", "river"), ("remember", "x"), ("backup", "run", "--to", tmp_path / "b")):
+    for verb in (
+        ("recall", "river"),
+        ("remember", "x"),
+        ("backup", "run", "--destination", tmp_path / "b"),
+    ):
         refused = satchel("--config", config, *verb)
         assert refused.status == 2
         assert "store.encrypted" in refused.err
@@ -218,9 +222,12 @@ def test_a_backup_and_all_that_is_made_of_it_need_no_key_of_the_store(
 ) -> None:
     """A backup has its own recipients; put back it is in plain, or in a store that was begun."""
     assert satchel("store", "encrypt", "--to", "mine").status == 0
-    assert satchel("backup", "run", "--to", tmp_path / "b", "--encrypt-to", "mine").status == 0
+    assert (
+        satchel("backup", "run", "--destination", tmp_path / "b", "--encrypt-to", "mine").status
+        == 0
+    )
     assert in_plain(tmp_path) == []
-    source = ("backup", "restore", "--from", tmp_path / "b", "--into")
+    source = ("backup", "restore", "--destination", tmp_path / "b", "--into")
     begun = tmp_path / "begun.db"
     assert satchel("--store", begun, "store", "encrypt", "--to", "mine").status == 0
     assert satchel(*source, begun).status == 0

@@ -11,6 +11,7 @@ from http_kit import serving
 from typer.main import get_command
 
 import satchel
+from docs.interfaces import offered
 from satchel.api.bank import Bank
 from satchel.api.code import Code
 from satchel.api.continuity.sessions import Sessions
@@ -36,7 +37,8 @@ VALUES = {
 
 def told(door: str) -> set[str]:
     """Return all that is said to be at a door."""
-    return {
+    derived = {place for places in offered().values() for place in places[door]}
+    return derived | {
         one for action in SAID["actions"] if isinstance(action[door], list) for one in action[door]
     }
 

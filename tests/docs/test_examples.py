@@ -130,7 +130,10 @@ def _run(nursery: "subprocess.Popen[str]", words: list[str], folder: Path) -> by
 def test_the_reference_pages_are_current() -> None:
     """What the docs say of commands, formats, errors and limits is what the program has."""
     done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, check=False
+        [sys.executable, "-m", "docs.generate", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr.decode()

@@ -14,15 +14,16 @@ from bank_kit import filled, keep
 
 from satchel.actions.backing_up.dropping import prune_backups
 from satchel.actions.backing_up.listing import list_backups
-from satchel.actions.backing_up.restored import RestoreOptions
+from satchel.actions.backing_up.options import (
+    BackupOptions,
+)
 from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.config import load_settings
 from satchel.actions.erasing import kinship
 from satchel.actions.erasing.erasing import EraseOptions, erase
 from satchel.actions.filing.opened import opened_files
 from satchel.actions.opened import OpenBank, opened_bank
-from satchel.backup.retention import Rules
 from satchel.ledger.erasure.finishing import is_unfinished
 from satchel.ledger.examining import examine
 from satchel.memory.entries import Semantic
@@ -156,14 +157,14 @@ def in_home() -> list[str]:
 def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) -> None:
     """Memories, a session, a memory file with its versions; then the backups that hold it."""
     settings, backups = load_settings(), str(load_settings().home / "backups")
-    options = BackupOptions(to=(backups,))
+    options = BackupOptions(destinations=(backups,))
     with filled() as bank:
         hers = fill(bank, number) + talk(bank)
         with opened_files(settings, bank.name, create=True) as files:
             files.change_policy(keep_versions=True)
             for version in range(2):
                 files.write_text("people/ada.md", SAID.format(version))
-        run_backup(settings, options)
+        run_backup.run(settings, options)
         assert in_home()
         done = erase(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert done.erased == hers + max(0, number // 1_000 - 1)
@@ -171,17 +172,19 @@ def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) ->
         # The backup was made to a destination that is not configured: this machine used it, so it
         # gets the list of what is erased as well.
         assert (file.held, file.found, done.found) == ({"memory files": 2, "backups": 2}, 0, 0)
-    run_backup(settings, options)
-    assert [one.holds_erased > 0 for one in list_backups(settings, (backups,)).backups] == [
+    run_backup.run(settings, options)
+    assert [
+        one.holds_erased > 0 for one in list_backups(settings, destinations=backups).backups
+    ] == [
         True,
         False,
     ]
-    prune_backups(settings, (backups,), rules=Rules(), erased=True)
-    assert [one.holds_erased for one in list_backups(settings, (backups,)).backups] == [0]
+    prune_backups(settings, destinations=backups, days=0, remove_erased=True)
+    assert [one.holds_erased for one in list_backups(settings, destinations=backups).backups] == [0]
     assert in_home() == []
     back = tmp_path / "back" / "store.db"
     back.parent.mkdir()
-    restore_backup(settings, RestoreOptions(source=backups, into=str(back), files=False))
+    restore_backup(settings, destination=backups, into=str(back), files=False)
     assert is_said(back) == []
 
 

@@ -481,6 +481,46 @@ def test_get_or_create_by_many_at_once_raises_nothing(
             assert problems == []
 
 
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that take turns much more often than usual."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
+def test_of_many_that_create_an_object_at_once_one_does(
+    kind: str, request: pytest.FixtureRequest, folder: Folder
+) -> None:
+    """That is what all else rests on; the server of these tests keeps it, as S3 does."""
+    for number in range(20):
+        place = _root(kind, folder() if kind == "sqlite" else Path(f"/{number}"), request)
+        barrier, won = threading.Barrier(6), list[bytes]()
+
+        def create(
+            place: str = place, barrier: threading.Barrier = barrier, won: list[bytes] = won
+        ) -> None:
+            objects, mine = places._objects(f"{place}/store"), str(threading.get_ident()).encode()
+            barrier.wait()
+            try:
+                objects.create("HEAD", mine)
+                won.append(mine)
+            except NotWritten:
+                pass
+
+        threads = [threading.Thread(target=create) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = places._objects(f"{place}/store").get("HEAD")
+        assert found is not None
+        assert won == [found.data]
+
+
 def test_a_second_destination_gets_all_of_the_store(folder: Folder) -> None:
     """Saved to one place, a store is saved whole to any other, and again after changes."""
     home = folder()

@@ -139,7 +139,7 @@ def test_attack_no_command_prints_a_password(
         ("list",),
         ("doctor",),
         ("sink", "run", address),
-        ("backup", "list", "--to", address),
+        ("backup", "list", "--destination", address),
     ):
         for more in ((), ("--json",)):
             run([*(("--store", address) if address not in words else ()), *words, *more])

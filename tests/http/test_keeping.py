@@ -117,14 +117,14 @@ def test_a_backup_is_drilled_and_put_back_into_the_store_that_is_served(
     client = backed_up
     assert done(client, client.post("/v1/backups/drill", json={}))["is_good"]
     client.post(f"{BANK}/entries", json={"text": "said since"})
-    begun = client.post("/v1/backups/restore", json={"over": True, "dry_run": True})
+    begun = client.post("/v1/backups/restore", json={"overwrite": True, "dry_run": True})
     assert done(client, begun)["dry_run"]
     assert client.get(BANK).json()["memories"] == 2
     refused = client.post("/v1/backups/restore", json={})
     client.get(refused.headers["Location"] + "/events")
     assert client.get(refused.headers["Location"]).json()["state"] == "failed"
     restored = done(
-        client, client.post("/v1/backups/restore", json={"over": True, "accept_loss": True})
+        client, client.post("/v1/backups/restore", json={"overwrite": True, "accept_loss": True})
     )
     assert restored["banks"][0]["safety"]
     assert client.get(BANK).json()["memories"] == 1

@@ -113,7 +113,7 @@ def test_backups_are_made_and_read_again_as_jobs(
         for pack in shelf.rglob("*"):
             if pack.is_file() and pack.stat().st_size > 1000:
                 pack.write_bytes(pack.read_bytes()[:-7])
-        job = _ended(client, client.post("/v1/backups/verify", json={"every": True}))
+        job = _ended(client, client.post("/v1/backups/verify", json={"all": True}))
         assert job.get("problem") or any(one.get("error") for one in job["result"])
 
 

@@ -12,9 +12,10 @@ from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.actions.backing_up.restored import Restored, RestoreOptions
+from satchel.actions.backing_up.options import BackupOptions, RestoreOptions
+from satchel.actions.backing_up.restored import Restored
 from satchel.actions.backing_up.restoring import restore_backup
-from satchel.actions.backing_up.running import BackupOptions, Made, run_backup
+from satchel.actions.backing_up.running import Made, run_backup
 from satchel.actions.banks import list_banks
 from satchel.actions.config import Settings, load_settings
 from satchel.actions.configured.toml_files import toml_of
@@ -38,15 +39,18 @@ HOME, WITNESS = "satchel-home", "satchel-witness"
 
 def backed(settings: Settings, where: str, **asked: Any) -> Made:
     """Back a store up, which has to work."""
-    made = run_backup(settings, BackupOptions(to=(where,), **asked)).made[0]
+    internal = {name: asked.pop(name) for name in ("moment", "reason") if name in asked}
+    options = BackupOptions(destinations=(where,), **asked)
+    made = run_backup.run(settings, options, **internal).made[0]
     assert made.error is None, made.error
     return made
 
 
 def restored(settings: Settings, where: str, into: str | None = None, **asked: Any) -> Restored:
     """Put a backup back, as the owner."""
-    asked.setdefault("owners", lambda: (signing_key(settings, None)[0],))
-    return restore_backup(settings, RestoreOptions(source=where, into=into, **asked))
+    owners = asked.pop("owners", lambda: (signing_key(settings, None)[0],))
+    options = RestoreOptions(destination=where, into=into, **asked)
+    return restore_backup.run(settings, options, owners=owners)
 
 
 def told(store: str) -> dict[str, Any]:
@@ -249,7 +253,7 @@ def require_good(
     if files:
         assert backed(settings, machine.backups).verified
     if restores or not files:
-        back = restored(settings, machine.backups, over=True, backup=last)
+        back = restored(settings, machine.backups, overwrite=True, backup=last)
         assert (len(back.banks), len(back.agents)) == (2, 1)
         assert [one.problem for one in list_banks(settings)] == [None, None]
         assert len(files_in(machine.workspace)) == 61

@@ -33,6 +33,7 @@ from satchel.actions.selecting.choosing import FLAG, STORE_VARIABLE, Chosen, Sai
 from satchel.errors import ConfigError, UnreadableError
 from satchel.seal.encryption.unlocking import Unlocking
 from satchel.seal.limits import Limits
+from satchel.type_info import resolved
 
 if TYPE_CHECKING:  # what a command does not need, it does not import
     from satchel.seal.signing.keyring import KeyRing
@@ -341,7 +342,7 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
     if default is None:  # a list of folders, which nothing says otherwise
         return text.split(os.pathsep) if text else []
     try:
-        return msgspec.convert(text, type(default), strict=False)
+        return msgspec.convert(text, resolved(type(default)), strict=False)
     except msgspec.ValidationError:
         raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
 
@@ -353,7 +354,7 @@ def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> Option
         section, _, name = one.name.partition(".")
         merged.setdefault(section, {})[name] = one.value
     try:
-        options = msgspec.convert(merged, Options)
+        options = msgspec.convert(merged, resolved(Options))
     except msgspec.ValidationError as error:
         raise misfit(error, found) from None
     require_profiles(options, found)

@@ -18,6 +18,7 @@ from satchel.memory.showing import text_of
 from satchel.memory.times import read_time
 from satchel.recall.query import FileHit, Hit, Plan, Query, Recalled
 from satchel.recall.recalling import recall
+from satchel.type_info import resolved
 
 
 class ProvedBy(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,7 +370,11 @@ def _passage(hit: FileHit, *, scored: bool) -> FilePassage:
 
 
 def _why(hit: Hit) -> Why | None:
-    return None if hit.signals is None else msgspec.convert(hit.signals, Why, from_attributes=True)
+    return (
+        None
+        if hit.signals is None
+        else msgspec.convert(hit.signals, resolved(Why), from_attributes=True)
+    )
 
 
 def moment_from(text: str | None, option: str) -> str | None:

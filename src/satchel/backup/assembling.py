@@ -153,7 +153,7 @@ def _signed(
     if not authority.admits(writer.did):
         raise SigningKeyError(
             "this machine's key may not sign for the bank, and no head of that moment is kept",
-            hint="Restore a whole backup: satchel backup restore --backup ID.",
+            hint="Restore a whole backup: satchel backup restore ID.",
         )
     head = Head(
         v=1,

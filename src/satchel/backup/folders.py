@@ -16,6 +16,7 @@ from satchel.backup.manifests import AgentIndex, AgentPart, put_index, read_inde
 from satchel.backup.pieces.packs import MOST_BYTES, Digest, Packs
 from satchel.disk.contained import parts_of
 from satchel.errors import PathRefusedError, VerificationError
+from satchel.type_info import resolved
 
 _FULL = 1 << 20
 """Bytes after which a piece ends with the file that it is in."""
@@ -99,7 +100,7 @@ def told_of(part: AgentPart, packs: Packs) -> Told:
     """
     data = packs.get(read_index(packs, part.index, AgentIndex).told)
     try:
-        told = msgspec.json.decode(data, type=Told)
+        told = msgspec.json.decode(data, type=resolved(Told))
         for one in told.files:
             parts_of(one.path)
     except (msgspec.DecodeError, PathRefusedError) as error:

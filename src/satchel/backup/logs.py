@@ -25,6 +25,7 @@ from satchel.ports.store import Reader
 from satchel.seal.limits import DEFAULT_LIMITS
 from satchel.seal.records import PREFIX
 from satchel.transfer.copies import Copy, redacted_in
+from satchel.type_info import resolved
 
 ROWS = 4096
 """Records in a stretch, at most."""
@@ -62,8 +63,10 @@ class Before:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Kept]).decode
-_decode_vectors = msgspec.msgpack.Decoder(tuple[list[str], Literal["f", "d"], bytes]).decode
+_decode = msgspec.msgpack.Decoder(resolved(list[Kept])).decode
+_decode_vectors = msgspec.msgpack.Decoder(
+    resolved(tuple[list[str], Literal["f", "d"], bytes])
+).decode
 
 
 def put_log(source: Copy, before: Before | None, packs: Packs) -> list[Segment]:

@@ -20,6 +20,7 @@ from satchel.ports.vectors import Generation
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, signature_of
 from satchel.seal.signing.key import SigningKey
+from satchel.type_info import resolved
 
 FORMAT = "satchel-backup/1"
 
@@ -244,7 +245,7 @@ def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
         found = decode_canonical(data)
         payload = found["signed"]
         signatures = parse_signatures(found["signatures"], 1)
-        value = msgspec.convert(payload, kind)
+        value = msgspec.convert(payload, resolved(kind))
         (checked,) = check(PayloadType.BACKUP, payload, signatures)
     except (InputError, msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
         raise VerificationError(
@@ -271,7 +272,7 @@ def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
         VerificationError: If it is none.
     """
     try:
-        return msgspec.json.decode(packs.get(ref), type=kind)
+        return msgspec.json.decode(packs.get(ref), type=resolved(kind))
     except msgspec.DecodeError as error:
         raise VerificationError(f"an index of the backup cannot be read: {error}") from None
 

@@ -23,6 +23,7 @@ from satchel.errors import ChangedError, InputError, MissingExtraError
 from satchel.ledger.ledger import Ledger
 from satchel.memory.times import now
 from satchel.ports.store import Store, Writer
+from satchel.type_info import resolved
 
 _TOGETHER = 4 << 20
 """Bytes that are written at once."""
@@ -333,7 +334,7 @@ def _free(heads: list[Head]) -> int:
 
 def _round_of(value: bytes | None) -> int | None:
     try:
-        return None if value is None else msgspec.json.decode(value, type=Head).round
+        return None if value is None else msgspec.json.decode(value, type=resolved(Head)).round
     except msgspec.DecodeError:
         return None  # damaged: nobody has written it since
 

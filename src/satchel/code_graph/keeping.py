@@ -22,6 +22,7 @@ from satchel.code_graph.facts import Facts
 from satchel.code_graph.spoken import HEADS
 from satchel.disk.stamp import Stamp
 from satchel.errors import StoreError
+from satchel.type_info import resolved
 
 FILES, FACTS, NAMES = "files", "facts", "names"
 
@@ -90,7 +91,7 @@ def heads(side: Side, *, damaged: bool = False) -> list[Head]:
     found = list[Head]()
     for value in side(HEADS).values():
         try:
-            found.append(_decoded(value, Head, msgspec.json.decode))
+            found.append(_decoded(value, Head, msgspec.json))
         except StoreError:
             if not damaged:
                 raise
@@ -183,9 +184,9 @@ def _one(side: Side, name: str, kind: Any) -> Any:
     return {} if value is None else _decoded(value, kind)
 
 
-def _decoded(value: bytes, kind: type[_T], decode: Any = msgspec.msgpack.decode) -> _T:
+def _decoded(value: bytes, kind: type[_T], form: Any = msgspec.msgpack) -> _T:
     try:
-        found: _T = decode(value, type=kind)
+        found: _T = form.decode(value, type=resolved(kind))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StoreError(
             "what is kept of the code is damaged; the memories are not touched by that",

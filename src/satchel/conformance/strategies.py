@@ -16,6 +16,7 @@ from satchel.memory.parts import Component
 from satchel.memory.records import RECORD_CLASSES, Model, Record
 from satchel.ports.format import Traits
 from satchel.seal.encoding.domain import MAX_INTEGER
+from satchel.type_info import resolved
 
 HOSTILE_TEXTS = (
     "",
@@ -167,7 +168,7 @@ def _members(cls: type[msgspec.Struct]) -> tuple[_Strategies, _Strategies]:
     """Return the strategies of the required and of the other members."""
     sealed_later = {"id", "nonce"} if issubclass(cls, Entry | Record) else set()
     found: tuple[_Strategies, _Strategies] = ({}, {})
-    for field in cast("inspect.StructType", inspect.type_info(cls)).fields:
+    for field in cast("inspect.StructType", inspect.type_info(resolved(cls))).fields:
         if field.name not in sealed_later:
             full = (
                 isinstance(field.type, inspect.VarTupleType | inspect.DictType) and field.required

@@ -23,6 +23,7 @@ from satchel.disk.opening import Repair, explaining
 from satchel.disk.private import open_private
 from satchel.errors import LockedError, SatchelError, UsageError
 from satchel.memory.times import format_time
+from satchel.type_info import resolved
 
 _LONGEST_LINE = 4096
 _FIRST_PAUSE = 0.001
@@ -152,7 +153,7 @@ class ProcessLock:
                     text = os.read(opened.handle, _LONGEST_LINE)
                 finally:
                     os.close(opened.handle)
-            found = msgspec.json.decode(text.partition(b"\n")[0], type=Holder)
+            found = msgspec.json.decode(text.partition(b"\n")[0], type=resolved(Holder))
         except (SatchelError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return found if _may_live(found) else None

@@ -175,7 +175,13 @@ class MemoryStore(Beyond):
         if not place.exists():
             with suppress(StoreExistsError):  # somebody else was first
                 place.create(policy)
-        return cls(key=key, remote_path=place.address, read_only_prefixes=read_only_prefixes)
+        return cls(
+            key=key,
+            remote_path=place.address,
+            read_only_prefixes=read_only_prefixes,
+            audit=audit,
+            keep_versions=keep_versions,
+        )
 
     exists = Existing()
     """``MemoryStore.exists(key, org, project, domain)``: whether a key has a store. On a store:
@@ -361,8 +367,8 @@ class MemoryStore(Beyond):
             destination = place_of(remote_destination)
             if self.key is not None and place is not None and destination.address != place.address:
                 raise MemoryStoreError(
-                    f"remote_destination is for stores without a key; {self.key!r} is saved at"
-                    f" {place.address}",
+                    f"remote_destination is for stores without a key; {self.key!r} is saved at its"
+                    f" deterministic key path, {place.address}",
                     path="remote_destination",
                     hint="Call save() without it, or open the files with root= and no key.",
                 )

@@ -33,7 +33,7 @@ _NO_FIELD = "the server has no such field"
 _ALWAYS = frozenset({"id", "nonce", "type", "kind", "origin", "text"})
 _TRIPLE = frozenset({"subject", "predicate", "object"})
 _NUMBER = struct.Struct(">QQ")
-_pack, _unpack = msgspec.json.encode, msgspec.json.decode
+_pack, _unpack = msgspec.json.encode, msgspec.json.Decoder().decode
 
 Row = dict[str, Any]
 """One object of a file, without its ``type``."""

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from satchel.inference.endpoint import Endpoint, Pause
+from satchel.type_info import resolved
 
 _BYTES_A_TOKEN = 64
 _BYTES_BESIDE = 1 << 18
@@ -75,7 +76,7 @@ class Chat:
 
     def _said(self, read: bytes) -> str:
         try:
-            answered = msgspec.json.decode(read, type=_Answered)
+            answered = msgspec.json.decode(read, type=resolved(_Answered))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._endpoint.failed(f"no answer: {error}") from None
         content = answered.choices[0].message.content

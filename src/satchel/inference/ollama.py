@@ -9,6 +9,7 @@ import msgspec
 from satchel.errors import InferenceError
 from satchel.inference.endpoint import Endpoint, Pause
 from satchel.inference.openai import answer_bytes, packed, requests, sendable
+from satchel.type_info import resolved
 
 SCHEME = "ollama:"
 
@@ -116,7 +117,7 @@ class OllamaEmbedder:
 
     def _decoded(self, read: bytes, kind: Any) -> Any:
         try:
-            return msgspec.json.decode(read, type=kind)
+            return msgspec.json.decode(read, type=resolved(kind))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._wrong(error) from None
 

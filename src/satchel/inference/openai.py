@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from satchel.inference.endpoint import Endpoint, Pause
+from satchel.type_info import resolved
 
 _TOGETHER = 128
 """Texts in one request."""
@@ -107,7 +108,7 @@ class OpenAIEmbedder:
 
     def _vectors(self, read: bytes, count: int) -> list[bytes]:
         try:
-            items = msgspec.json.decode(read, type=_Answered).data
+            items = msgspec.json.decode(read, type=resolved(_Answered)).data
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._endpoint.failed(f"no list of vectors: {error}") from None
         found = {item.index: item.embedding for item in items}

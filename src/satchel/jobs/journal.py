@@ -8,6 +8,7 @@ import msgspec
 
 from satchel.ledger.view import View
 from satchel.memory.times import now
+from satchel.type_info import resolved
 
 SIDE = "import/"
 """What the names of the values begin with; the id of the source record follows."""
@@ -44,6 +45,6 @@ def journals(view: View) -> Iterator[Journal]:
     """Yield those of the imports into a bank that are under way, or were killed."""
     under_way = {one.source for one in view.imports() if not (one.complete or one.undone)}
     for name, value in view.side(SIDE).items():
-        journal = msgspec.json.decode(value, type=Journal)
+        journal = msgspec.json.decode(value, type=resolved(Journal))
         if name == SIDE + journal.source and journal.source in under_way:
             yield journal

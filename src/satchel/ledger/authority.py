@@ -28,6 +28,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, sign, signed_part
 from satchel.seal.signing.key import SigningKey
+from satchel.type_info import resolved
 
 ADMISSION = "writer_added"
 """The action of the config record that admits a writer key."""
@@ -262,7 +263,7 @@ def decision_of(model: Config) -> Decision | None:
     if model.action not in DECISIONS:
         return None
     try:
-        found = msgspec.convert(model.payload, Decision)
+        found = msgspec.convert(model.payload, resolved(Decision))
     except msgspec.ValidationError:
         return None
     adopts, gives_up = found.key is not None, found.abandoned is not None

@@ -36,6 +36,7 @@ from satchel.ports.rows import CONFIG, Filter, Row
 from satchel.ports.store import Reader
 from satchel.seal.log import Head, leaf_of
 from satchel.seal.proved_tree import ProvedTree
+from satchel.type_info import resolved
 
 BLOCK_BITS = 8
 _BLOCK = 1 << BLOCK_BITS
@@ -197,7 +198,7 @@ class VerifiedColumns:
             seal, body = data[:_SEAL], data[_SEAL:]
             if blake3(body).digest() != seal:
                 return found
-            kept = msgspec.msgpack.decode(body, type=_Remembered)
+            kept = msgspec.msgpack.decode(body, type=resolved(_Remembered))
             if (kept.format, kept.bank, kept.epoch) == (_FORMAT, self._bank, epoch):
                 for name, digests in kept.digests.items():
                     found[name] = _unpacked(digests)

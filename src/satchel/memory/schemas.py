@@ -6,6 +6,7 @@ import msgspec
 
 from satchel.memory.entries import Entry
 from satchel.memory.records import RECORD_CLASSES
+from satchel.type_info import resolved
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The JSON Schema version of all published schemas."""
@@ -38,7 +39,7 @@ def _sealed(name: str, cls: type[msgspec.Struct]) -> dict[str, Any]:
     An entry may be a redacted form instead: without a nonce, and with a token in the place of a
     value. Whether it may stand there no schema can say.
     """
-    (top,), parts = msgspec.json.schema_components([cls], ref_template=_REF)
+    (top,), parts = msgspec.json.schema_components([resolved(cls)], ref_template=_REF)
     own = parts.pop(cls.__name__)
     is_entry = issubclass(cls, Entry)
     always = {"id"} if is_entry else {"id", "nonce"}

@@ -24,6 +24,7 @@ from satchel.ports.store import Reader, Store, Writer
 from satchel.ports.vectors import Generation
 from satchel.recall.sketches import drawing as sketches
 from satchel.seal.log import Head
+from satchel.type_info import resolved
 
 CURRENT = Filter(types=frozenset(map(str, Component)))
 """The memories that have vectors."""
@@ -120,7 +121,7 @@ def seen_by(view: View, made: Made) -> Seen:
     """Return how far a generation has kept up; the beginning where nothing says so."""
     name = _SEEN + sketches.key_of(made.generation)
     try:
-        return msgspec.json.decode(view.side(name).get(name, b""), type=Seen)
+        return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(Seen))
     except msgspec.DecodeError:
         return Seen(place=0, top=view.head.size)
 
@@ -350,7 +351,7 @@ def _say(writing: Writer, bank: str, made: Made) -> None:
 def _kept(side: dict[str, bytes], name: str) -> Made | None:
     """Return what stands beside the log; what cannot be read is made again."""
     try:
-        return msgspec.json.decode(side[name], type=Made) if name in side else None
+        return msgspec.json.decode(side[name], type=resolved(Made)) if name in side else None
     except msgspec.DecodeError:
         return None
 

@@ -27,6 +27,7 @@ from satchel.seal.encoding.jcs import (
 )
 from satchel.seal.limits import DEFAULT_LIMITS, Limits, over_bounds
 from satchel.seal.records import PREFIX, Sealed, open_record
+from satchel.type_info import resolved
 
 _times_of, _nonce_of = attrgetter(*TIMES), attrgetter("nonce")
 _salience_of, _confidence_of = attrgetter("salience"), attrgetter("confidence")
@@ -78,7 +79,7 @@ def codec(component: str) -> _Codec:
         omit_defaults=True,
         gc=False,  # JSON has no cycles, and looking for them costs a tenth
     )
-    decoder = msgspec.json.Decoder(unchecked, float_hook=plain_float)
+    decoder = msgspec.json.Decoder(resolved(unchecked), float_hook=plain_float)
     return _Codec(
         cast("Callable[[bytes], Entry]", decoder.decode),
         cast("Callable[[bytes], list[Entry]]", decoder.decode_lines),

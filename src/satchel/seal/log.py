@@ -23,6 +23,7 @@ from satchel.seal.signing.envelope import (
 )
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tree import leaf_hash
+from satchel.type_info import resolved
 
 _Count = Annotated[int, Meta(ge=0)]
 _HEAD_VERSION = 1
@@ -116,7 +117,7 @@ def parse_head(value: Any) -> SignedHead:
         MalformedError: If it has another shape.
     """
     try:
-        found = msgspec.convert(value, SignedHead)
+        found = msgspec.convert(value, resolved(SignedHead))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a signed head: {error}", field="head") from None
     parse_signatures(value["signatures"], 1)

@@ -20,11 +20,12 @@ from satchel.seal.encoding.jcs import (
     plain_float,
 )
 from satchel.seal.limits import DEFAULT_LIMITS, Limits, check_record
+from satchel.type_info import resolved
 
 PREFIX = "blake3:"
 """What every content address starts with."""
 
-_decode_plain = msgspec.json.Decoder(AnyRecord, float_hook=plain_float).decode
+_decode_plain = msgspec.json.Decoder(resolved(AnyRecord), float_hook=plain_float).decode
 # Members that are numbers in the model; a hook sees only those in free JSON.
 _NUMBERS = ("salience", "confidence", "weight")
 _numbers_of = {
@@ -186,7 +187,7 @@ def as_model(value: dict[str, Any]) -> Model:
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
     try:
-        return msgspec.convert(value, AnyRecord)  # type: ignore[no-any-return]
+        return msgspec.convert(value, resolved(AnyRecord))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a record: {problem}", field=field) from None

@@ -21,6 +21,7 @@ from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.encryption.age import decrypt_bytes, encrypt_bytes
 from satchel.seal.signing.did import public_key
 from satchel.seal.signing.key import SigningKey
+from satchel.type_info import resolved
 
 MOST_RECIPIENTS = 64
 
@@ -115,7 +116,7 @@ def original_by(sealed: bytes, identities: Sequence[str]) -> bytes | None:
 
 def _opened(sealed: bytes) -> _SealedOriginal:
     try:
-        return msgspec.json.decode(sealed, type=_SealedOriginal)
+        return msgspec.json.decode(sealed, type=resolved(_SealedOriginal))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise MalformedError("not a sealed original") from None
 

@@ -29,8 +29,9 @@ from satchel.seal.records import (
     known_members,
     shape_problem,
 )
+from satchel.type_info import resolved
 
-_decode_typed = msgspec.json.Decoder(AnyRecord).decode
+_decode_typed = msgspec.json.Decoder(resolved(AnyRecord)).decode
 
 # As long as an id, and nothing that a record could hold.
 STAND_IN = PREFIX + os.urandom(32).hex()
@@ -172,7 +173,7 @@ def derive(
     known = {name: part for name, part in made.items() if name in members}
     unknown = {name: part for name, part in made.items() if name not in members}
     try:
-        entry: Entry = msgspec.convert(known, cls)
+        entry: Entry = msgspec.convert(known, resolved(cls))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not an entry: {error}") from None
     return seal(entry, nonces=nonces, unknown=unknown)

@@ -29,6 +29,7 @@ from satchel.ports.store import Store
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.transfer.arrivals import Arrivals
+from satchel.type_info import resolved
 
 GROUP = 1_000
 """Records that are looked at, and added, together."""
@@ -306,7 +307,7 @@ def _state_of(logged: Logged) -> str:
 
 
 def _as_state(state: str) -> State:
-    return msgspec.convert(state, State)  # type: ignore[no-any-return]
+    return msgspec.convert(state, resolved(State))  # type: ignore[no-any-return]
 
 
 def _status(target: str, state: State, reason: str, by: str | None = None) -> Sealed:

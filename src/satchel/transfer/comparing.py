@@ -20,12 +20,13 @@ from satchel.ports.rows import slot_of
 from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.records import Sealed
 from satchel.transfer.fingerprints import fingerprint
+from satchel.type_info import resolved
 
 Side = Literal["a", "b"]
 
 _SHOWN = 200
 _TOGETHER = 1000
-_decode = msgspec.json.Decoder(AnyRecord).decode
+_decode = msgspec.json.Decoder(resolved(AnyRecord)).decode
 _LINKS = ("parent_ids", "source_event_ids")
 
 _PAIR = """

@@ -13,6 +13,7 @@ from satchel.actions.opened import OpenBank
 from satchel.actions.permitted.owning import require_owner
 from satchel.disk.contained import ContainedFolder
 from satchel.errors import UnreadableError
+from satchel.type_info import resolved
 
 _FOLDER = ("agents", "imports")
 _MOST = 1 << 26
@@ -88,7 +89,9 @@ def _record_of(settings: Settings, source: str) -> Record | None:
         return None
     with ContainedFolder(_folder(settings), private=True) as folder:
         try:
-            return msgspec.json.decode(folder.read(_name(source), limit=_MOST), type=Record)
+            return msgspec.json.decode(
+                folder.read(_name(source), limit=_MOST), type=resolved(Record)
+            )
         except UnreadableError:
             return None
 

@@ -22,6 +22,7 @@ from satchel.actions.paths.permission import Permission, file_to_read
 from satchel.actions.permitted.owning import require_owner
 from satchel.errors import LimitError, MalformedError, UnknownBankError
 from satchel.memory.agent_names import agent_name
+from satchel.type_info import resolved
 
 LONGEST_REQUEST = 2**20
 """Bytes of what a host may ask."""
@@ -96,7 +97,7 @@ def asked_from(raw: bytes) -> Asked:
     if len(raw) > LONGEST_REQUEST:
         raise LimitError(f"more than {LONGEST_REQUEST:,} bytes", file="stdin")
     try:
-        asked = msgspec.json.decode(raw, type=Asked)
+        asked = msgspec.json.decode(raw, type=resolved(Asked))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedError(
             f"not what a host sends: {error}",

@@ -30,7 +30,7 @@ _LEAST_DIGITS = 4
 
 
 def destinations(
-    settings: Settings, said: Sequence[str] = (), *, option: str = "--to"
+    settings: Settings, said: Sequence[str] = (), *, option: str = "--destination"
 ) -> tuple[str, ...]:
     """Return where backups are: what was said, else what is configured.
 
@@ -58,7 +58,7 @@ def source_said(settings: Settings, said: str | None) -> str:
     Raises:
         ConfigError: If that is nowhere.
     """
-    return destinations(settings, () if said is None else (said,), option="--from")[0]
+    return destinations(settings, () if said is None else (said,), option="--destination")[0]
 
 
 def _whole(said: str) -> str:
@@ -143,7 +143,7 @@ def require_believed(settings: Settings, found: Found, signers: Sequence[str] = 
         return
     raise VerificationError(
         f"the backup {found.id} is signed by {found.key}, which nobody here trusts",
-        hint=f"If that is the machine that made it, and you know its key: --signer {found.key}",
+        hint=f"If that is the machine that made it, and you know its key: --trust-key {found.key}",
     )
 
 

@@ -1,4 +1,4 @@
-"""``satchel backup drill``: whether a backup would do, found out without touching anything.
+"""``satchel backup drill``: whether a backup can be restored, without changing anything.
 
 It is restored into stores of the moment and held against the store that is in use: heads, counts,
 and what is recalled first for words that are in it.
@@ -7,6 +7,7 @@ and what is recalled first for words that are in it.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,7 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, DrillOptions
 from satchel.actions.backing_up.whole_agents.returning import changed
 from satchel.actions.config import Settings
 from satchel.actions.configured.hooks import NO_HOOKS
@@ -34,6 +36,7 @@ from satchel.actions.keys.told import Owners
 from satchel.actions.opened import OpenBank, is_here, open_bank_in
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.recalling import recall_memories
+from satchel.actions.signing import owner_keys
 from satchel.actions.wiring import (
     has_store,
     known_owners,
@@ -48,32 +51,16 @@ from satchel.errors import InputError, PathRefusedError, SatchelError, Verificat
 from satchel.ledger.ledger import Ledger
 from satchel.memory.entries import Entry
 from satchel.memory.times import now
+from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter, texts_of
 from satchel.ports.store import Store
 from satchel.recall.query import Query
 from satchel.transfer.copies import Copy, Relation, compared, copy_in, tail
 from satchel.transfer.receipts.account import Account, End, told
 
-QUESTIONS = 10
-"""How many words are looked for in each bank."""
-
 _TOP = 10
 _WORDS = 6
 _LOOKED_AT = 1_000
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillOptions:
-    """What a drill is asked to do."""
-
-    source: str | None = None
-    backup: str | None = None
-    questions: int = QUESTIONS
-    signers: tuple[str, ...] = ()
-    owners: Callable[[], Owners] | None = None
-    progress: Progress | None = None
 
 
 class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,17 +115,28 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether the backup would do."""
+        """Whether the backup can be restored."""
         found = [*(one.problems for one in self.banks), *(one.problems for one in self.agents)]
         return not (self.missing or any(found))
 
 
-def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Drill:
-    """Restore a backup into stores of the moment, and compare.
+@operation(
+    DrillOptions,
+    name="backup drill",
+    example="satchel backup drill --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def drill_backup(
+    settings: Settings, options: DrillOptions, *, owners: Callable[[], Owners] | None = None
+) -> Drill:
+    """Test a backup: restore it into a temporary store and compare heads, counts and recall.
+
+    Nothing in use is changed.
 
     Args:
         settings: The surroundings.
-        options: What is asked.
+        options: Which backup, and how to compare.
+        owners: Returns the keys of owners, if something has to be decided.
 
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
@@ -146,13 +144,22 @@ def drill_backup(settings: Settings, options: DrillOptions | None = None) -> Dri
         TargetError: If the destination does not answer.
     """
     require_owner(settings, "backup")
-    asked = options or DrillOptions()
-    where = source_said(settings, asked.source)
+    asked = options
+    decide = owners or partial(
+        owner_keys,
+        settings,
+        options.signing_key,
+        texts(options.co_signers),
+        passphrase=options.passphrase,
+    )
+    where = source_said(settings, path_text(options.destination))
     with opened_catalogue(settings, where) as catalogue:
         found = chosen_backup(catalogue.all(), asked.backup, catalogue)
-        require_believed(settings, found, asked.signers)
+        require_believed(settings, found, texts(asked.trusted_keys))
         require_lists(catalogue, found)
-        drilling = _Drilling(msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked)
+        drilling = _Drilling(
+            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
+        )
         began, accounts, banks = now(), list[Account](), list[DrilledBank]()
         for part, bank in zip(found.manifest.banks, drilling.banks(found), strict=True):
             banks.append(bank)
@@ -217,6 +224,7 @@ class _Drilling:
     settings: Settings
     catalogue: Catalogue
     asked: DrillOptions
+    owners: Callable[[], Owners]
     done: int = 0
     total: int = 0
 
@@ -240,8 +248,10 @@ class _Drilling:
             make_bank(settings, catalogue, found, part, None, made, self._tell)
             result = self._read(made, part, store)
             stores = [] if store is None else [store]
-            erased = erased_since(settings, catalogue, part.bank, stores, self.asked.signers)
-            again = erase_again(settings, made, part.bank, erased, self.asked.owners)
+            erased = erased_since(
+                settings, catalogue, part.bank, stores, texts(self.asked.trusted_keys)
+            )
+            again = erase_again(settings, made, part.bank, erased, self.owners)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
                 return result
@@ -300,7 +310,7 @@ class _Drilling:
         ledger = Ledger(made, result.bank, trusted=trusted)
         one = OpenBank(settings=self.settings, store=made, ledger=ledger, name=result.name)
         other = open_bank_in(self.settings, store, result.bank)
-        questions = list(_questions(one, self.asked.questions))
+        questions = list(_questions(one, self.asked.queries))
         same = sum(
             _answer(one, words, result.size) == _answer(other, words, result.size)
             for words in questions

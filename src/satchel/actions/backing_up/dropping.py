@@ -11,6 +11,7 @@ from satchel.actions.backing_up.destinations import (
     series_of,
     working_on,
 )
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, PruneOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
@@ -20,6 +21,7 @@ from satchel.backup.erased import Gone, held_by
 from satchel.backup.manifests import refs_of
 from satchel.backup.retention import Candidate, Rules, to_drop
 from satchel.errors import SatchelError, VerificationError
+from satchel.ports.operations import operation, texts
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,42 +53,45 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
+@operation(
+    PruneOptions,
+    name="backup prune",
+    example="satchel backup prune --days 30 --keep-last 3 --dry-run",
+    absent=NOT_FOR_MODELS,
+)
 def prune_backups(
-    settings: Settings,
-    to: tuple[str, ...] = (),
-    *,
-    rules: Rules | None = None,
-    erased: bool | None = None,
-    moment: datetime | None = None,
-    dry_run: bool = False,
+    settings: Settings, options: PruneOptions, *, moment: datetime | None = None
 ) -> list[Dropped]:
-    """Drop the backups of this machine and store that no rule keeps, at each destination.
+    """Remove the backups of this store that no retention rule keeps.
+
+    The newest verified backup is always kept.
 
     Args:
         settings: The surroundings.
-        to: Destinations; those of the configuration when empty.
-        rules: What is kept; as configured when not said.
-        erased: Whether those go that hold what was erased since; as configured when not said.
-        moment: What time it is; the clock's by default.
-        dry_run: Only say what would go.
+        options: What to keep.
+        moment: The time; the clock's by default.
 
     Raises:
         ConfigError: If there is no destination.
-        VerificationError: If the newest backup does not hold any more; nothing is dropped then.
+        VerificationError: If the newest backup is damaged; nothing is removed then.
         TargetError: If a destination does not answer.
     """
     require_owner(settings, "backup")
-    found = list[Dropped]()
-    for destination in destinations(settings, to):
+    rules, result = rules_of(settings), list[Dropped]()
+    rules = rules._replace(
+        days=rules.days if options.days is None else options.days,
+        last=rules.last if options.keep_last is None else options.keep_last,
+    )
+    for destination in destinations(settings, texts(options.destinations)):
         with (
             working_on(settings, destination, "backup prune"),
             opened_catalogue(settings, destination) as catalogue,
         ):
-            work = _Dropping(settings, catalogue, rules or rules_of(settings), dry_run)
-            if erased is not None:
-                work.erased = erased
-            found.append(work.done(moment or datetime.now(UTC)))
-    return found
+            work = _Dropping(settings, catalogue, rules, options.dry_run)
+            if options.remove_erased is not None:
+                work.erased = options.remove_erased
+            result.append(work.done(moment or datetime.now(UTC)))
+    return result
 
 
 def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> Dropped:

@@ -66,7 +66,7 @@ class Backups:
             if number:
                 found.append(
                     f"{number} backups in {shown_address(destination)}, which hold it until they"
-                    " go, and from which it is not restored: satchel backup prune --holding-erased"
+                    " go, and from which it is not restored: satchel backup prune --remove-erased"
                 )
         return found
 
@@ -115,7 +115,7 @@ def _unreached(destination: str) -> str:
     shown = shown_address(destination)
     return (
         f"backups in {shown}, which does not answer. Until the erasure is listed there, one that"
-        f" is restored on another machine brings it back: satchel backup run --to {shown}"
+        f" is restored on another machine brings it back: satchel backup run --destination {shown}"
     )
 
 

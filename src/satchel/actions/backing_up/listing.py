@@ -1,6 +1,6 @@
 """What backups there are, and whether they hold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,12 @@ from satchel.actions.backing_up.destinations import (
     series_of,
 )
 from satchel.actions.backing_up.dropping import held_in
+from satchel.actions.backing_up.options import (
+    NOT_FOR_MODELS,
+    BackupListOptions,
+    BackupVerifyOptions,
+    Progress,
+)
 from satchel.actions.config import Settings
 from satchel.actions.permitted.owning import require_owner
 from satchel.actions.wiring import shown_address, writer_key
@@ -19,14 +25,13 @@ from satchel.backup.catalogue import Catalogue, Closed, Found
 from satchel.backup.erased import Gone
 from satchel.backup.proving import prove
 from satchel.errors import EmptyInputError, VerificationError
+from satchel.ports.operations import operation, texts
 
 UNOPENED = (
     "encrypted pieces that nothing here opens are what was written; that what is in them is the"
     " log that was signed shows with an identity: satchel --identity FILE"
 )
 """What verifying an encrypted backup says where it could not be opened."""
-
-Progress = Callable[[int, int], None]
 
 
 class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,12 +74,21 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pieces that could only be held to the hash of their encrypted bytes when it was verified."""
 
 
-class Backups(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All backups of some destinations, oldest first."""
 
     backups: list[BackupLine]
     problems: list[str] = []
     """What looks like a backup, and is none."""
+
+    def __iter__(self) -> Iterator[BackupLine]:
+        return iter(self.backups)
+
+    def __len__(self) -> int:
+        return len(self.backups)
+
+    def __getitem__(self, index: int) -> BackupLine:
+        return self.backups[index]
 
 
 class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,8 +105,14 @@ class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     notes: list[str] = []
 
 
-def list_backups(settings: Settings, to: tuple[str, ...] = ()) -> Backups:
-    """Return the backups at each destination, whosever they are.
+@operation(
+    BackupListOptions,
+    name="backup list",
+    example="satchel backup list --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
+    """List the backups at each destination, oldest first.
 
     Raises:
         ConfigError: If there is no destination.
@@ -100,28 +120,27 @@ def list_backups(settings: Settings, to: tuple[str, ...] = ()) -> Backups:
     """
     require_owner(settings, "backup")
     lines, problems = list[BackupLine](), list[str]()
-    for destination in destinations(settings, to):
+    for destination in destinations(settings, texts(options.destinations)):
         with opened_catalogue(settings, destination) as catalogue:
             known = dict[str, dict[str, Gone]]()
             lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
             lines += [_closed_line(settings, catalogue, one) for one in catalogue.closed]
             problems += catalogue.problems
-    return Backups(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
+    return BackupList(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
 
 
-def verify_backups(
-    settings: Settings,
-    to: tuple[str, ...] = (),
-    *,
-    wanted: Sequence[str] = (),
-    every: bool = False,
-    progress: Progress | None = None,
-) -> list[VerifiedBackup]:
-    """Read backups again from their packs: the newest, those that are named, or all.
+@operation(
+    BackupVerifyOptions,
+    name="backup verify",
+    example="satchel backup verify --all --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[VerifiedBackup]:
+    """Read backups back: every record is verified against the signed head, every pack by its hash.
 
-    One of this machine that holds is marked, and one that does not hold is not any more: it is not
-    built on, and nothing older is dropped for its sake. Of an encrypted one that nothing here
-    opens, each piece is held to the hash that was signed; what is in it is told not to be known.
+    A backup of this machine that is sound is marked as verified; one that is not loses the mark:
+    later backups do not build on it, and nothing older is removed because of it. Packs of an
+    encrypted backup that nothing here decrypts are verified by their hash alone.
 
     Raises:
         EmptyInputError: If there is no backup.
@@ -129,16 +148,16 @@ def verify_backups(
         TargetError: If a destination does not answer.
     """
     require_owner(settings, "backup")
-    found = list[VerifiedBackup]()
-    for destination in destinations(settings, to):
+    wanted, result = texts(options.backups), list[VerifiedBackup]()
+    for destination in destinations(settings, texts(options.destinations)):
         with opened_catalogue(settings, destination) as catalogue:
-            for one in _chosen(catalogue, wanted, every=every):
-                found.append(_verified(settings, catalogue, one, progress))
-            found += [
+            for backup in _chosen(catalogue, wanted, every=options.all):
+                result.append(_verified(settings, catalogue, backup, options.progress))
+            result += [
                 VerifiedBackup(id=problem, destination=shown_address(destination), error=problem)
                 for problem in catalogue.problems
             ]
-    return found
+    return result
 
 
 def _chosen(catalogue: Catalogue, wanted: Sequence[str], *, every: bool) -> list[Found | Closed]:

@@ -168,7 +168,7 @@ def erase_again(
             if owners is None:
                 raise SigningKeyError(
                     "something was erased since, and nobody here may write that to the bank",
-                    hint="Its owner can: name the key with --key.",
+                    hint="Its owner can: name the key with --signing-key.",
                 )
             first, *also = owners()
             Decider(

@@ -235,14 +235,14 @@ def _owners(source: Copy, asked: Asked) -> Owners:
     if not given or any(key.did not in keys.owners for key in given):
         raise SigningKeyError(
             "only an owner of the bank can give up what this machine saw of it",
-            hint=f"Name the key with --key. The owners are {', '.join(sorted(keys.owners))}.",
+            hint=f"Name the key: --signing-key. The owners are {', '.join(sorted(keys.owners))}.",
         )
     if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
         raise ThresholdError(
             f"{keys.threshold} of the {len(keys.owners)} owners of the bank have to give up what"
             " this machine saw of it",
             field="key",
-            hint="Nothing was changed. Name more of their keys: --also NAME. Where they are on"
+            hint="Nothing was changed. Name more of their keys: --co-signer NAME. Where they are on"
             " other machines: --propose FILE.",
         )
     return given

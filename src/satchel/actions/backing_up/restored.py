@@ -1,70 +1,9 @@
-"""What a restore is asked to do, and what it did."""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+"""What a restore did."""
 
 import msgspec
 
-from satchel.actions.keys.told import Owners
 from satchel.ledger.epochs import BankStanding
 from satchel.transfer.copies import Relation
-
-Progress = Callable[[int, int], None]
-"""Is told of records: made, then brought and compared; and of how many there are in both."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions:
-    """What a restore is asked to do."""
-
-    source: str | None = None
-    """The destination that the backup is in; the first one of the configuration by default."""
-
-    backup: str | None = None
-    """Which, by its name or the start of it; the newest sound one by default."""
-
-    at: str | None = None
-    """A moment, canonical: the store as it was then, also between two backups."""
-
-    banks: tuple[str, ...] = ()
-    """Which, by name or id; all when empty."""
-
-    agents: tuple[str, ...] = ()
-    """Ids of agents: their banks and their files, besides ``banks``."""
-
-    workspace: Path | None = None
-    """A folder for the files of the one agent that is named; nothing is configured then."""
-
-    session: str | None = None
-    """One conversation of one bank, and nothing else: its id, the start of that, or its name."""
-
-    files: bool = True
-    """Whether memory files are put back as well, when no bank is named, and files of agents."""
-
-    into: str | None = None
-    """The address of the store; the configured one by default."""
-
-    over: bool = False
-    """Whether banks and files that are there give way."""
-
-    accept_loss: bool = False
-    """Whether this machine gives up what it saw of a bank and the backup lacks."""
-
-    signers: tuple[str, ...] = ()
-    """Keys that are believed for this backup besides those that are trusted here."""
-
-    owners: Callable[[], Owners] | None = None
-    """Gives the keys of owners, who decide that something is given up; asked only then."""
-
-    proposes: bool = False
-    """Whether a bank is put back although more owners have to sign that something is given up.
-
-    It is refused to readers until they did; the error has what they are to sign.
-    """
-
-    dry_run: bool = False
-    progress: Progress | None = None
 
 
 class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

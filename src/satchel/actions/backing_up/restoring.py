@@ -5,8 +5,9 @@ erased there again. Only then it goes where it is wanted: into a store that does
 any copy of a store, and over one that is there in one transaction, of which a safety copy was made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,21 +27,23 @@ from satchel.actions.backing_up.making import (
     make_bank,
     require_lists,
 )
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions, RestoreOptions
 from satchel.actions.backing_up.putting import Asked, give_up_lost, put_back
 from satchel.actions.backing_up.restored import (
     Restored,
     RestoredBank,
     RestoredFiles,
-    RestoreOptions,
 )
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.running import run_backup
 from satchel.actions.backing_up.sessions import SessionBack
 from satchel.actions.backing_up.whole_agents.returning import AgentsBack, agents_in
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
+from satchel.actions.keys.told import Owners
 from satchel.actions.moving.copies import opened_at
 from satchel.actions.opened import name_of
 from satchel.actions.permitted.owning import require_owner
+from satchel.actions.signing import owner_keys
 from satchel.actions.wiring import is_same, is_there, local_path, shown_address, store_of_the_moment
 from satchel.backup.catalogue import Catalogue, Found
 from satchel.backup.files import put_files, require_free
@@ -54,37 +57,56 @@ from satchel.errors import (
 )
 from satchel.files.namespace import folder_of
 from satchel.memory.times import now
+from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.store import RawCopied, Store
 from satchel.transfer.copies import Relation, copy_in
 from satchel.transfer.receipts.account import Account, End, told
 
-_ANOTHER = (
-    "Take another one: satchel backup list, then --backup ID; or another destination: --from."
+_ANOTHER = "Restore another backup (satchel backup list), or one from another --destination."
+
+
+@operation(
+    RestoreOptions,
+    name="backup restore",
+    example="satchel backup restore --at 2026-01-31T12:00:00Z --into old.db",
+    absent=NOT_FOR_MODELS,
 )
+def restore_backup(
+    settings: Settings, options: RestoreOptions, *, owners: Callable[[], Owners] | None = None
+) -> Restored:
+    """Restore a backup: everything, some banks, an agent, one conversation, or a point in time.
 
-
-def restore_backup(settings: Settings, options: RestoreOptions | None = None) -> Restored:
-    """Put banks and memory files of a backup back.
+    What has been erased since the backup is erased again before anything is restored. Nothing that
+    exists is replaced without `--overwrite`, and then it is backed up first. A conversation needs
+    no `--overwrite`: missing messages are added, deleted ones return, and later ones stay. A signed
+    receipt is stored.
 
     Args:
         settings: The surroundings: keys, trust, witness.
-        options: What is asked.
+        options: What to restore, and where to.
+        owners: Returns the keys of owners, if something has to be decided.
 
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
         UnknownBankError: If it does not have the bank.
         VerificationError: If it is not what was signed, or by somebody who is not trusted.
-        TargetExistsError: If something is there already that lacks nothing of the backup, or has
-            other records, and is not to give way. Nothing is written then.
+        TargetExistsError: If something exists that lacks nothing of the backup, or has other
+            records, and is not to be replaced. Nothing is written then.
         SigningKeyError: If something has to be decided, and the owner's key is not here.
         TargetError, StoreError: If something cannot be read or written.
     """
     require_owner(settings, "backup")
-    asked = options or RestoreOptions()
-    where = source_said(settings, asked.source)
+    where = source_said(settings, path_text(options.destination))
+    decide = owners or partial(
+        owner_keys,
+        settings,
+        options.signing_key,
+        texts(options.co_signers),
+        passphrase=options.passphrase,
+    )
     with opened_catalogue(settings, where) as catalogue:
         try:
-            return Restoring(settings, catalogue, asked).done()
+            return Restoring(settings, catalogue, options, decide).done()
         except VerificationError as error:
             if error.hint is None:
                 error.located(file=catalogue.name).hint = _ANOTHER
@@ -104,8 +126,17 @@ class Made(NamedTuple):
 class Restoring:
     """One restore."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, asked: RestoreOptions) -> None:
-        self._settings = settings if asked.into is None else _at(settings, asked.into)
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        asked: RestoreOptions,
+        owners: Callable[[], Owners],
+    ) -> None:
+        into = path_text(asked.into)
+        self._settings = settings if into is None else _at(settings, into)
+        self._owners, self._keys = owners, texts(asked.trusted_keys)
+        self._banks, self._agents_named = texts(asked.banks), texts(asked.agents)
         self._in_use = settings.store
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
@@ -119,7 +150,7 @@ class Restoring:
     def done(self) -> Restored:
         """Do it."""
         found, notes = self._chosen()
-        require_believed(self._settings, found, self._asked.signers)
+        require_believed(self._settings, found, self._keys)
         require_lists(self._catalogue, found)
         self._recipients = tuple(found.manifest.recipients)
         parts = self._parts(found)
@@ -161,7 +192,7 @@ class Restoring:
         asked, parts = self._asked, list[AgentPart]()
         is_here = asked.into is None or asked.workspace is not None
         if asked.files and asked.agents and is_here:
-            parts = agents_in(found.manifest, asked.agents)
+            parts = agents_in(found.manifest, self._agents_named)
         elif self._wants_files:
             parts = found.manifest.agents
         return AgentsBack(self._settings, parts, self._catalogue.packs(found), asked)
@@ -194,7 +225,7 @@ class Restoring:
             made = self._made(store, found, parts[0])
             if made is None:
                 raise UsageError("the bank was not there yet at that moment", field="at")
-            back = SessionBack(self._settings, store, parts[0], self._asked)
+            back = SessionBack(self._settings, store, parts[0], self._asked, self._owners)
             end = end_of(found, parts[0])
             done = back.done(f"restored from the backup {found.id}")
             accounts = [] if self._asked.dry_run else [back.account(self._began, end, done)]
@@ -228,15 +259,13 @@ class Restoring:
         Its log goes up to that moment and beyond; where there is none, the newest has to do.
         """
         every = self._catalogue.all()
-        bank = self._asked.banks[0] if len(self._asked.banks) == 1 else None
+        bank = self._banks[0] if len(self._banks) == 1 else None
         at, wanted = self._asked.at, self._asked.backup
         if at is None or wanted is not None:
-            agents = self._asked.agents
+            agents = self._agents_named
             found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
             return found, [] if found.verified else ["this backup was never read again whole"]
-        believed = [
-            one for one in every if is_believed(self._settings, one.key, self._asked.signers)
-        ]
+        believed = [one for one in every if is_believed(self._settings, one.key, self._keys)]
         later = [one for one in believed if one.verified and one.manifest.at >= at]
         if bank is not None:
             later = [one for one in later if _named(one, bank)]
@@ -248,10 +277,10 @@ class Restoring:
 
     def _parts(self, found: Found) -> list[BankPart]:
         parts = found.manifest.banks
-        if not (self._asked.banks or self._asked.agents):
+        if not (self._banks or self._agents_named):
             return parts
-        agents = agents_in(found.manifest, self._asked.agents)
-        names = [*self._asked.banks, *(one.bank for one in agents if one.bank is not None)]
+        agents = agents_in(found.manifest, self._agents_named)
+        names = [*self._banks, *(one.bank for one in agents if one.bank is not None)]
         chosen = [_named(found, name) for name in names]
         for name, some in zip(names, chosen, strict=True):
             if len(some) != 1:
@@ -269,26 +298,24 @@ class Restoring:
         if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
             return None
         with self._newer() as stores:
-            erased = erased_since(
-                self._settings, self._catalogue, part.bank, stores, self._asked.signers
-            )
+            erased = erased_since(self._settings, self._catalogue, part.bank, stores, self._keys)
         erased += erased_here(self._settings, store, part.bank)
         # A session is taken out of the bank, which goes nowhere.
         is_put = self._asked.session is None
         given_up = is_put and give_up_lost(
             self._settings, store, part.bank, self._how(found, dry_run=self._asked.dry_run)
         )
-        again = erase_again(self._settings, store, part.bank, erased, self._asked.owners)
+        again = erase_again(self._settings, store, part.bank, erased, self._owners)
         return Made(part.bank, again, part, given_up=given_up)
 
     def _how(self, found: Found, *, dry_run: bool) -> Asked:
         return Asked(
             address=self._target,
-            over=self._asked.over,
+            over=self._asked.overwrite,
             beside=self._beside,
-            accept_loss=self._asked.accept_loss or self._asked.over,
-            owners=self._asked.owners,
-            proposes=self._asked.proposes,
+            accept_loss=self._asked.accept_loss or self._asked.overwrite,
+            owners=self._owners,
+            proposes=self._asked.propose is not None or self._asked.allow_unsigned,
             safety=self._kept_safe,
             reason=f"restored from the backup {found.id}",
             dry_run=dry_run,
@@ -339,14 +366,13 @@ class Restoring:
         """
         if self._safety is None:
             options = BackupOptions(
-                to=(self._catalogue.name,),
+                destinations=(self._catalogue.name,),
                 files=False,
                 prune=False,
                 # Beside an encrypted backup nothing is left in plain.
                 encrypt_to=self._catalogue.locking.recipients or self._recipients,
-                reason=BEFORE_RESTORE,
             )
-            made = run_backup(self._settings, options).made[0]
+            made = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
             self._safety = made.id if made.error is None else self._copied(made.error)
         return self._safety or ""
 
@@ -375,7 +401,7 @@ class Restoring:
         if folder is None:
             return
         for part in found.manifest.files:
-            require_free(part, folder.parent, over=self._asked.over)
+            require_free(part, folder.parent, over=self._asked.overwrite)
 
     def _files(self, found: Found) -> Iterator[RestoredFiles]:
         folder = folder_of(namespace_of(self._settings).path("x"))
@@ -385,7 +411,7 @@ class Restoring:
         for part in found.manifest.files:
             aside = None
             if not self._asked.dry_run:
-                aside = put_files(part, packs, folder.parent, over=self._asked.over)
+                aside = put_files(part, packs, folder.parent, over=self._asked.overwrite)
             yield RestoredFiles(key=part.key, aside=None if aside is None else str(aside))
 
     def _tell(self, records: int) -> None:

@@ -5,7 +5,7 @@ exit status, to hooks, and in ``doctor`` until a later one is good.
 """
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from satchel.actions.backing_up.destinations import (
 )
 from satchel.actions.backing_up.dropping import Dropped, drop_old
 from satchel.actions.backing_up.kept.standing import failed, succeeded
+from satchel.actions.backing_up.options import NOT_FOR_MODELS, BackupOptions
 from satchel.actions.backing_up.whole_agents.taking import agents_meant, take_agents
 from satchel.actions.config import Settings
 from satchel.actions.filing.opened import namespace_of
@@ -52,48 +53,10 @@ from satchel.errors import (
 )
 from satchel.files.namespace import folder_of
 from satchel.memory.times import format_time, now
+from satchel.ports.operations import operation, texts
 from satchel.ports.store import Reader, Store
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.copies import copy_in
-
-Progress = Callable[[int, int], None]
-"""Is told of the records that were read again, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupOptions:
-    """What a backup is asked to do."""
-
-    to: tuple[str, ...] = ()
-    """Destinations; those of the configuration when empty."""
-
-    banks: tuple[str, ...] = ()
-    """Which, as ``find_bank`` takes them; those of the configuration when empty, else all."""
-
-    agents: tuple[str, ...] = ()
-    """Agents, as configured: their banks and files, besides ``banks``. All active ones when nothing
-    is named."""
-
-    files: bool | None = None
-    """Whether memory files and the files of agents go along; as configured when not said."""
-
-    prune: bool = True
-    """Whether what the rules do not keep is dropped afterwards."""
-
-    anew: bool = False
-    """Whether everything is written again, as if there were no backup yet."""
-
-    encrypt_to: tuple[str, ...] = ()
-    """For whom it is encrypted, as in the configuration, which is asked when this is empty."""
-
-    plain: bool = False
-    """Not encrypted, whatever the configuration says, and whatever is there."""
-
-    reason: str = ""
-    moment: datetime | None = None
-    """What time it is; the clock's by default."""
-
-    progress: Progress | None = None
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -146,15 +109,30 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next((one.exit_status for one in self.made if one.exit_status), 0)
 
 
-def run_backup(settings: Settings, options: BackupOptions | None = None) -> BackupRun:
-    """Back the store up to each destination; each is told of by itself.
+@operation(
+    BackupOptions,
+    name="backup run",
+    example="satchel backup run --destination /mnt/backups",
+    absent=NOT_FOR_MODELS,
+)
+def run_backup(
+    settings: Settings,
+    options: BackupOptions,
+    *,
+    reason: str = "",
+    moment: datetime | None = None,
+) -> BackupRun:
+    """Back up the store to each destination, then read each backup back and verify it.
 
-    What cannot be backed up of one bank leaves it out of the backup, which is there then, but never
-    counts as a whole one.
+    Others may write to the store meanwhile. What an earlier backup holds is not copied again. Older
+    backups are only removed after the new one has been verified. If one destination fails, the
+    others are still written, and the command exits with an error.
 
     Args:
         settings: The surroundings.
-        options: What is asked.
+        options: What to back up, and where to.
+        reason: Noted in the backup.
+        moment: The time; the clock's by default.
 
     Raises:
         ConfigError: If there is no destination.
@@ -163,13 +141,12 @@ def run_backup(settings: Settings, options: BackupOptions | None = None) -> Back
         UnknownAgentError: If an agent that is named is not configured.
     """
     require_owner(settings, "backup")
-    asked = options or BackupOptions()
-    where = destinations(settings, asked.to)
+    where = destinations(settings, texts(options.destinations))
     made = list[Made]()
     for destination in where:
         try:
             with working_on(settings, destination, "backup"):
-                made.append(_Run(settings, destination, asked).done())
+                made.append(_Run(settings, destination, options, reason, moment).done())
         except SatchelError as error:
             made.append(
                 Made(
@@ -213,7 +190,9 @@ class _Run:
 
     settings: Settings
     destination: str
-    asked: BackupOptions
+    options: BackupOptions
+    reason: str
+    moment: datetime | None
 
     def done(self) -> Made:
         """Take a backup, read it again, mark it, and drop what is no longer kept."""
@@ -221,11 +200,11 @@ class _Run:
         with self._opened() as catalogue:
             catalogue.shelf.tidy()
             self._require_meant(catalogue, series)
-            before, known = ({}, set[Ref]()) if self.asked.anew else catalogue.before(series)
+            before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
             found, notes = self._taken(catalogue, before, packs, key)
             try:
-                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             except VerificationError as error:
                 catalogue.drop(found)
                 if not known:
@@ -233,12 +212,12 @@ class _Run:
                 notes.append(f"what was kept earlier does not hold, so all was written: {error}")
                 packs = self._packs(catalogue, series, set())
                 found, _ = self._taken(catalogue, {}, packs, key)
-                proved = prove(found.manifest, catalogue.packs(found), self.asked.progress)
+                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
             missing, dropped = found.manifest.missing, Dropped(destination=self.destination)
             if not missing:
                 found = catalogue.mark(found, proved, key)
-                if self.asked.prune:
-                    moment = self.asked.moment or datetime.now(UTC)
+                if self.options.prune:
+                    moment = self.moment or datetime.now(UTC)
                     dropped = drop_old(self.settings, catalogue, moment)
             return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
 
@@ -247,7 +226,9 @@ class _Run:
         return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
 
     def _opened(self) -> AbstractContextManager[Catalogue]:
-        to = None if not (self.asked.encrypt_to or self.asked.plain) else self.asked.encrypt_to
+        options = self.options
+        is_said = bool(options.encrypt_to) or options.unencrypted
+        to = texts(options.encrypt_to) if is_said else None
         return opened_catalogue(self.settings, self.destination, create=True, recipients=to)
 
     def _require_meant(self, catalogue: Catalogue, series: str) -> None:
@@ -256,7 +237,7 @@ class _Run:
         Raises:
             ConfigError: If it is not.
         """
-        if catalogue.locking.locks or self.asked.plain:
+        if catalogue.locking.locks or self.options.unencrypted:
             return
         found = catalogue.all(series)
         if catalogue.closed or (found and found[-1].cover is not None):
@@ -264,7 +245,7 @@ class _Run:
                 "the backups there are encrypted, and nobody is named for whom this one would be",
                 field="backup.encrypt_to",
                 hint="Name them: --encrypt-to, or [backup] encrypt_to. To have it in plain from"
-                " now on: --plain.",
+                " now on: --unencrypted.",
             )
 
     def _made(
@@ -297,7 +278,7 @@ class _Run:
     def _taken(
         self, catalogue: Catalogue, before: dict[str, Before], packs: Packs, key: SigningKey
     ) -> tuple[Found, list[str]]:
-        moment = self.asked.moment
+        moment = self.moment
         at = now() if moment is None else format_time(moment)
         banks, missing, notes = list[BankPart](), list[str](), list[str]()
 
@@ -330,7 +311,7 @@ class _Run:
             tool=tool(),
             store=shown_address(self.settings.store),
             host=platform.node()[:255],
-            reason=self.asked.reason,
+            reason=self.reason,
             banks=banks,
             files=files,
             agents=agents,
@@ -341,9 +322,9 @@ class _Run:
 
     def _named(self) -> tuple[Sequence[str], Sequence[str]]:
         """Return the banks and the agents that are named; none of both for all."""
-        asked, configured = self.asked, self.settings.options.backup
-        if asked.banks or asked.agents:
-            return asked.banks, asked.agents
+        options, configured = self.options, self.settings.options.backup
+        if options.banks or options.agents:
+            return texts(options.banks), texts(options.agents)
         return configured.banks or (), configured.agents or ()
 
     def _banks(self, store: Store, reader: Reader) -> list[str]:
@@ -373,7 +354,7 @@ class _Run:
 
     @property
     def _takes_files(self) -> bool:
-        wanted = self.asked.files
+        wanted = self.options.files
         return self.settings.options.backup.files if wanted is None else wanted
 
     def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesPart]:

@@ -4,7 +4,7 @@ Nothing gives way. A conversation only grows, so whoever wants to go on from an 
 it there; what was erased stays so. All of it is one commit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -12,15 +12,17 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.actions.backing_up.kept.accounts import account_of, numbers
-from satchel.actions.backing_up.restored import RestoredSession, RestoreOptions
+from satchel.actions.backing_up.options import RestoreOptions
+from satchel.actions.backing_up.restored import RestoredSession
 from satchel.actions.banks import made_bank
 from satchel.actions.config import Settings
+from satchel.actions.keys.told import Owners
 from satchel.actions.opened import banks_called, is_here, name_of
 from satchel.actions.wiring import has_store, known_owners, open_ledger, opened_store, shown_address
 from satchel.backup.manifests import BankPart
 from satchel.continuity import finding
 from satchel.continuity.elements import STARTS, count_in, event_of, key_of, of_session
-from satchel.errors import LimitError, SigningKeyError
+from satchel.errors import LimitError
 from satchel.ledger.erasure.targets import blobs_named
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.logged import Logged
@@ -71,6 +73,7 @@ class SessionBack:
 
     part: BankPart
     asked: RestoreOptions
+    owners: Callable[[], Owners]
 
     def done(self, reason: str) -> RestoredSession:
         """Put it back.
@@ -138,9 +141,7 @@ class SessionBack:
         )
         if self.asked.dry_run:
             return plan
-        if self.asked.owners is None:
-            raise SigningKeyError("a bank is made for the session, and there is no owner's key")
-        owner = self.asked.owners()[0]
+        owner = self.owners()[0]
         if store is None:
             with opened_store(self.settings) as made:
                 return self._made(talk, made)

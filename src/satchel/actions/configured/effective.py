@@ -11,6 +11,7 @@ import msgspec
 
 from satchel.actions.configured.sections import BankSettings, Declared, Profile
 from satchel.errors import MalformedError
+from satchel.type_info import resolved
 
 VERSION = 1
 MARK = "_satchel_bank_config"
@@ -70,7 +71,7 @@ def _known(given: Any, kind: type[_Kind], where: str) -> _Kind:
         raise MalformedError("this must be an object", field=where)
     names = set(kind.__struct_fields__)
     try:
-        return msgspec.convert({name: given[name] for name in names & set(given)}, kind)
+        return msgspec.convert({name: given[name] for name in names & set(given)}, resolved(kind))
     except msgspec.ValidationError as error:
         raise MalformedError(str(error), field=where) from None
 

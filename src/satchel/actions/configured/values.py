@@ -16,6 +16,7 @@ from satchel.actions.configured.sections import (
 )
 from satchel.errors import ConfigError
 from satchel.errors.addresses import shown_host, shown_text
+from satchel.type_info import resolved
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
 _SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
@@ -124,7 +125,7 @@ def require_shapes(said: list[Value], found: ConfigFile) -> None:
             continue
         for name, held in one.value.items():
             try:
-                msgspec.convert(held, kind)
+                msgspec.convert(held, resolved(kind))
             except msgspec.ValidationError as error:
                 raise misfit(error, found, f"{one.name}.{name}") from None
 

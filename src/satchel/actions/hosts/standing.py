@@ -20,6 +20,7 @@ from satchel.disk.private import private_folder
 from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import SatchelError
+from satchel.type_info import resolved
 
 _MOST_BYTES = 1 << 28
 _DIGITS = 24
@@ -93,5 +94,5 @@ def _path(settings: Settings, name: str) -> Path:
 
 def _read(path: Path) -> Standing | None:
     with suppress(SatchelError, msgspec.MsgspecError), reading(path) as stream:
-        return msgspec.json.decode(stream.read(_MOST_BYTES), type=Standing)
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
     return None

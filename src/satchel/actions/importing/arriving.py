@@ -46,6 +46,7 @@ from satchel.transfer.receipts.empty_texts import EmptyTexts
 from satchel.transfer.screening import Screening
 from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import NEVER, digest_of
+from satchel.type_info import resolved
 
 _SDK = "pam_sdk"
 
@@ -58,7 +59,7 @@ _TOLD_BY_READING = (
     *("agent", "any_version", "text_member", "requires_content"),
 )
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(tuple[bool, int, int, list[Row]]).decode
+_unpack = msgspec.msgpack.Decoder(resolved(tuple[bool, int, int, list[Row]])).decode
 
 SIDECAR = "sidecar"
 """What is lost, and may be accepted as lost, where a file comes without the sidecar that it had."""

@@ -25,6 +25,7 @@ from satchel.seal.records import Sealed, open_record
 from satchel.seal.sealing import seal
 from satchel.seal.signing.envelope import PayloadType, sign, signed_part
 from satchel.seal.signing.key import SigningKey
+from satchel.type_info import resolved
 
 _FORMAT = "satchel-proposal/1"
 _MAX_FILE = 2**20
@@ -134,7 +135,7 @@ def _read(path: Path) -> list[Sealed]:
     if len(data) > _MAX_FILE:
         raise MalformedError("a proposal is at most a megabyte", file=str(path))
     try:
-        found = msgspec.convert(decode_canonical(data.rstrip(b"\n")), _File)
+        found = msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(_File))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a proposal: {error}", file=str(path)) from None
     if not 1 <= len(found.records) <= _MOST:

@@ -13,6 +13,7 @@ from satchel.memory.times import format_time, read_time
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed, known_members, shape_problem
 from satchel.seal.sealing import seal
+from satchel.type_info import resolved
 
 Members = Mapping[str, Any]
 """Members of an entry by name, ``type`` among them, as JSON; times as text or ``datetime``."""
@@ -57,7 +58,7 @@ def sealed_of(members: Members, limits: Limits) -> Sealed:
 
 def _entry(component: Component, fields: dict[str, Any]) -> Entry:
     try:
-        return msgspec.convert(fields, ENTRY_CLASSES[component])
+        return msgspec.convert(fields, resolved(ENTRY_CLASSES[component]))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise ValueRefusedError(f"not a memory: {problem}", field=field) from None

@@ -29,6 +29,7 @@ from satchel.ports.report import Report
 from satchel.seal.limits import Limits
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.older import Ended
+from satchel.type_info import resolved
 
 MEM0_LOCAL, QDRANT_LOCAL, CHROMA_LOCAL = "mem0-local", "qdrant-local", "chroma-local"
 LANGGRAPH_POSTGRES, LETTA_MEMFS = "langgraph-postgres", "letta-memfs"
@@ -104,7 +105,7 @@ def _is_mem0s(folder: Path) -> bool:
     if any((one / "history.db").is_file() for one in (folder, folder.parent)):
         return True
     with (folder / "meta.json").open("rb") as stream:
-        found = msgspec.json.decode(stream.read(_META_BYTES), type=_Meta)
+        found = msgspec.json.decode(stream.read(_META_BYTES), type=resolved(_Meta))
     return any(map(_OF_MEM0.search, found.collections))
 
 
@@ -275,7 +276,7 @@ class Listed:
         raise UsageError("a list of a live source is not written")
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(resolved(_Line)).decode
 
 
 @contextmanager

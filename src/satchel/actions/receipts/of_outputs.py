@@ -43,6 +43,7 @@ from satchel.transfer.receipts.tally import CARRIED, Tally, by_type
 from satchel.transfer.screening import Screening
 from satchel.transfer.sidecars.restoring import Restoring
 from satchel.transfer.writing import Scratch, require_no_loss
+from satchel.type_info import resolved
 
 _MOST_TENANTS = 1000
 _MOST_NAMED = 12
@@ -310,7 +311,7 @@ class _Scoped(msgspec.Struct, gc=False):
     scope: Scope | None = None
 
 
-_decode = msgspec.json.Decoder(_Scoped).decode
+_decode = msgspec.json.Decoder(resolved(_Scoped)).decode
 
 
 def tried_plan(

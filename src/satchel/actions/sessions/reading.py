@@ -11,6 +11,7 @@ from satchel.continuity.elements import KINDS, NOTE, SUMMARY, WORKING
 from satchel.disk.reading import OpenFile
 from satchel.errors import EmptyInputError, LimitError, MalformedError, SatchelError
 from satchel.seal.limits import Limits
+from satchel.type_info import resolved
 
 
 class MessagesFile:
@@ -73,7 +74,7 @@ def spoken_from(value: Any) -> Spoken:
     if isinstance(note, str):
         note = {"content": note}
     try:
-        kept = None if note is None else msgspec.convert(note, Note)
+        kept = None if note is None else msgspec.convert(note, resolved(Note))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a note: {error}", field=NOTE) from None
     return Changed(working_state=value.get(WORKING), thread_summary=summary, note=kept)

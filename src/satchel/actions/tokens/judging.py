@@ -33,6 +33,7 @@ from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.tokens.chain import Chain, Surroundings
 from satchel.seal.tokens.revocations import MOST_BYTES, opened_list
 from satchel.seal.tokens.token import Permission
+from satchel.type_info import resolved
 
 _Numbers = dict[str, Annotated[int, Meta(ge=1)]]
 _MOST_SEEN = 2**20
@@ -200,7 +201,9 @@ def _seen(settings: Settings) -> dict[str, int]:
     if not path.exists():
         return {}
     with suppress(InputError, msgspec.ValidationError), reading(path) as stream:
-        return msgspec.convert(decode_canonical(stream.read(_MOST_SEEN).strip()), _Numbers)
+        return msgspec.convert(
+            decode_canonical(stream.read(_MOST_SEEN).strip()), resolved(_Numbers)
+        )
     raise MalformedError("what is remembered of lists of revocations is damaged", file=str(path))
 
 

@@ -36,6 +36,7 @@ from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.encoding.strict_json import JsonReader
 from satchel.seal.sealing import seal
+from satchel.type_info import resolved
 
 MOST_BYTES = 2**18
 """Size of a document."""
@@ -88,7 +89,9 @@ def set_config(bank: OpenBank, values: Mapping[str, Any]) -> BankConfigured:
     settings = {**document.get("settings", {}), **values}
     settings = {name: value for name, value in settings.items() if value is not None}
     try:
-        msgspec.convert({name: settings[name] for name in values if name in settings}, BankSettings)
+        msgspec.convert(
+            {name: settings[name] for name in values if name in settings}, resolved(BankSettings)
+        )
     except msgspec.ValidationError as error:
         raise UsageError(str(error), field=", ".join(values)) from None
     return _kept(bank, {**document, "settings": settings})

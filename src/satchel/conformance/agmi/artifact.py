@@ -26,6 +26,7 @@ from satchel.seal.tree import audit_path, root_of
 from satchel.seal.verify.policy import TrustPolicy
 from satchel.seal.verify.verification import Outcome
 from satchel.seal.verify.verifying import Request, verify_artifact
+from satchel.type_info import resolved
 
 _NAMES = ("first", "other")
 _ENTRY = b'"text":"'
@@ -189,7 +190,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             if "nonce" in value:
                 records.append(open_record(line)[0])
             elif "path" in value:
-                proofs.append(msgspec.convert(value, LeafProof))
+                proofs.append(msgspec.convert(value, resolved(LeafProof)))
         return records, sorted(proofs, key=lambda proof: proof.seq)
 
     def _write(self, which: int, count: int) -> None:

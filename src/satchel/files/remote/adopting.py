@@ -1,8 +1,12 @@
 """A remote store that something else wrote, in the page's layout: one object for each file."""
 
+from dataclasses import replace
+
 from satchel.errors import MemoryStoreError
 from satchel.files.keeping import audit
+from satchel.files.keeping.adopted_versions import adopt_versions
 from satchel.files.keeping.committing import Committing
+from satchel.files.keeping.manifest import Rows
 from satchel.files.keeping.tree import LARGEST, is_plain
 from satchel.files.paths import OWN
 from satchel.files.remote.objects import Objects
@@ -30,4 +34,16 @@ def adopt_remote(objects: Objects, store: Committing) -> bool:
         with store.manifest.committing() as rows:
             if rows.one("SELECT count(*) FROM event") == 0:
                 audit.adopt(rows, store.tree)
+            if rows.one("SELECT count(*) FROM version") == 0:
+                _adopt_history(rows, store)
     return found
+
+
+def _adopt_history(rows: Rows, store: Committing) -> None:
+    """Take over the versions; a place that has some keeps those that are written from now on."""
+    before = rows.fact("revision", 0)
+    store.repairs += adopt_versions(rows, store.tree)
+    after = rows.fact("revision", 0)
+    rows.state("adopted_revision", after)
+    if after > before:
+        replace(store.policy, keep_versions=True).write(rows)

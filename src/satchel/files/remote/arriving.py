@@ -79,13 +79,16 @@ class Arrive:
     def _conflicts(self, rows: Rows, entry: FileEntry) -> bool:
         """Tell whether the changes of a file here cannot follow those that others saved.
 
-        Only a file that was merely found in the folder, as the others have it, is no change.
+        Only a file that was merely found in the folder, as the others have it, is no change; nor
+        are versions that were found in the place itself.
         """
         if entry.path == TRANSCRIPT:
             return False
         ops = "SELECT DISTINCT op FROM version WHERE path = ? AND revision > ?"
-        if {op for (op,) in rows.all(ops, entry.path, _sent(rows))} != {"sync"}:
-            return True
+        since = max(_sent(rows), rows.fact("adopted_revision", 0))
+        changes = {op for (op,) in rows.all(ops, entry.path, since)}
+        if changes != {"sync"}:
+            return bool(changes)
         row = rows.file(entry.path)
         return ("" if row is None else row.sha) != entry.sha
 

@@ -21,7 +21,7 @@ from satchel.errors import (
 from satchel.files.keeping.collected import DAY, Collected
 from satchel.files.keeping.committing import Committing
 from satchel.files.keeping.policy import Policy
-from satchel.files.paths import OWN, TRANSCRIPT
+from satchel.files.paths import OWN, TRANSCRIPT, encoded
 from satchel.files.remote.adopting import adopt_remote
 from satchel.files.remote.arriving import Arrive, Attempt, Left, attempts, leaving, note_attempts
 from satchel.files.remote.collecting import NOTHING, Collecting, Erased, remove
@@ -362,6 +362,10 @@ class RemotePlace:
 
     def erase(self, path: str, until: int) -> None:
         """Leave nothing of the texts that a path had; see ``Place``."""
+        versions = f"versions/{encoded(path)}/"
+        for name in list(self.objects.names()):  # of before, in the page's layout
+            if name == path or name.startswith(versions):
+                self.objects.remove(name)
         self.collect(erased=(path, until))
 
     def collect(self, grace: float = DAY, erased: Erased = NOTHING) -> Collected:

@@ -15,6 +15,7 @@ from blake3 import blake3
 from satchel.disk.databases.keyed import Keyed
 from satchel.disk.spool import Strand, Strands
 from satchel.formats._aletheia.shape import Row
+from satchel.type_info import resolved
 
 FORKED = "forkedFrom"
 SESSION, AT, AFTER = "session", "at", "after"
@@ -148,7 +149,7 @@ class Branches:
 
     def _at(self, key: bytes) -> Place | None:
         found = self._places.get(key)
-        return None if found is None else msgspec.json.decode(found, type=Place)
+        return None if found is None else msgspec.json.decode(found, type=resolved(Place))
 
 
 def said_after(before: str, row: Row) -> str:

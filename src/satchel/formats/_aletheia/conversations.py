@@ -37,6 +37,7 @@ from satchel.memory.parts import Evidence, Origin, Scope
 from satchel.memory.records import SessionEvent
 from satchel.memory.times import read_time
 from satchel.ports.linking.placeholders import placeholder
+from satchel.type_info import resolved
 
 TYPE = "session_event"
 TIMELINE = "timeline"
@@ -307,7 +308,7 @@ def _moments_in(row: Row, lacking: int, *, known: bool) -> list[tuple[int, int, 
 def _converted(said: Row, name: str, shape: Any) -> Any:
     """Return a part of what a row's ``record`` says."""
     try:
-        return msgspec.convert(said[name], shape) if name in said else None
+        return msgspec.convert(said[name], resolved(shape)) if name in said else None
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a {name}: {error}", field=f"{RECORD}/{name}") from None
 

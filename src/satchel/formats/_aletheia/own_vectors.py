@@ -18,6 +18,7 @@ from satchel.formats._aletheia.shape import (
 )
 from satchel.formats._own_vectors import Vector, minus_zeros, signed
 from satchel.ports.carried import Maker
+from satchel.type_info import resolved
 
 _OURS = frozenset({EMBEDDING, VECTOR_OF, MINUS_ZEROS})
 
@@ -25,7 +26,7 @@ _OURS = frozenset({EMBEDDING, VECTOR_OF, MINUS_ZEROS})
 def maker_in(value: Any) -> Maker | None:
     """Return what made the bank's own vectors in a file; None for what is no such thing."""
     try:
-        return msgspec.convert(value, Maker)
+        return msgspec.convert(value, resolved(Maker))
     except msgspec.ValidationError:
         return None
 

@@ -25,6 +25,7 @@ from satchel.seal.encoding.carry import carry, unescape_keys
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.encoding.notation import numbers_of
 from satchel.seal.records import Sealed, as_model
+from satchel.type_info import resolved
 
 PART_CHARS = 1 << 17
 """Characters of a file's text, or of its bytes in base64, that one record has."""
@@ -61,7 +62,7 @@ def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
 
 def _converted(value: Row) -> Origin:
     try:
-        return msgspec.convert(value, Origin)
+        return msgspec.convert(value, resolved(Origin))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not an origin: {error}", field=f"{RECORD}/origin") from None
 

@@ -14,6 +14,7 @@ from satchel.errors import MalformedError
 from satchel.formats._aletheia.older import KNOWLEDGE
 from satchel.formats._aletheia.shape import text_in
 from satchel.memory.times import read_time
+from satchel.type_info import resolved
 
 Text = str | None
 Json = dict[str, Any] | None
@@ -234,7 +235,7 @@ def require(value: Any, shape: Any) -> Any:
         MalformedError: If a member is not, naming it.
     """
     try:
-        msgspec.convert(value, shape, strict=True)
+        msgspec.convert(value, resolved(shape), strict=True)
     except msgspec.ValidationError as error:
         problem, _, at = str(error).partition(" - at `")
         raise MalformedError(_plainly(problem), field=_path(at.rstrip("`"))) from None

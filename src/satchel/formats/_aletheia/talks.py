@@ -29,6 +29,7 @@ from satchel.memory.records import SessionEvent
 from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.records import Sealed
+from satchel.type_info import resolved
 
 MOST_RECEIPTS = 10
 """How many receipts of distillations a file has."""
@@ -107,7 +108,7 @@ class Talks:
         """Yield the messages of one; with ``whole``, those from before it was forked first."""
         for owner, value in self._elements(talk, whole=whole):
             if value["event"] == "message":
-                event = msgspec.convert(value["said"], SessionEvent)
+                event = msgspec.convert(value["said"], resolved(SessionEvent))
                 name = name_of(event, value["id"], owner.identity)
                 yield row_of_message(event, name, owner.identity, self._agent)
 
@@ -234,7 +235,7 @@ class Talks:
 
     def _at(self, record_id: str) -> At | None:
         found = self._places.get(record_id.encode())
-        return None if found is None else msgspec.json.decode(found, type=At)
+        return None if found is None else msgspec.json.decode(found, type=resolved(At))
 
 
 def _kind_of(event: SessionEvent) -> str:

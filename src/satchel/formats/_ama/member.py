@@ -30,6 +30,7 @@ from satchel.seal.encoding.carry import carry, restore
 from satchel.seal.encoding.domain import plain
 from satchel.seal.encoding.jcs import encode_sorted
 from satchel.seal.records import Sealed, as_model, known_members
+from satchel.type_info import resolved
 
 _ENTRY, _NONCE = "entry", "nonce"
 _VECTOR_OF, _MINUS_ZEROS = "vector_of", "minus_zeros"
@@ -38,7 +39,9 @@ _DIGITS = 32
 _DOLLAR = b'"$'
 """Only where this is, there can be a carried form."""
 
-_decode = msgspec.json.Decoder(Episodic | Identity | Procedural | Semantic | Working).decode
+_decode = msgspec.json.Decoder(
+    resolved(Episodic | Identity | Procedural | Semantic | Working)
+).decode
 _OF_THE_SEAL = frozenset({"id", "nonce"})
 
 

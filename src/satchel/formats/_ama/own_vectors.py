@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.formats._ama.rows import SATCHEL
 from satchel.ports.carried import Maker
+from satchel.type_info import resolved
 
 MODEL = "embedding_model"
 """In ``_satchel`` of the header: the model of all embeddings, also where others wrote them."""
@@ -21,7 +22,7 @@ def maker_in(extra: dict[str, Any]) -> Maker | None:
     """Return what made the bank's own vectors in a file, where its header says it."""
     ours = extra.get(SATCHEL)
     try:
-        return msgspec.convert(ours[_VECTORS], Maker) if isinstance(ours, dict) else None
+        return msgspec.convert(ours[_VECTORS], resolved(Maker)) if isinstance(ours, dict) else None
     except (KeyError, msgspec.ValidationError):
         return None
 

@@ -27,6 +27,7 @@ from satchel.memory.entries import Episodic, Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Edge
 from satchel.ports.format import Reading
+from satchel.type_info import resolved
 
 _TOGETHER = 128
 _RAW = 32
@@ -50,8 +51,8 @@ Prepare = Callable[[Any], Row] | None
 _Fact = tuple[Where, Semantic]
 _Joined = tuple[Where, str, Row, Scope | None]
 _pack = msgspec.msgpack.Encoder().encode
-_facts = msgspec.msgpack.Decoder(list[_Fact]).decode
-_edges = msgspec.msgpack.Decoder(list[_Joined]).decode
+_facts = msgspec.msgpack.Decoder(resolved(list[_Fact])).decode
+_edges = msgspec.msgpack.Decoder(resolved(list[_Joined])).decode
 
 
 class Gathering:

@@ -34,6 +34,7 @@ from satchel.memory.records import Edge, GraphNode, Model
 from satchel.ports.format import Reading
 from satchel.ports.linking.placeholders import placeholder
 from satchel.ports.place import Place
+from satchel.type_info import resolved
 
 SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to what it is about."""
@@ -43,7 +44,7 @@ REFS = {SUBJECT: "subject_ref", OBJECT: "object_ref"}
 
 _Known = tuple[str, str | None]
 _SHOWN = 80
-_pack, _known = msgspec.msgpack.encode, msgspec.msgpack.Decoder(_Known).decode
+_pack, _known = msgspec.msgpack.encode, msgspec.msgpack.Decoder(resolved(_Known)).decode
 
 
 class Document:

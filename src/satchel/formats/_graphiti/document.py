@@ -34,6 +34,7 @@ from satchel.memory.parts import Origin, TrustClass
 from satchel.memory.records import Edge, GraphNode
 from satchel.ports.format import Reading
 from satchel.ports.linking.placeholders import placeholder
+from satchel.type_info import resolved
 
 SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to what it joins."""
@@ -54,7 +55,7 @@ class Known(NamedTuple):
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_known = msgspec.msgpack.Decoder(Known).decode
+_known = msgspec.msgpack.Decoder(resolved(Known)).decode
 
 
 class Graph:

@@ -47,13 +47,14 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.encoding.carry import ABSENT
 from satchel.seal.records import Sealed
+from satchel.type_info import resolved
 
 _KINDS = {kind: table for table, kind in LINKS.items()}
 _TIMES = {FACTS: ("created_at",), EPISODES: ("created_at", "valid_at")}
 _UUID = 36
 _GROUP_CHARS = 40
 _pack = msgspec.msgpack.Encoder().encode
-_end = msgspec.msgpack.Decoder(End).decode
+_end = msgspec.msgpack.Decoder(resolved(End)).decode
 
 
 class Leaving:

@@ -43,7 +43,7 @@ _PLACES = {name: place for place, name in enumerate(_LISTS)}
 _ALWAYS = ("ids", "documents", "metadatas")
 _KEY = struct.Struct(">BQ")
 _BESIDE_IDS = ((b"documents",), (b"metadatas",), (b"embeddings",))
-_pack, _unpack = msgspec.json.encode, msgspec.json.decode
+_pack, _unpack = msgspec.json.encode, msgspec.json.Decoder().decode
 
 Row = dict[str, Any]
 

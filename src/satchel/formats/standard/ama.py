@@ -38,6 +38,7 @@ from satchel.seal.artifact.sections import COMPONENTS, TYPED_SECTIONS
 from satchel.seal.artifact.writing import compressing
 from satchel.seal.encoding.carry import restore
 from satchel.seal.records import Sealed
+from satchel.type_info import resolved
 
 _WRITER = "satchel"
 _LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
@@ -252,7 +253,7 @@ def _came_with(line: bytes) -> bool:
     """Tell whether a memory came with an archive."""
     if _PROVIDER not in line:
         return False
-    origin = msgspec.json.decode(line, type=_Origin).origin
+    origin = msgspec.json.decode(line, type=resolved(_Origin)).origin
     return origin is not None and origin.provider == NAME
 
 

@@ -22,6 +22,7 @@ from satchel.ports.inference.distiller import (
     FindingKind,
     Turn,
 )
+from satchel.type_info import resolved
 
 _LONGEST = 24_000
 """Characters of messages in one request."""
@@ -91,7 +92,7 @@ class ChatDistiller:
         text = self._chat.complete(messages, _MOST_TOKENS)
         start, end = text.find("{"), text.rfind("}")
         try:
-            answer = msgspec.json.decode(text[start : end + 1], type=_Answer)
+            answer = msgspec.json.decode(text[start : end + 1], type=resolved(_Answer))
         except (msgspec.DecodeError, UnicodeEncodeError):
             answer = _Answer("")
         if not answer.summary.strip():
@@ -121,7 +122,7 @@ def _stretches(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
 def _finding(raw: msgspec.Raw, there: dict[int, Turn]) -> Finding | None:
     """Return what a model found; None where it is nothing that can be kept."""
     try:
-        said = msgspec.json.decode(raw, type=_Said)
+        said = msgspec.json.decode(raw, type=resolved(_Said))
     except (msgspec.DecodeError, RecursionError):
         return None
     text = " ".join(said.text.split())

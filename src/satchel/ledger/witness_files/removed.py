@@ -18,6 +18,7 @@ from satchel.errors import MalformedError
 from satchel.ledger.witness_files.lines import damage
 from satchel.memory.parts import Id
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
+from satchel.type_info import resolved
 
 
 class GivenUp(NamedTuple):
@@ -55,7 +56,7 @@ def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result
     if not data.endswith(b"\n") or _checksum(body) != checksum:
         raise damage("the positions of removed records were changed after they were noted")
     try:
-        removed = msgspec.convert(decode_canonical(body), _Removed)
+        removed = msgspec.convert(decode_canonical(body), resolved(_Removed))
     except (MalformedError, msgspec.ValidationError) as error:
         raise damage(f"not the positions of removed records: {error}") from None
     if removed.bank != bank:

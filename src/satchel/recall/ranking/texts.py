@@ -21,6 +21,7 @@ from satchel.ports.rows import Row, words_in
 from satchel.recall.when import names_time
 from satchel.seal.records import shape_of
 from satchel.stores.matching import tokens_of
+from satchel.type_info import resolved
 
 LONGEST = 1 << 14
 """Characters of a memory in which the words of a question are looked for, from its start."""
@@ -31,7 +32,7 @@ MOST_BYTES = 32 << 20
 _ASKING = "?\N{FULLWIDTH QUESTION MARK}\N{ARABIC QUESTION MARK}"
 _CLOSING = " \t\r\n\"')]\N{RIGHT SINGLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 
-_decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(AnyRecord).decode)
+_decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(resolved(AnyRecord)).decode)
 _KEY_BYTES = 16
 _TOKEN_BYTES, _TEXT_BYTES = 96, 800
 _MOST_BANKS = 64

@@ -14,6 +14,7 @@ from blake3 import blake3
 
 from satchel.ports.store import Reader, Writer
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generation, sketches_of
+from satchel.type_info import resolved
 
 MOST_NUMBERS = 512
 """Numbers of a vector that a sketch is drawn from, from its start."""
@@ -80,7 +81,7 @@ def drop(writing: Writer, bank: str, generation: Generation) -> None:
 def changes(stamp: bytes | None) -> Changes:
     """Return what a stamp tells; that of an earlier version tells nothing."""
     try:
-        return msgspec.json.decode(stamp or b"", type=Changes)
+        return msgspec.json.decode(stamp or b"", type=resolved(Changes))
     except msgspec.DecodeError:
         return []
 

@@ -12,6 +12,7 @@ from satchel.seal.encoding.domain import checked
 from satchel.seal.encoding.jcs import canonical, canonical_checked
 from satchel.seal.limits import Limits
 from satchel.seal.records import digest
+from satchel.type_info import resolved
 
 FORMAT = "satchel/1"
 """Format name and version, as statements and preambles carry it."""
@@ -116,7 +117,7 @@ def parse(value: Any, limits: Limits) -> Statement:
     if size > limits.statement_bytes:
         raise LimitError(f"a statement of {size} bytes is over {limits.statement_bytes}")
     try:
-        statement = msgspec.convert(value, Statement)
+        statement = msgspec.convert(value, resolved(Statement))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a statement: {error}", field="statement") from None
     for name, part in value.items():

@@ -13,6 +13,7 @@ import msgspec
 from satchel.seal.encoding.carry import holds
 from satchel.seal.encoding.domain import ITEM_BYTES, MAX_DEPTH
 from satchel.seal.encoding.strict_json import SURROGATE, JsonReader
+from satchel.type_info import resolved
 
 _MOST, _LEAST = 1 << 17, 1 << 12
 _FEW = 8
@@ -190,4 +191,4 @@ def _keys(value: Any, room: int) -> int:
     return count
 
 
-_decode = msgspec.json.Decoder(list[Any], float_hook=_float).decode
+_decode = msgspec.json.Decoder(resolved(list[Any]), float_hook=_float).decode

@@ -15,6 +15,7 @@ from msgspec import inspect
 
 from satchel.seal.encoding.domain import MAX_DEPTH, MAX_INTEGER
 from satchel.seal.encoding.jcs import SMALLEST
+from satchel.type_info import resolved
 
 _Check = Callable[[Any], bool]
 _Checks = tuple[tuple[int, _Check], ...]
@@ -80,7 +81,7 @@ def _described(
     cls: type[msgspec.Struct],
 ) -> tuple[Callable[[Any], tuple[Any, ...]], dict[_Shape, _Checks], tuple[inspect.Field, ...]]:
     """Return what gives a class's members, what is known of their types, and their fields."""
-    fields = cast("inspect.StructType", inspect.type_info(cls)).fields
+    fields = cast("inspect.StructType", inspect.type_info(resolved(cls))).fields
     return attrgetter(*cls.__struct_fields__), {}, fields
 
 

@@ -16,6 +16,7 @@ from satchel.errors import EncryptionError, MalformedError
 from satchel.seal.encoding.jcs import canonical, decode_canonical
 from satchel.seal.encryption.age import Lock, decrypt, encrypt
 from satchel.seal.encryption.unlocking import Unlocking
+from satchel.type_info import resolved
 
 FORMAT = "satchel-store-key/1"
 KEY_BYTES = 32
@@ -80,7 +81,7 @@ def opened_store_key(held: bytes, unlocking: Unlocking) -> StoreKey:
             " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
         ) from error
     try:
-        found = msgspec.convert(decode_canonical(opened.getvalue()), _Held)
+        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_Held))
     except (msgspec.ValidationError, MalformedError):
         raise MalformedError("not the key of a store") from None
     return _noted(StoreKey(bytes.fromhex(found.key), held))

@@ -16,6 +16,7 @@ from satchel.disk.secret import require_secret
 from satchel.errors import EncryptionError, MalformedError
 from satchel.seal.encoding.jcs import decode_canonical
 from satchel.seal.signing.wrapping import Wrapped, unwrap
+from satchel.type_info import resolved
 
 VARIABLE = "SATCHEL_IDENTITY"
 """Environment variable with files of identities, joined by the separator of paths."""
@@ -129,7 +130,7 @@ def parsed(data: bytes) -> IdentityFile:
         MalformedError: If it is none.
     """
     try:
-        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), IdentityFile)
+        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(IdentityFile))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a file with an identity: {error}") from None
 

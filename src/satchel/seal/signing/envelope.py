@@ -17,6 +17,7 @@ from satchel.errors import MalformedError
 from satchel.seal.encoding.jcs import canonical, canonical_checked
 from satchel.seal.signing.did import public_key
 from satchel.seal.signing.key import SigningKey
+from satchel.type_info import resolved
 
 _SIGNATURE_BYTES = 64
 
@@ -126,7 +127,7 @@ def parse_signatures(value: Any, limit: int) -> list[Signature]:
     if isinstance(value, list) and len(value) > limit:
         raise MalformedError(f"more than {limit} signatures", field="signatures")
     try:
-        found = msgspec.convert(value, list[Signature])
+        found = msgspec.convert(value, resolved(list[Signature]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not signatures: {error}", field="signatures") from None
     if len({signature.key for signature in found}) != len(found):

@@ -26,6 +26,7 @@ from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, 
 from satchel.seal.signing.key import SEED_BYTES, SigningKey
 from satchel.seal.signing.trust import Role
 from satchel.seal.signing.wrapping import Wrapped, unwrap, wrap
+from satchel.type_info import resolved
 
 FORMAT = "satchel-key/1"
 SUFFIX = ".key"
@@ -239,7 +240,7 @@ def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> d
 
 def _parse(data: bytes) -> KeyFile:
     try:
-        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), KeyFile)
+        return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(KeyFile))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a key file: {error}") from None
 

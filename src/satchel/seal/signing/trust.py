@@ -19,6 +19,7 @@ from satchel.errors import MalformedError, TargetError, UsageError
 from satchel.memory.times import now
 from satchel.seal.encoding.jcs import canonical_checked, decode_canonical
 from satchel.seal.signing.did import public_key
+from satchel.type_info import resolved
 
 _MAX_FILE = 16 * 2**20
 
@@ -155,7 +156,9 @@ class TrustRegistry:
         with reading(self.path) as stream:
             data = stream.read(_MAX_FILE)
             try:
-                return msgspec.convert(decode_canonical(data.rstrip(b"\n")), _Registry).keys
+                return msgspec.convert(
+                    decode_canonical(data.rstrip(b"\n")), resolved(_Registry)
+                ).keys
             except msgspec.ValidationError as error:
                 raise MalformedError(f"not a trust registry: {error}") from None
 
@@ -194,7 +197,7 @@ class SeenRecord:
         """Yield everything seen, oldest first."""
         if not self.path.exists():
             return
-        decoder = msgspec.json.Decoder(SeenStatement)
+        decoder = msgspec.json.Decoder(resolved(SeenStatement))
         with reading(self.path) as stream:
             for line in stream:
                 if not line.endswith(b"\n"):

@@ -42,6 +42,7 @@ from satchel.seal.tokens.token import (
     shifted,
     signed_token,
 )
+from satchel.type_info import resolved
 
 FORMAT = "satchel-token/1"
 MOST_TOKENS = 8
@@ -242,7 +243,7 @@ def _follows(token: SignedToken, before: SignedToken | None) -> bool:
 
 def _lists(value: Any) -> dict[str, list[str]]:
     try:
-        found = msgspec.convert(value, dict[Id, list[Id]])
+        found = msgspec.convert(value, resolved(dict[Id, list[Id]]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not lists of ids: {error}", field="lists") from None
     for name, ids in found.items():

@@ -18,6 +18,7 @@ from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, 
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.chain import SKEW, Chain
 from satchel.seal.tokens.token import shifted
+from satchel.type_info import resolved
 
 SESSION = "session"
 """The action of a proof that counts for a whole process, which made its verifier's key itself."""
@@ -123,7 +124,7 @@ def proved_request(chain: Chain, proof: Any, verifier: str, moment: str, action:
     if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
         raise MalformedError("a proof has a payload and signatures", field="request")
     try:
-        found = msgspec.convert(proof["payload"], Request)
+        found = msgspec.convert(proof["payload"], resolved(Request))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a proof of possession: {problem}", field=field) from None

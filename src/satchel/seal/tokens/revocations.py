@@ -19,6 +19,7 @@ from satchel.seal.signing.envelope import PayloadType, check, parse_signatures, 
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.chain import SKEW
 from satchel.seal.tokens.token import shifted
+from satchel.type_info import resolved
 
 FORMAT = "satchel-revocations/1"
 MOST_TOKENS = 100_000
@@ -76,7 +77,7 @@ def signed_list(
         "tokens": sorted(set(tokens)),
     }
     try:
-        msgspec.convert(said, RevocationList)
+        msgspec.convert(said, resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"no list of revocations can say this: {problem}", field=field) from None
@@ -106,7 +107,7 @@ def opened_list(
     if not isinstance(value, dict) or value.keys() != members or value["format"] != FORMAT:
         raise MalformedError("not a list of revocations", field="format")
     try:
-        found = msgspec.convert(value["payload"], RevocationList)
+        found = msgspec.convert(value["payload"], resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a list of revocations: {problem}", field=field) from None

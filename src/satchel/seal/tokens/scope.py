@@ -16,6 +16,7 @@ from satchel.memory.entries import Entry
 from satchel.memory.parts import Component, Id
 from satchel.seal.encoding.jcs import canonical
 from satchel.seal.records import digest
+from satchel.type_info import resolved
 
 MOST_SHOWN_IDS = 64
 """Ids that stand in a token itself; of more there is only the hash, and the list goes beside."""
@@ -169,7 +170,7 @@ def entries_clause(ids: Collection[str]) -> tuple[Entries, dict[str, list[str]]]
     if not listed or len(listed) > MOST_LISTED_IDS:
         raise MalformedError(f"a token lists 1 to {MOST_LISTED_IDS:,} entries", field="entries")
     try:
-        msgspec.convert(listed, list[Id])
+        msgspec.convert(listed, resolved(list[Id]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not ids of entries: {error}", field="entries") from None
     if len(listed) <= MOST_SHOWN_IDS:

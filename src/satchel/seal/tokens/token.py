@@ -24,6 +24,7 @@ from satchel.seal.signing.did import public_key
 from satchel.seal.signing.envelope import PayloadType, Signature, check, parse_signatures, sign
 from satchel.seal.signing.key import SigningKey
 from satchel.seal.tokens.scope import Scope, require_scope, takes_new
+from satchel.type_info import resolved
 
 LONGEST = timedelta(days=90)
 """From issue to end."""
@@ -166,7 +167,7 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     if grant.root_hash is not None:
         said["binding"] = {"root_hash": grant.root_hash}
     try:
-        payload = msgspec.convert(said, TokenPayload)
+        payload = msgspec.convert(said, resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"no token can say this: {problem}", field=field) from None
@@ -195,7 +196,7 @@ def parse_token(value: Any) -> SignedToken:
     if not isinstance(value, dict) or value.keys() != {"payload", "signatures"}:
         raise MalformedError("a token has a payload and signatures", field="tokens")
     try:
-        payload = msgspec.convert(value["payload"], TokenPayload)
+        payload = msgspec.convert(value["payload"], resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a token: {problem}", field=field) from None

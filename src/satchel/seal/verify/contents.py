@@ -26,6 +26,7 @@ from satchel.seal.verify.authority import BankKeys, false_signatures
 from satchel.seal.verify.proving import Proof, Prover, Task
 from satchel.seal.verify.redactions import Redactions
 from satchel.seal.verify.verification import Finding, Outcome
+from satchel.type_info import resolved
 
 _MAX_FINDINGS = 100
 _MAX_EXAMPLES = 3
@@ -266,7 +267,7 @@ class Contents:
 
     def _proof(self, line: bytes, number: int) -> None:
         try:
-            proof = msgspec.convert(decode_canonical(line), LeafProof)
+            proof = msgspec.convert(decode_canonical(line), resolved(LeafProof))
         except msgspec.ValidationError as error:
             raise MalformedError(f"not a proof: {error}") from None
         if self._section == "withheld":

@@ -16,11 +16,12 @@ from satchel.seal.log import LeafProof
 from satchel.seal.records import digest
 from satchel.seal.verify.authority import BankKeys
 from satchel.seal.verify.verification import Outcome
+from satchel.type_info import resolved
 
 _MOST_BYTES = 32 * 4096
 """Of the ids of the redactions of one entry."""
 
-_decode = msgspec.json.Decoder(Redaction).decode
+_decode = msgspec.json.Decoder(resolved(Redaction)).decode
 
 
 class _Form(NamedTuple):
@@ -90,7 +91,7 @@ class Redactions:
     def judge(self, keys: BankKeys) -> Iterator[Judgement]:
         """Yield what is wrong with the forms, once everything was taken."""
         for identity in self._forms:
-            form = msgspec.json.decode(self._forms.get(identity) or b"", type=_Form)
+            form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
             wrong = self._wrong(identity, form, keys)
             if wrong is not None:
                 yield Judgement(*wrong, f"blake3:{identity.hex()}", form.number)
@@ -127,7 +128,7 @@ class Redactions:
 
     def _place(self, identity: bytes) -> _Place | None:
         found = self._places.get(identity)
-        return None if found is None else msgspec.json.decode(found, type=_Place)
+        return None if found is None else msgspec.json.decode(found, type=resolved(_Place))
 
     def close(self) -> None:
         """Give the space on disk back."""

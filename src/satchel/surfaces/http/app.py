@@ -93,7 +93,7 @@ def application(
     admission = Admission(gateway, bounds, connections)
     app.state.gateway, app.state.counting, app.state.ending = gateway, counting, False
     app.state.admission = admission
-    for router in _routers(only_mcp=only_mcp):
+    for router in routers(only_mcp=only_mcp):
         app.include_router(router)
     plain = app.openapi
     app.openapi = cache(lambda: with_examples(plain()))  # type: ignore[method-assign]  # as FastAPI has it
@@ -122,7 +122,7 @@ def begin_to_end(app: FastAPI) -> None:
     app.state.gateway.works.let_go()
 
 
-def _routers(*, only_mcp: bool) -> Iterator[APIRouter]:
+def routers(*, only_mcp: bool = False) -> Iterator[APIRouter]:
     """Yield what is served; MCP where what it needs is installed."""
     for module in (about,) if only_mcp else _ROUTERS:
         yield module.router

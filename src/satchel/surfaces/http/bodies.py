@@ -272,17 +272,3 @@ class Fork(NewCheckpoint):
 
     as_of: bool = False
     """Whether memories that came after the point are hidden from it."""
-
-
-class NewBackup(Body):
-    """What is to be backed up."""
-
-    banks: list[str] = Field([], max_length=10_000)
-    prune: bool = True
-
-
-class BackupCheck(Body):
-    """Which backups are to be read again: the newest, when nothing is said."""
-
-    backups: list[str] = Field([], max_length=1000)
-    every: bool = False

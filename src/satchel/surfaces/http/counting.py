@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import msgspec
 
 from satchel.memory.times import now
+from satchel.type_info import resolved
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SHARE_SECONDS = 1.0
@@ -128,7 +129,7 @@ class Counting:
             found.add_all(self._counts)
         for path in self._folder.glob("*.json") if self._folder is not None else ():
             if path.stem != str(os.getpid()):
-                found.add_all(msgspec.json.decode(path.read_bytes(), type=_Counts))
+                found.add_all(msgspec.json.decode(path.read_bytes(), type=resolved(_Counts)))
         return found
 
 

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -21,6 +22,7 @@ from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobErro
 from satchel.memory.times import now
 from satchel.ports.serving.board import Board
 from satchel.surfaces.http.answers import answer
+from satchel.type_info import resolved
 
 _KEPT, _WAITING, _AT_ONCE = 200, 32, 2
 _TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
@@ -29,6 +31,15 @@ _JOB, _OFF = "job/", "off/"
 
 Tell = Callable[[int, int, str | None], None]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+_Options = TypeVar("_Options")
+
+
+def with_progress(options: _Options, tell: Tell) -> _Options:
+    """Return options of an operation whose progress a piece of work reports."""
+    report = {"progress": lambda done, total: tell(done, total, None)}
+    return cast("_Options", replace(cast("Any", options), **report))
 
 
 class CalledOffError(Exception):
@@ -296,7 +307,7 @@ class Works:
     def _tidy_up(self) -> None:
         """Take down what ended long ago, and the oldest of what is too much."""
         notes = {
-            name: msgspec.json.decode(note, type=_Note)
+            name: msgspec.json.decode(note, type=resolved(_Note))
             for name, note in self._board.notes(_JOB).items()
         }
         over = sorted(
@@ -338,7 +349,7 @@ def when_free(call: Callable[[], Any], tell: Tell) -> Any:
 
 
 def _read(note: bytes) -> Shown:
-    return _as_it_is(msgspec.json.decode(note, type=_Note))
+    return _as_it_is(msgspec.json.decode(note, type=resolved(_Note)))
 
 
 def _as_it_is(note: _Note) -> Shown:

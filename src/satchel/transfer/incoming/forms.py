@@ -6,6 +6,7 @@ import msgspec
 
 from satchel.ports.rows import Row
 from satchel.transfer.incoming.planned import Planned
+from satchel.type_info import resolved
 
 _KIND = "redaction"
 
@@ -14,7 +15,7 @@ class _Said(msgspec.Struct, gc=False):
     entry: str
 
 
-_decode = msgspec.json.Decoder(_Said).decode
+_decode = msgspec.json.Decoder(resolved(_Said)).decode
 
 
 class Forms:

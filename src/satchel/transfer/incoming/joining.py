@@ -15,6 +15,7 @@ from satchel.ports.linking.placeholders import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.records import Sealed, as_model
 from satchel.seal.sealing import Nonces, seal
+from satchel.type_info import resolved
 
 _PREFIX, _ID_BYTES = "blake3:", 32
 _MOST_STEPS = 64
@@ -30,7 +31,7 @@ class _Ends(msgspec.Struct, gc=False):
     target: str = ""
 
 
-_ends = msgspec.json.Decoder(_Ends).decode
+_ends = msgspec.json.Decoder(resolved(_Ends)).decode
 
 
 class Finals:

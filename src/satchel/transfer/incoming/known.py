@@ -19,6 +19,7 @@ from satchel.ledger.view import View
 from satchel.memory.parts import Component
 from satchel.transfer.fingerprints import fingerprint
 from satchel.transfer.incoming.planned import Rules
+from satchel.type_info import resolved
 
 WIDTH = 16
 """Bytes of a fingerprint."""
@@ -32,7 +33,7 @@ _LINKS = frozenset({"parent_ids"})
 _ENDS = frozenset({"source", "target"})
 _BEFORE = frozenset({"session", "parent"})
 _POINTERS = frozenset({"state", "latest", "source"})
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_members = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw])).decode
 
 
 def key_of(identity: str, body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from satchel.ports.rows import Row
 from satchel.seal.records import Sealed
 from satchel.transfer.incoming.known import Known
 from satchel.transfer.incoming.stage import Stage
+from satchel.type_info import resolved
 
 
 class Ended(NamedTuple):
@@ -48,7 +49,7 @@ class _Times(msgspec.Struct, gc=False):
     updated_at: str = ""
 
 
-_times = msgspec.json.Decoder(_Times).decode
+_times = msgspec.json.Decoder(resolved(_Times)).decode
 
 
 class _Plan(Protocol):

@@ -23,6 +23,7 @@ from satchel.transfer.incoming.owners import Owner, account_of, owner_of
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
 from satchel.transfer.incoming.slots import Slots
 from satchel.transfer.incoming.stage import Stage
+from satchel.type_info import resolved
 
 _ENTRIES = frozenset(map(str, Component))
 _EXAMPLES = 5
@@ -42,7 +43,7 @@ class _Spoken(msgspec.Struct, gc=False):
     origin: Origin | None = None
 
 
-_decode = msgspec.json.Decoder(_Spoken).decode
+_decode = msgspec.json.Decoder(resolved(_Spoken)).decode
 
 
 class Plan:

@@ -9,6 +9,7 @@ from satchel.disk.spool import Strand, Strands
 from satchel.memory.records import State, Status
 from satchel.ports.rows import Row, unplaced_row
 from satchel.seal.sealing import Nonces, seal
+from satchel.type_info import resolved
 
 GROUP = 4096
 """Records of one group: one head."""
@@ -18,7 +19,7 @@ COMMIT_BYTES = 96 << 20
 
 _PACK = 128
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[Row]).decode
+_unpack = msgspec.msgpack.Decoder(resolved(list[Row])).decode
 
 
 class Stage:

@@ -10,6 +10,7 @@ import msgspec
 from satchel.memory.parts import Component
 from satchel.recall.tokens import estimated_tokens
 from satchel.transfer.receipts.plans import EmbeddingCost
+from satchel.type_info import resolved
 
 _ENTRIES = frozenset(map(str, Component))
 
@@ -21,7 +22,7 @@ class _Spoken(msgspec.Struct, gc=False):
     object: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Spoken).decode
+_decode = msgspec.json.Decoder(resolved(_Spoken)).decode
 
 
 class Census:

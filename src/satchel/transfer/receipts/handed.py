@@ -22,6 +22,7 @@ from satchel.ports.records import RecordSet
 from satchel.ports.report import Report
 from satchel.seal.encoding.carry import ABSENT
 from satchel.seal.records import Sealed
+from satchel.type_info import resolved
 
 
 class Handed(Scratch):
@@ -87,7 +88,7 @@ class Handed(Scratch):
         return msgspec.structs.replace(item, origin=back)
 
 
-_decode = msgspec.json.Decoder(Origin).decode
+_decode = msgspec.json.Decoder(resolved(Origin)).decode
 
 
 def _as_before(origin: Origin, before: Origin) -> Origin:

@@ -36,6 +36,7 @@ from satchel.transfer.receipts.apart import Apart
 from satchel.transfer.receipts.pairing import Pairing, said_by
 from satchel.transfer.receipts.planned import Trim, lines_of, unchanged
 from satchel.transfer.receipts.tally import CARRIED, Tally
+from satchel.type_info import resolved
 
 GONE = "not there when read back"
 OTHER = "not the same when read back"
@@ -59,14 +60,14 @@ class _Named(msgspec.Struct, gc=False):
     origin: msgspec.Raw = msgspec.Raw()
 
 
-_named = msgspec.json.Decoder(_Named).decode
+_named = msgspec.json.Decoder(resolved(_Named)).decode
 
 
 class _Provided(msgspec.Struct, gc=False):
     provider: str | None = None
 
 
-_provider = msgspec.json.Decoder(_Provided).decode
+_provider = msgspec.json.Decoder(resolved(_Provided)).decode
 
 
 class Written(NamedTuple):

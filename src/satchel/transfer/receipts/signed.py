@@ -27,6 +27,7 @@ from satchel.seal.signing.envelope import (
 )
 from satchel.seal.signing.key import SigningKey
 from satchel.transfer.receipts.account import Account
+from satchel.type_info import resolved
 
 _MOST_SIGNATURES = 16
 _MOST_IN_FILE = 100_000
@@ -75,7 +76,7 @@ def account_in(record: Sealed) -> Account | None:
     if not isinstance(model, Receipt):
         raise MalformedError("not a receipt", field="type")
     try:
-        return msgspec.convert(model.result, Account)
+        return msgspec.convert(model.result, resolved(Account))
     except msgspec.ValidationError:
         return None
 

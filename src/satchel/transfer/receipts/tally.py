@@ -8,6 +8,7 @@ import msgspec
 from satchel.ports.records import RecordSet
 from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.transfer.receipts.account import told
+from satchel.type_info import resolved
 
 CARRIED = frozenset(
     {
@@ -19,7 +20,7 @@ CARRIED = frozenset(
 
 _MOST_MEMBERS = 100
 _IN_ALL = ("id", "nonce", "type")
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_members = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw])).decode
 
 
 class Tally:

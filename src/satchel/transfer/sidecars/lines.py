@@ -20,6 +20,7 @@ from satchel.seal.encoding.jcs import canonical_checked
 from satchel.seal.limits import Limits
 from satchel.transfer.receipts.pairing import MARK_BYTES, Said
 from satchel.transfer.sidecars.changes import Change
+from satchel.type_info import resolved
 
 VERSION: Literal[1] = 1
 """Of the form of sidecars."""
@@ -82,8 +83,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(None if one is None else bytes.fromhex(one) for one in self.known or ())
 
 
-_decode_head = msgspec.json.Decoder(Head).decode
-_decode_line = msgspec.json.Decoder(Line).decode
+_decode_head = msgspec.json.Decoder(resolved(Head)).decode
+_decode_line = msgspec.json.Decoder(resolved(Line)).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 

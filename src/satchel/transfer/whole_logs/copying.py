@@ -24,6 +24,7 @@ from satchel.seal.records import Sealed
 from satchel.seal.tree import Frontier
 from satchel.transfer.copies import Copy, own_row, tail
 from satchel.transfer.whole_logs.beside import side_of
+from satchel.type_info import resolved
 
 JOURNAL = "copying"
 """Name of the side value that stands while a bank is being copied here."""
@@ -187,7 +188,9 @@ def _journal(reader: Reader, bank: str) -> Journal | None:
     if stored is None or stored.signed:
         return None
     try:
-        return msgspec.json.decode(reader.side(bank, JOURNAL).get(JOURNAL, b""), type=Journal)
+        return msgspec.json.decode(
+            reader.side(bank, JOURNAL).get(JOURNAL, b""), type=resolved(Journal)
+        )
     except msgspec.DecodeError:
         raise _changed(bank) from None
 

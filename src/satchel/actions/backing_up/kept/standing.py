@@ -16,6 +16,7 @@ from satchel.disk.reading import reading
 from satchel.disk.writing import PRIVATE_FILE, writing
 from satchel.errors import SatchelError
 from satchel.memory.times import now
+from satchel.type_info import resolved
 
 _MOST_BYTES = 1 << 16
 _RUN = "Make one now: satchel backup run"
@@ -41,7 +42,7 @@ def standing_of(settings: Settings, destination: str) -> Standing:
     """Return how the last backups to a destination went from here."""
     path = state_of(settings, destination).with_suffix(".json")
     with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
-        return msgspec.json.decode(stream.read(_MOST_BYTES), type=Standing)
+        return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(Standing))
     return Standing(destination=shown_address(destination))
 
 
@@ -54,7 +55,9 @@ def known_destinations(settings: Settings) -> list[str]:
     folder = settings.state / "backups"
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         with suppress(SatchelError, msgspec.DecodeError), reading(path) as stream:
-            place = msgspec.json.decode(stream.read(_MOST_BYTES), type=Standing).destination
+            place = msgspec.json.decode(
+                stream.read(_MOST_BYTES), type=resolved(Standing)
+            ).destination
             if state_of(settings, place).with_suffix(".json") == path:
                 found.append(place)
     return found

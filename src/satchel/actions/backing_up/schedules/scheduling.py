@@ -7,7 +7,8 @@ from typing import Protocol
 
 from satchel.actions.backing_up.destinations import destinations
 from satchel.actions.backing_up.kept.standing import standing_of
-from satchel.actions.backing_up.running import BackupOptions, BackupRun, Made, run_backup
+from satchel.actions.backing_up.options import BackupOptions
+from satchel.actions.backing_up.running import BackupRun, Made, run_backup
 from satchel.actions.backing_up.schedules.timing import Kind, next_run, timer_for
 from satchel.actions.config import Settings
 from satchel.actions.invocation import invocation
@@ -133,7 +134,7 @@ def _first(settings: Settings, where: Sequence[str], moment: datetime) -> dateti
 def _tried(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
     """Run a backup; what cannot even begin is told as having failed everywhere."""
     try:
-        return run_backup(settings, BackupOptions(moment=moment))
+        return run_backup.run(settings, BackupOptions(), moment=moment)
     except SatchelError as error:
         made = [
             Made(

@@ -11,7 +11,8 @@ from blake3 import blake3
 from satchel.actions.agents.agents import agent_of
 from satchel.actions.agents.staging import Staging
 from satchel.actions.agents.writing_config import say, table_of
-from satchel.actions.backing_up.restored import RestoredAgent, RestoreOptions
+from satchel.actions.backing_up.options import RestoreOptions
+from satchel.actions.backing_up.restored import RestoredAgent
 from satchel.actions.config import Settings
 from satchel.actions.configured.sections import AgentSettings
 from satchel.backup.folders import Told, files_of, told_of
@@ -28,6 +29,7 @@ from satchel.errors import (
 )
 from satchel.memory.agent_names import is_agent_name
 from satchel.seal.encoding.carry import restore
+from satchel.type_info import resolved
 
 _MOST_NAMED = 20
 
@@ -129,19 +131,25 @@ class AgentsBack:
         told = told_of(part, self._packs)
         known = self._settings.options.agents.get(part.id)
         configured = None if known is None else agent_of(part.id, known)
-        folder = self._asked.workspace
+        said = self._asked.workspace
+        folder = None if said is None else Path(said)
         if folder is None and configured is not None:
             folder = configured.folder
         if folder is None and told.files:
             folder = self._settings.home / "agents" / part.id / "workspace"
         folder = None if folder is None or not told.files else folder.expanduser().absolute()
         same = folder is not None and _has(folder, told)
-        if folder is not None and os.path.lexists(folder) and not same and not self._asked.over:
+        if (
+            folder is not None
+            and os.path.lexists(folder)
+            and not same
+            and not self._asked.overwrite
+        ):
             raise TargetExistsError(
                 f"there are other files of the agent {part.id} than in the backup",
                 file=str(folder),
-                hint="To have the folder give way, and be kept beside: --over. Into another one:"
-                " --agent ID --workspace FOLDER. Leave files out: --no-files.",
+                hint="To replace the folder, and keep it beside: --overwrite. To use another one:"
+                " --agent ID --workspace FOLDER. To restore no files: --no-files.",
             )
         return _Plan(part, told, folder, same, self._table(part, told, folder))
 
@@ -151,7 +159,7 @@ class AgentsBack:
         if known is not None or self._asked.workspace is not None:
             return None
         try:
-            said = msgspec.convert(restore(told.said), AgentSettings)
+            said = msgspec.convert(restore(told.said), resolved(AgentSettings))
         except (msgspec.ValidationError, InputError) as error:
             raise VerificationError(f"the settings of the agent {part.id}: {error}") from None
         place = None if folder is None else str(folder)

@@ -13,6 +13,7 @@ from satchel.actions.evaluating.containment.judge import Escape
 from satchel.actions.permitted.owning import require_owner
 from satchel.disk.reading import reading
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UsageError
+from satchel.type_info import resolved
 
 MUTATED = 150
 """Texts of a corpus that are disguised and halved, when nothing else is said."""
@@ -161,7 +162,7 @@ def _read(file: Path) -> dict[str, bool]:
 
 
 def _rows(file: Path) -> Iterator[_Row]:
-    decoder = msgspec.json.Decoder(_Row)
+    decoder = msgspec.json.Decoder(resolved(_Row))
     with reading(file) as source:
         raw = source.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:

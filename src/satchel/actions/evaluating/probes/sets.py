@@ -16,6 +16,7 @@ from satchel.disk.reading import reading
 from satchel.errors import EmptyInputError, LimitError, MalformedError
 from satchel.memory.entries import Episodic, Identity, Procedural, Semantic, Working
 from satchel.memory.parts import LeanTime
+from satchel.type_info import resolved
 
 SHIPPED = ("coding", "answering", "planning")
 """Names of the sets that come along."""
@@ -119,7 +120,7 @@ def probe_set(path: Path) -> ProbeSet:
 
 def _read(raw: bytes, name: str) -> ProbeSet:
     try:
-        found = msgspec.json.decode(raw, type=ProbeSet)
+        found = msgspec.json.decode(raw, type=resolved(ProbeSet))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MalformedError(f"no set of probes: {error}", file=name) from error
     for world in found.worlds:

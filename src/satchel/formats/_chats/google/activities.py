@@ -22,6 +22,7 @@ from satchel.formats._chats.google.turns import conversation
 from satchel.formats._chats.threads import INSTRUCTIONS, Growing, origin_at
 from satchel.memory.records import Model, SessionEvent
 from satchel.ports.report import Report
+from satchel.type_info import resolved
 
 NAME = "gemini"
 
@@ -139,7 +140,7 @@ class Activities:
         for key in self._held:
             if key.startswith(_AGAIN):
                 continue
-            found = msgspec.json.decode(self._held.get(key) or b"", type=Activity)
+            found = msgspec.json.decode(self._held.get(key) or b"", type=resolved(Activity))
             name = key.partition(_END)[0].decode()
             if name != session:
                 session, line = name, _Line(name, found.at)

@@ -1,9 +1,10 @@
-"""What the commands about backups say to people."""
+"""How results of ``satchel backup`` are printed."""
 
 from collections.abc import Iterator, Sequence
 
 from satchel.actions.backing_up.drilling import Drill, DrilledBank
-from satchel.actions.backing_up.listing import BackupLine
+from satchel.actions.backing_up.dropping import Dropped
+from satchel.actions.backing_up.listing import BackupLine, BackupList, VerifiedBackup
 from satchel.actions.backing_up.restored import (
     Restored,
     RestoredAgent,
@@ -11,20 +12,20 @@ from satchel.actions.backing_up.restored import (
     RestoredSession,
 )
 from satchel.actions.backing_up.running import BackupRun, Made
-from satchel.surfaces.cli._console import count, line, message
+from satchel.surfaces.cli._console import count, line, message, table
 from satchel.surfaces.cli._options import tell_receipts
 from satchel.transfer.copies import Relation
 
 
 def show_run(found: BackupRun) -> None:
-    """Say what became of a backup at each destination."""
+    """Print what became of a backup at each destination."""
     for one in found.made:
         if one.id is not None:
             line(_sentence(one))
         for note in one.notes:
             message(f"{one.destination}: note: ", note)
         for name in one.missing:
-            message(f"{one.destination}: not in it: ", name)
+            message(f"{one.destination}: missing: ", name)
         if one.error is not None:
             message(f"{one.destination}: failed: ", one.error, style="bold red")
 
@@ -33,13 +34,13 @@ def _sentence(one: Made) -> str:
     parts = [count(one.banks, "bank"), count(one.records, "record")]
     parts += [f"files of {count(one.files, 'key')}"] if one.files else []
     parts += [count(one.agents, "agent")] if one.agents else []
-    new = f"{one.written:,} of {one.packs:,} pieces new, {one.bytes_written:,} bytes"
-    done = "not whole"
+    new = f"{one.written:,} of {one.packs:,} packs new, {one.bytes_written:,} bytes"
+    done = "incomplete"
     if one.verified:
-        done = "read again, all of it holds"
+        done = "verified"
     if one.verified and one.unopened:
-        done = f"read again, holds; {count(one.unopened, 'piece')} by the hash alone, unopened"
-    gone = f"; {count(len(one.dropped), 'older one')} gone" if one.dropped else ""
+        done = f"verified; {count(one.unopened, 'encrypted pack')} by hash only"
+    gone = f"; {count(len(one.dropped), 'older backup')} removed" if one.dropped else ""
     return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
 
 
@@ -50,89 +51,89 @@ def listed(one: BackupLine) -> Iterator[str]:
     if one.agents:
         yield f"agents {', '.join(one.agents)}"
     if one.encrypted:
-        yield "encrypted, and nothing here opens it" if one.closed else "encrypted"
+        yield "encrypted, no identity here decrypts it" if one.closed else "encrypted"
     if not one.own:
         yield "of another store"
     if not one.believed:
-        yield "signed by nobody known"
+        yield "untrusted signer"
     if one.holds_erased:
-        yield f"holds {one.holds_erased:,} erased"
+        yield f"holds {count(one.holds_erased, 'erased record')}"
 
 
 def show_restored(found: Restored) -> None:
-    """Say what was put back."""
+    """Print what was restored."""
     for one in found.banks:
         line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
         _notes(one.name or one.bank, one.notes)
         if one.safety:
-            message(f"what was there is kept: {one.safety}")
+            message(f"what was replaced is in the backup {one.safety}")
     if found.session is not None:
         line(f"session {found.session.name or found.session.session}: {_session(found.session)}")
         _notes("session", found.session.notes)
     for part in found.files:
-        line(f"files of {part.key}: {'would be put back' if found.dry_run else 'put back'}")
+        line(f"files of {part.key}: {'would be restored' if found.dry_run else 'restored'}")
         if part.aside:
-            message(f"what was there is in {part.aside}")
+            message(f"what was replaced is in {part.aside}")
     for agent in found.agents:
         line(f"agent {agent.id}: {_agent(agent, dry_run=found.dry_run)}")
         _notes(agent.id, agent.notes)
         if agent.aside:
-            message(f"what was there is in {agent.aside}")
+            message(f"what was replaced is in {agent.aside}")
     _notes("backup", found.notes)
     line(f"{found.backup} of {found.taken} -> {found.target}")
     tell_receipts(found.receipts, 0)
 
 
 def _agent(one: RestoredAgent, *, dry_run: bool) -> str:
-    what = "would be put back" if dry_run else "put back"
+    what = "would be restored" if dry_run else "restored"
     parts = ["no files"] if not one.folder else []
     if one.folder:
-        did = "there already" if one.same else what
+        did = "unchanged" if one.same else what
         parts.append(f"{count(one.files, 'file')} {did}, in {one.folder}")
-    parts += ["the configuration names it now"] if one.configured and not dry_run else []
+    parts += ["added to the configuration"] if one.configured and not dry_run else []
     return "; ".join(parts)
 
 
 def _session(one: RestoredSession) -> str:
     parts = [count(one.messages, "message"), f"{count(one.added, 'record')} added"]
-    parts += [f"{one.returned:,} that were deleted are back"] if one.returned else []
-    parts += [f"{one.there:,} were there"] if one.there else []
+    parts += [f"{count(one.returned, 'deleted record')} restored"] if one.returned else []
+    parts += [f"{one.there:,} unchanged"] if one.there else []
     where = one.bank_name or one.bank or "a new bank"
-    return f"{', '.join(parts)}, in {where}{' (made for it)' if one.made else ''}"
+    return f"{', '.join(parts)}, in {where}{' (created)' if one.made else ''}"
 
 
 _STANDS = {
-    Relation.NEW: "is not there",
-    Relation.SAME: "is there already",
-    Relation.AHEAD: "what is there lacks some of it",
-    Relation.BEHIND: "what is there has more",
-    Relation.DIVERGED: "what is there went another way",
+    Relation.NEW: "not in the store",
+    Relation.SAME: "the same is in the store",
+    Relation.AHEAD: "the store has less of it",
+    Relation.BEHIND: "the store has more of it",
+    Relation.DIVERGED: "the store has another history of it",
 }
 
 
 def _restored(one: RestoredBank, *, dry_run: bool) -> str:
     parts = [count(one.size, "record")]
-    parts.append(_STANDS[one.relation] if dry_run else f"{one.carried:,} put back")
+    parts.append(_STANDS[one.relation] if dry_run else f"{one.carried:,} restored")
     parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
-    parts += ["what this machine saw beyond it is given up"] if one.given_up else []
+    parts += ["newer records that this machine has seen are given up"] if one.given_up else []
     return ", ".join(parts)
 
 
 def show_drill(found: Drill) -> None:
-    """Say how a backup did."""
+    """Print how a test restore went."""
     for one in found.banks:
         line(f"{one.name or one.bank}: {_drilled(one)}")
         _notes(one.name or one.bank, one.notes)
         for problem in one.problems:
             message(f"{one.name or one.bank}: ", problem, style="bold red")
     for agent in found.agents:
-        since = f", {agent.changed:,} other ones by now" if agent.changed else ""
+        since = f", {agent.changed:,} changed since" if agent.changed else ""
         line(f"agent {agent.agent}: {count(agent.files, 'file')}{since}")
         for problem in agent.problems:
             message(f"agent {agent.agent}: ", problem, style="bold red")
     for name in found.missing:
-        message("not in the backup: ", name, style="bold red")
-    line(f"{found.backup}: {'would do' if found.is_good else 'would NOT do'}")
+        message("missing from the backup: ", name, style="bold red")
+    line(f"{found.backup}: {'restorable' if found.is_good else 'NOT restorable'}")
     _notes("drill", found.notes)
     tell_receipts(found.receipts, 0)
 
@@ -142,10 +143,52 @@ def _drilled(one: DrilledBank) -> str:
     parts += [f"{one.behind:,} added since"] if one.behind else []
     parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
     if one.questions:
-        parts.append(f"{one.same_answers:,} of {one.questions:,} questions answered alike")
+        parts.append(f"{one.same_answers:,} of {one.questions:,} queries with the same results")
     return ", ".join(parts)
 
 
 def _notes(name: str, notes: Sequence[str]) -> None:
     for note in notes:
         message(f"{name}: note: ", note)
+
+
+def show_backups(result: BackupList) -> None:
+    """Print the backups as a table."""
+    if result.backups:
+        table(
+            ["backup", "banks", "records", "files", "verified", "notes"],
+            [
+                [
+                    each.id,
+                    ", ".join(each.banks),
+                    f"{each.records:,}",
+                    str(len(each.files)),
+                    "yes" if each.verified else "NO",
+                    "; ".join(listed(each)),
+                ]
+                for each in result.backups
+            ],
+        )
+    else:
+        message("no backups yet: satchel backup run")
+    for problem in result.problems:
+        message("not a backup: ", problem)
+
+
+def show_verified(result: Sequence[VerifiedBackup]) -> None:
+    """Print whether each backup is sound."""
+    for each in result:
+        size = f"{count(each.records, 'record')}, {count(each.packs, 'pack')} verified"
+        line(f"{each.id}: ", each.error or size)
+        _notes(each.id, each.notes)
+
+
+def show_pruned(result: Sequence[Dropped]) -> None:
+    """Print what was removed at each destination."""
+    for each in result:
+        verb = "would be removed" if each.dry_run else "removed"
+        number = count(len(each.dropped), "backup")
+        line(f"{each.destination}: {number} {verb}, {each.kept:,} kept")
+        for name in each.dropped:
+            line(f"  {name}")
+        _notes(each.destination, each.notes)

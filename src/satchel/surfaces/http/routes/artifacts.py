@@ -28,6 +28,7 @@ from satchel.surfaces.http.bodies import Disclosure, NewArtifact
 from satchel.surfaces.http.document.examples import gives_file, takes_file
 from satchel.surfaces.http.gateway import Caller
 from satchel.surfaces.http.streams import received
+from satchel.type_info import resolved
 
 router = routes(tags=["artifacts"])
 
@@ -179,4 +180,4 @@ def _found(settings: Settings, artifact: str) -> Kept:
         data = (_folder(settings) / f"{digits}.json").read_bytes()
     except OSError:
         raise UnreadableError("there is no such artifact", field="artifact") from None
-    return msgspec.json.decode(data, type=Kept)
+    return msgspec.json.decode(data, type=resolved(Kept))

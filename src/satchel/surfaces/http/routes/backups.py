@@ -1,23 +1,28 @@
 """Backups, at the destinations of the configuration: a path from elsewhere is none."""
 
+from typing import Annotated
+
 from fastapi import Response
 
 from satchel.actions.backing_up.kept.standing import check_backups
 from satchel.actions.backing_up.listing import list_backups, verify_backups
-from satchel.actions.backing_up.running import BackupOptions, run_backup
+from satchel.actions.backing_up.options import BackupListOptions, BackupOptions, BackupVerifyOptions
+from satchel.actions.backing_up.running import run_backup
 from satchel.surfaces.http.admission import routes
 from satchel.surfaces.http.answers import answer
 from satchel.surfaces.http.asking import Owner, Served
-from satchel.surfaces.http.bodies import BackupCheck, NewBackup
-from satchel.surfaces.http.works import Tell, begun
+from satchel.surfaces.http.operations import body, query
+from satchel.surfaces.http.works import Tell, begun, with_progress
 
 router = routes(prefix="/v1/backups", tags=["backups"])
 
 
 @router.get("")
-def list_all(gateway: Served, _: Owner) -> Response:
+def list_all(
+    options: Annotated[BackupListOptions, query(list_backups)], gateway: Served, _: Owner
+) -> Response:
     """List the backups at each destination, oldest first."""
-    return answer(list_backups(gateway.settings))
+    return answer(list_backups.run(gateway.settings, options))
 
 
 @router.get("/freshness")
@@ -27,30 +32,22 @@ def freshness(gateway: Served, _: Owner) -> Response:
 
 
 @router.post("", status_code=202)
-def run(body: NewBackup, gateway: Served, _: Owner) -> Response:
+def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _: Owner) -> Response:
     """Back the store up to each destination, as a job; what went wrong at one is in its result."""
 
     def work(tell: Tell) -> object:
-        options = BackupOptions(
-            banks=tuple(body.banks),
-            prune=body.prune,
-            progress=lambda done, total: tell(done, total, None),
-        )
-        return run_backup(gateway.settings, options)
+        return run_backup.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "backup", work)
 
 
 @router.post("/verify", status_code=202)
-def verify(body: BackupCheck, gateway: Served, _: Owner) -> Response:
+def verify(
+    options: Annotated[BackupVerifyOptions, body(verify_backups)], gateway: Served, _: Owner
+) -> Response:
     """Read backups again, as a job: the newest, those that are named, or all."""
 
     def work(tell: Tell) -> object:
-        return verify_backups(
-            gateway.settings,
-            wanted=body.backups,
-            every=body.every,
-            progress=lambda done, total: tell(done, total, None),
-        )
+        return verify_backups.run(gateway.settings, with_progress(options, tell))
 
     return begun(gateway.works, "backup verify", work)

@@ -110,34 +110,3 @@ class Distillation(Body):
 
     name: str | None = Field(None, max_length=500)
     dry_run: bool = False
-
-
-class Drilling(Body):
-    """Which backup is to be tried: the newest, when nothing is said."""
-
-    backup: str | None = Field(None, max_length=200)
-    questions: int = Field(10, ge=0, le=1000)
-
-
-class Restoring(Body):
-    """What is to be put back into the store that is served."""
-
-    backup: str | None = Field(None, max_length=200)
-    at: str | None = Field(None, max_length=64, examples=["2026-01-31T12:00:00Z"])
-    banks: list[str] = Field([], max_length=1000)
-    files: bool = True
-    over: bool = False
-    """Whether what is there gives way, once it was backed up."""
-
-    accept_loss: bool = False
-    """Whether this machine gives up what it saw beyond the backup, as the owner."""
-
-    dry_run: bool = False
-
-
-class BackupPruning(Body):
-    """Which backups are kept; as the configuration says, when nothing is said."""
-
-    days: int | None = Field(None, ge=0)
-    keep_last: int | None = Field(None, ge=0)
-    dry_run: bool = False

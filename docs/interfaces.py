@@ -1,0 +1,121 @@
+"""Which interface offers which operation and which of its options, found by looking at each."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fastapi.routing import APIRoute
+from typer.main import get_command
+
+import satchel
+from satchel.api.bank import Bank
+from satchel.api.code import Code
+from satchel.api.continuity.sessions import Sessions
+from satchel.api.sharing.tokens import Tokens
+from satchel.api.upkeep.backups import Backups
+from satchel.api.waking import Quarantine
+from satchel.ports.operations import INTERFACES, Operation, operations
+from satchel.surfaces.cli._app import app_of
+from satchel.surfaces.http.app import routers
+from satchel.surfaces.mcp.server import server
+
+CLASSES = (satchel.Satchel, Bank, Sessions, Tokens, Quarantine, Code, Backups)
+
+Place = tuple[str, str]
+"""An operation's name, and where it is: a command, a method, a route, a tool."""
+
+
+def offered() -> dict[str, dict[str, list[str]]]:
+    """Return where each operation is, by its name and the interface."""
+    found = {"cli": of_commands(), "python": of_methods(), "http": of_routes(), "mcp": of_tools()}
+    table: dict[str, dict[str, list[str]]] = {}
+    for interface, places in found.items():
+        for name, place in places:
+            row = table.setdefault(name, {each: [] for each in INTERFACES})
+            row[interface].append(place)
+    for name in operations:
+        table.setdefault(name, {each: [] for each in INTERFACES})
+    return table
+
+
+def of_commands() -> Iterator[Place]:
+    """Yield the commands that operations declare."""
+
+    def walk(command: Any, words: tuple[str, ...]) -> Iterator[Place]:
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*words, name))
+        yield from _place(getattr(command, "callback", None), " ".join(words))
+
+    return walk(get_command(app_of()), ())
+
+
+def of_methods() -> Iterator[Place]:
+    """Yield the methods that operations declare."""
+    for kind in CLASSES:
+        for name in dir(kind):
+            yield from _place(getattr(kind, name), f"{kind.__name__}.{name}")
+
+
+def of_routes() -> Iterator[Place]:
+    """Yield the routes that operations declare."""
+    for route in _routes(router.routes for router in routers()):
+        for dependency in route.dependant.dependencies:
+            for method in sorted(route.methods or ()):
+                yield from _place(dependency.call, f"{method} {route.path}")
+
+
+def _routes(groups: Iterable[Iterable[Any]]) -> Iterator[APIRoute]:
+    for group in groups:
+        for route in group:
+            if isinstance(route, APIRoute):
+                yield route
+
+
+def of_tools() -> Iterator[Place]:
+    """Yield the MCP tools that operations declare."""
+    made = server(None)
+    for tool in asyncio.run(made.list_tools()):
+        found = made._tool_manager.get_tool(tool.name)  # noqa: SLF001 - it has no other way
+        yield from _place(getattr(found, "fn", None), tool.name)
+
+
+def _place(call: Any, where: str) -> Iterator[Place]:
+    operation = getattr(call, "__operation__", None)
+    if isinstance(operation, Operation):
+        yield operation.name, where
+
+
+def table() -> list[str]:
+    """Return the reference of operations, as Markdown."""
+    names = {"cli": "Command", "python": "Python", "http": "HTTP", "mcp": "MCP"}
+    lines = []
+    for name, places in sorted(offered().items()):
+        operation = operations[name]
+        lines += [f"## {name}", "", operation.help, ""]
+        for interface in INTERFACES:
+            where = ", ".join(f"`{place}`" for place in places[interface])
+            lines.append(f"- {names[interface]}: {where or operation.absent[interface]}")
+        lines += ["", "| option | command | Python | HTTP | MCP | |", "|---|---|---|---|---|---|"]
+        notes = dict[str, str]()
+        for field in operation.fields:
+            cells = []
+            for interface in INTERFACES:
+                absence = field.option.absence(interface)
+                if not places[interface] or (interface == "mcp" and not field.option.mcp):
+                    cells.append("")
+                elif absence is not None:
+                    mark = notes.setdefault(absence.why, str(len(notes) + 1))
+                    cells.append(f"({mark})")
+                elif interface == "cli":
+                    cells.append(f"`{_flag(field)}`")
+                else:
+                    cells.append("yes")
+            lines.append(f"| `{field.name}` | {' | '.join(cells)} | {field.option.help} |")
+        lines += ["", *(f"{mark}. {why}" for why, mark in notes.items()), ""]
+    return lines
+
+
+def _flag(field: Any) -> str:
+    if field.option.argument:
+        return str(field.option.metavar or field.name.upper())
+    return str(field.option.flag or "--" + field.name.replace("_", "-"))

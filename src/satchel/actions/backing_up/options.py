@@ -1,0 +1,239 @@
+"""Options of the operations on backups."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated
+
+from satchel.actions.backing_up.destinations import moment_said
+from satchel.ports.operations import Absent, Option, Options, PathText
+
+Progress = Callable[[int, int], None]
+
+_SERVER = Absent(why="The server's operator decides which folders and addresses it uses.")
+_KEYS = Absent(why="The server signs with its own keys.")
+_WHO = Absent(why="Whom the server trusts is decided on its machine.")
+NOT_FOR_MODELS = {"mcp": "A person decides about backups, not a model."}
+_BAR = Absent(why="The command line shows a progress bar.")
+_JOB = Absent(why="The job reports its progress.")
+_PROMPT = Absent(why="The command line asks for passphrases.")
+
+Destination = Annotated[
+    PathText | None,
+    Option(
+        "Folder or object-store address of the backup. Default: the first configured one.",
+        http=_SERVER,
+    ),
+]
+Destinations = Annotated[
+    PathText | Sequence[PathText],
+    Option(
+        "Folder or object-store address for backups. Default: as configured. Repeatable.",
+        flag="--destination",
+        http=_SERVER,
+    ),
+]
+BackupName = Annotated[
+    str | None,
+    Option(
+        "Backup to use: its ID or a prefix of it. Default: the newest.",
+        argument=True,
+        max_length=200,
+    ),
+]
+BackupNames = Annotated[
+    str | Sequence[str],
+    Option(
+        "Backups to verify: IDs or prefixes. Default: the newest.", argument=True, max_items=1000
+    ),
+]
+Banks = Annotated[
+    str | Sequence[str],
+    Option("Only this bank: its name or ID. Repeatable.", flag="--bank", max_items=10_000),
+]
+Agents = Annotated[
+    str | Sequence[str],
+    Option(
+        "Only this agent: its bank and its files. Repeatable.",
+        flag="--agent",
+        http=Absent(why="Agents are folders of the server's machine."),
+    ),
+]
+TrustedKeys = Annotated[
+    str | Sequence[str],
+    Option("Key to trust for this command, as did:key. Repeatable.", flag="--trust-key", http=_WHO),
+]
+SigningKey = Annotated[
+    str | None,
+    Option("Name of the owner's signing key. Default: the configured one.", http=_KEYS),
+]
+CoSigners = Annotated[
+    str | Sequence[str],
+    Option(
+        "Name of another owner's key that signs too. Repeatable.", flag="--co-signer", http=_KEYS
+    ),
+]
+Passphrase = Annotated[
+    str | None,
+    Option("Passphrase of the owners' keys.", cli=_PROMPT, http=_KEYS),
+]
+DryRun = Annotated[bool, Option("Report what would be done, and change nothing.")]
+OnProgress = Annotated[
+    Progress | None,
+    Option("Called with the number of records done, and of all of them.", cli=_BAR, http=_JOB),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupOptions(Options):
+    """What to back up, and where to."""
+
+    _: KW_ONLY
+    destinations: Destinations = ()
+    banks: Banks = ()
+    agents: Agents = ()
+    files: Annotated[
+        bool | None,
+        Option(
+            "Include memory files and agents' files. Default: as configured.",
+            flag="--files/--no-files",
+        ),
+    ] = None
+    prune: Annotated[
+        bool,
+        Option("Remove older backups that no retention rule keeps.", flag="--prune/--no-prune"),
+    ] = True
+    full: Annotated[bool, Option("Write everything again, whatever earlier backups hold.")] = False
+    encrypt_to: Annotated[
+        str | Sequence[str],
+        Option(
+            "Encrypt to this recipient: age1..., a file of recipients, or an identity stored here."
+            " Default: as configured. Repeatable.",
+            http=_SERVER,
+        ),
+    ] = ()
+    unencrypted: Annotated[
+        bool,
+        Option("Do not encrypt, even if earlier backups are encrypted.", http=_SERVER),
+    ] = False
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackupListOptions(Options):
+    """Which backups to list."""
+
+    _: KW_ONLY
+    destinations: Destinations = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackupVerifyOptions(Options):
+    """Which backups to verify."""
+
+    backups: BackupNames = ()
+    _: KW_ONLY
+    destinations: Destinations = ()
+    all: Annotated[bool, Option("Verify all backups, not only the newest.")] = False
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions(Options):
+    """What to restore, and where to."""
+
+    backup: BackupName = None
+    _: KW_ONLY
+    destination: Destination = None
+    at: Annotated[
+        str | None,
+        Option(
+            "Restore the state at this time, also between two backups: 2026-01-31T12:00:00Z.",
+            parse=moment_said,
+            max_length=64,
+            examples=["2026-01-31T12:00:00Z"],
+        ),
+    ] = None
+    banks: Banks = ()
+    agents: Agents = ()
+    workspace: Annotated[
+        PathText | None,
+        Option("Folder for the agent's files. The configuration is not changed.", http=_SERVER),
+    ] = None
+    session: Annotated[
+        str | None,
+        Option("Only this conversation of the bank: its ID, a prefix, or its name."),
+    ] = None
+    into: Annotated[
+        PathText | None,
+        Option("Another store to restore into, created if missing.", http=_SERVER),
+    ] = None
+    overwrite: Annotated[bool, Option("Replace what exists. It is backed up first.")] = False
+    accept_loss: Annotated[
+        bool, Option("Accept that records this machine has seen since are lost. Signed as owner.")
+    ] = False
+    files: Annotated[
+        bool,
+        Option("Restore memory files and agents' files, too.", flag="--files/--no-files"),
+    ] = True
+    trusted_keys: TrustedKeys = ()
+    signing_key: SigningKey = None
+    co_signers: CoSigners = ()
+    passphrase: Passphrase = None
+    propose: Annotated[
+        PathText | None,
+        Option(
+            "If more owners must sign, write the proposal to this file instead of failing.",
+            http=_SERVER,
+            python=Absent(why="ThresholdError has the proposal; Bank.owners.propose writes it."),
+        ),
+    ] = None
+    allow_unsigned: Annotated[
+        bool,
+        Option(
+            "Restore although more owners must sign. Nobody can read the bank until they have.",
+            cli=Absent(why="--propose does it."),
+            http=_KEYS,
+        ),
+    ] = False
+    dry_run: DryRun = False
+    progress: OnProgress = None
+
+
+@dataclass(frozen=True, slots=True)
+class PruneOptions(Options):
+    """Which backups to keep."""
+
+    _: KW_ONLY
+    destinations: Destinations = ()
+    days: Annotated[
+        int | None,
+        Option("Keep the backups of the last N days. Default: as configured.", minimum=0),
+    ] = None
+    keep_last: Annotated[
+        int | None, Option("Keep the last N backups. Default: as configured.", minimum=0)
+    ] = None
+    remove_erased: Annotated[
+        bool | None,
+        Option(
+            "Remove backups that hold what has been erased since. Default: as configured.",
+            flag="--remove-erased/--keep-erased",
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+
+@dataclass(frozen=True, slots=True)
+class DrillOptions(Options):
+    """Which backup to test."""
+
+    backup: BackupName = None
+    _: KW_ONLY
+    destination: Destination = None
+    queries: Annotated[
+        int, Option("Number of queries to compare for each bank.", minimum=0, maximum=1000)
+    ] = 10
+    trusted_keys: TrustedKeys = ()
+    signing_key: SigningKey = None
+    co_signers: CoSigners = ()
+    passphrase: Passphrase = None
+    progress: OnProgress = None

@@ -1,0 +1,332 @@
+"""Operations: options, help and bounds declared once; every interface is derived from them.
+
+An operation is a function of a context (settings, or an open bank) and one options class:
+
+    @dataclass(frozen=True, kw_only=True)
+    class PruneOptions(Options):
+        days: Annotated[int | None, Option("Keep backups of the last N days.", minimum=0)] = None
+
+    @operation(PruneOptions, name="backup prune", example="satchel backup prune --days 30")
+    def prune_backups(settings: Settings, options: PruneOptions) -> list[Pruned]:
+        \"\"\"Remove the backups that no retention rule keeps.\"\"\"
+
+The command line (``surfaces.cli._operations``), Python (``api.operations``), HTTP
+(``surfaces.http.operations``) and MCP take parameters, types, bounds and texts from here. A field
+without an ``Option`` belongs to no interface: what runs the operation supplies it (``progress``).
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, update_wrapper
+from os import PathLike, fspath
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from satchel.errors import UsageError
+
+_C = TypeVar("_C")
+_O = TypeVar("_O")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+INTERFACES = ("cli", "python", "http", "mcp")
+
+PathText = str | PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """That an interface does not offer an option, and why.
+
+    Args:
+        why: One sentence, printed in the reference.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of an operation: an argument of ``Annotated`` in an options class.
+
+    Args:
+        help: One or two sentences. The same on every interface.
+        flag: On the command line, such as ``--bank``; made from the field's name by default. Two
+            flags separated by ``/`` switch a boolean on and off.
+        argument: Positional on the command line.
+        metavar: What the command line shows for the value.
+        cli: ``Absent`` where the command line does not offer it.
+        python: ``Absent`` where Python does not offer it.
+        http: ``Absent`` where HTTP does not offer it.
+        mcp: Whether a model gets it; a name where the tool calls it something else.
+        minimum: The least number.
+        maximum: The greatest number.
+        max_length: Of a text, in characters.
+        max_items: Of a list.
+        examples: Values for the OpenAPI document.
+        parse: Reads what a caller gave; called on each interface alike.
+    """
+
+    help: str
+    flag: str = ""
+    argument: bool = False
+    metavar: str = ""
+    cli: Absent | None = None
+    python: Absent | None = None
+    http: Absent | None = None
+    mcp: bool | str = False
+    minimum: float | None = None
+    maximum: float | None = None
+    max_length: int | None = None
+    max_items: int | None = None
+    examples: Sequence[Any] = ()
+    parse: Callable[[Any], Any] | None = None
+
+    def absence(self, interface: str) -> Absent | None:
+        """Return why an interface does not offer it; None where it does, or is MCP."""
+        return cast("Absent | None", getattr(self, interface)) if interface != "mcp" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A declared field of an options class."""
+
+    name: str
+    annotation: Any
+    """As annotated, without ``Annotated``."""
+
+    default: Any
+    option: Option
+    scalar: type
+    """``bool``, ``int``, ``float``, ``str``, or ``dict`` for any JSON."""
+
+    choices: tuple[str, ...] = ()
+    """Of a ``Literal`` type."""
+
+    is_many: bool = False
+    is_optional: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a caller has to give it."""
+        return self.default is MISSING
+
+    def settle(self, value: Any) -> Any:
+        """Return a value as the operation takes it.
+
+        Raises:
+            UsageError: Naming the option, if the value is out of bounds or no choice.
+        """
+        if value is None and (self.is_optional or self.default is None):
+            return None
+        if self.is_many:
+            value = (value,) if isinstance(value, str | PathLike) else tuple(value)
+            if self.option.max_items is not None and len(value) > self.option.max_items:
+                raise self._refused(f"must have at most {self.option.max_items:,} items")
+        if self.option.parse is not None:
+            return self.option.parse(value)
+        if self.is_many:
+            return tuple(self._checked(item) for item in value)
+        return self._checked(value)
+
+    def _checked(self, value: Any) -> Any:
+        if isinstance(value, PathLike):
+            value = fspath(value)
+        if self.choices and value not in self.choices:
+            raise UsageError(
+                f"unknown value {value!r}",
+                field=self.name,
+                hint=f"Choose from: {', '.join(self.choices)}.",
+            )
+        if isinstance(value, str):
+            most = self.option.max_length
+            if most is not None and len(value) > most:
+                raise self._refused(f"must have at most {most:,} characters")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self._check_number(value)
+        return value
+
+    def _check_number(self, value: float) -> None:
+        least, most = self.option.minimum, self.option.maximum
+        if least is not None and most is not None and not least <= value <= most:
+            raise self._refused(f"must be from {least:,} to {most:,}, not {value:,}")
+        if least is not None and value < least:
+            raise self._refused(f"must be {least:,} or more, not {value:,}")
+        if most is not None and value > most:
+            raise self._refused(f"must be {most:,} or less, not {value:,}")
+
+    def _refused(self, what: str) -> UsageError:
+        return UsageError(f"{self.name.replace('_', ' ')} {what}", field=self.name)
+
+
+class Options:
+    """Base of options classes: values are checked and normalised when one is made.
+
+    A single text where several are accepted becomes a tuple of one; a path becomes text; what an
+    option's ``parse`` returns takes the place of what was given.
+
+    Raises:
+        UsageError: Naming the option that cannot be meant.
+    """
+
+    def __post_init__(self) -> None:
+        for field in declared(cast("Any", type(self))):
+            given = getattr(self, field.name)
+            value = field.settle(given)
+            if value is not given:
+                object.__setattr__(self, field.name, value)
+
+
+@cache
+def declared(kind: Any) -> tuple[Field, ...]:
+    """Return the options that callers may give, in the order of the options class.
+
+    Raises:
+        TypeError: If the declaration has no help.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    found = []
+    for field in fields(kind):
+        hint = hints[field.name]
+        extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        option = next((extra for extra in extras if isinstance(extra, Option)), None)
+        if option is None:
+            continue
+        if not option.help:
+            raise TypeError(f"{kind.__name__}.{field.name} has no help")
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        found.append(_field(field.name, get_args(hint)[0], default, option))
+    return tuple(found)
+
+
+def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
+    many, optional, choices = False, False, tuple[str, ...]()
+    scalars = set[type]()
+    waiting = [type_]
+    while waiting:
+        each = waiting.pop()
+        origin = get_origin(each)
+        if origin in (Union, UnionType):
+            waiting += get_args(each)
+        elif origin is Literal:
+            choices += tuple(choice for choice in get_args(each) if choice not in choices)
+            scalars.add(str)
+        elif each is NoneType:
+            optional = True
+        elif origin is not None and issubclass(origin, Sequence):
+            many = True
+            waiting.append(get_args(each)[0])
+        elif each is Any or (origin or each) is Mapping or origin is dict:
+            scalars.add(dict)
+        elif each in (bool, int, float):
+            scalars.add(each)
+        else:
+            scalars.add(str)
+    scalar = scalars.pop() if len(scalars) == 1 else str
+    return Field(
+        name=name,
+        annotation=type_,
+        default=default,
+        option=option,
+        scalar=scalar,
+        choices=choices,
+        is_many=many,
+        is_optional=optional,
+    )
+
+
+@dataclass(eq=False, kw_only=True)
+class Operation(Generic[_C, _O, _P, _R]):
+    """An operation: what it does, what it takes, and what interfaces call it.
+
+    Args:
+        name: The words of the command, such as ``backup run``.
+        options: The options class.
+        run: Does it.
+        example: A command line.
+        absent: Why an interface does not offer the operation at all, by interface.
+    """
+
+    name: str
+    options: Callable[_P, _O]
+    run: Callable[Concatenate[_C, _O, ...], _R]
+    example: str = ""
+    absent: Mapping[str, str]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The options that callers may give."""
+        return declared(self.options)
+
+    @property
+    def help(self) -> str:
+        """The docstring of the function, without the sections for programmers."""
+        text = inspect.getdoc(self.run) or ""
+        return text.split("\n\nArgs:\n")[0].split("\n\nRaises:\n")[0]
+
+    def offered(self, interface: str) -> tuple[Field, ...]:
+        """Return the options that an interface offers."""
+        if interface == "mcp":
+            return tuple(field for field in self.fields if field.option.mcp)
+        return tuple(field for field in self.fields if field.option.absence(interface) is None)
+
+    def __call__(self, context: _C, /, *args: _P.args, **options: _P.kwargs) -> _R:
+        """Run the operation; ``run`` takes its options as one object."""
+        return self.run(context, self.options(*args, **options))
+
+
+operations: dict[str, Operation[Any, Any, Any, Any]] = {}
+"""Those whose modules are imported, by name."""
+
+
+def operation(
+    options: Callable[_P, _O],
+    *,
+    name: str,
+    example: str = "",
+    absent: Mapping[str, str] | None = None,
+) -> Callable[[Callable[Concatenate[_C, _O, ...], _R]], Operation[_C, _O, _P, _R]]:
+    """Declare a function of a context and an options class as an operation.
+
+    Args:
+        options: The options class.
+        name: The words of the command.
+        example: A command line for the help.
+        absent: Why an interface does not offer it, by interface.
+    """
+
+    def declare(run: Callable[Concatenate[_C, _O, ...], _R]) -> Operation[_C, _O, _P, _R]:
+        made = Operation(name=name, options=options, run=run, example=example, absent=absent or {})
+        update_wrapper(cast("Any", made), run, updated=())
+        operations[name] = made
+        return made
+
+    return declare
+
+
+def texts(value: PathText | Sequence[PathText] | None) -> tuple[str, ...]:
+    """Return one text, several or none as a tuple."""
+    if value is None:
+        return ()
+    if isinstance(value, str | PathLike):
+        return (fspath(value),)
+    return tuple(fspath(each) for each in value)
+
+
+def path_text(value: PathText | None) -> str | None:
+    """Return a path as text."""
+    return None if value is None else fspath(value)

@@ -1,0 +1,57 @@
+"""Every operation is at every interface, or its declaration says why not."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from docs.interfaces import CLASSES, offered
+from satchel.ports.operations import INTERFACES, Operation, operations
+
+OFFERED = offered()
+
+
+@pytest.mark.parametrize("name", OFFERED)
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_an_interface_offers_an_operation_or_the_declaration_says_why_not(
+    name: str, interface: str
+) -> None:
+    """One of both, and a reason is a sentence."""
+    reason = operations[name].absent.get(interface, "")
+    assert bool(OFFERED[name][interface]) != bool(reason)
+    assert not reason or reason.endswith(".")
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_an_option_that_an_interface_lacks_has_a_reason_and_some_interface_offers_it(
+    name: str,
+) -> None:
+    """A help text is a sentence, too."""
+    for field in operations[name].fields:
+        assert field.option.help.endswith((".", ":")), field.name
+        absences = [field.option.absence(each) for each in ("cli", "python", "http")]
+        assert None in absences
+        assert all(absence.why.endswith(".") for absence in absences if absence is not None)
+
+
+def methods() -> list[tuple[str, Callable[..., Any], Operation[Any, Any, ..., Any]]]:
+    """Return the methods of the Python API that operations declare."""
+    return [
+        (f"{kind.__name__}.{name}", call, call.__operation__)
+        for kind in CLASSES
+        for name, call in inspect.getmembers(kind, lambda each: hasattr(each, "__operation__"))
+    ]
+
+
+@pytest.mark.parametrize(("name", "call", "operation"), methods())
+def test_a_method_shows_its_parameters_at_run_time(
+    name: str, call: Callable[..., Any], operation: Operation[Any, Any, ..., Any]
+) -> None:
+    """``help()``, ``inspect.signature`` and Jupyter: names, types, defaults, meanings."""
+    parameters = dict(list(inspect.signature(call).parameters.items())[1:])
+    assert set(parameters) == {field.name for field in operation.offered("python")}
+    assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
+    assert inspect.signature(call).return_annotation is not inspect.Signature.empty
+    text = inspect.getdoc(call) or ""
+    assert all(f"{each}: " in text for each in parameters), name

@@ -1,0 +1,243 @@
+"""Options that are declared once: what each interface makes of them, and what is refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import typer
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from satchel.api.operations import method
+from satchel.errors import UsageError
+from satchel.ports.operations import Absent, Option, Options, declared, operation, operations
+from satchel.surfaces.cli._operations import command
+from satchel.surfaces.http.operations import body, query
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions(Options):
+    """What to pack."""
+
+    name: Annotated[str | None, Option("Name of the box.", argument=True, max_length=5)] = None
+    _: KW_ONLY
+    items: Annotated[
+        str | PathLike[str] | Sequence[str | PathLike[str]],
+        Option("An item. Repeatable.", flag="--item", max_items=2),
+    ] = ()
+    count: Annotated[int, Option("Number of boxes.", minimum=1, maximum=9)] = 1
+    size: Annotated[Literal["small", "large"] | None, Option("Size of the box.")] = None
+    closed: Annotated[bool, Option("Close the box.")] = False
+    label: Annotated[bool, Option("Print a label.", flag="--label/--no-label")] = True
+    at: Annotated[str | None, Option("Day.", parse=lambda text: f"{text}T00:00:00Z")] = None
+    extra: Annotated[Mapping[str, Any] | None, Option("Anything.")] = None
+    secret: Annotated[
+        str | None,
+        Option(
+            "Password.",
+            cli=Absent(why="The command line asks for it."),
+            http=Absent(why="A request must not name it."),
+        ),
+    ] = None
+    internal: int = 0
+
+
+def run(context: list[str], options: PackOptions) -> dict[str, Any]:
+    """Pack a box.
+
+    Nothing is thrown away.
+
+    Args:
+        context: What was packed.
+        options: What to pack.
+
+    Raises:
+        UsageError: If it cannot be meant.
+    """
+    context.append(options.name or "")
+    return {field.name: getattr(options, field.name) for field in declared(PackOptions)}
+
+
+pack = operation(PackOptions, name="box pack", example="satchel box pack blue")(run)
+del operations["box pack"]  # of this test alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountOptions(Options):
+    """What to count."""
+
+    items: Annotated[str | Sequence[str], Option("An item.")] = ()
+    count: Annotated[int, Option("Number of boxes.", minimum=1, maximum=9)] = 1
+
+
+@operation(CountOptions, name="box count")
+def count(context: None, options: CountOptions) -> int:
+    """Count boxes."""
+    del context
+    return options.count
+
+
+del operations["box count"]
+
+DEFAULTS = {
+    "name": None, "items": (), "count": 1, "size": None, "closed": False, "label": True,
+    "at": None, "extra": None, "secret": None,
+}  # fmt: skip
+
+
+def test_what_is_not_given_is_the_default() -> None:
+    """Of every option."""
+    assert pack([]) == DEFAULTS
+
+
+def test_values_are_normalised_when_options_are_made() -> None:
+    """One text is a tuple of one; a path is text; a parser's result replaces what was given."""
+    options = PackOptions("blue", items=Path("/a"), at="2026-01-31")
+    assert (options.items, options.at) == (("/a",), "2026-01-31T00:00:00Z")
+    assert PackOptions(items=["a", Path("b")]).items == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({"count": 0}, "count", "count must be from 1 to 9, not 0"),
+        ({"count": 10}, "count", "count must be from 1 to 9, not 10"),
+        ({"items": ["a", "b", "c"]}, "items", "items must have at most 2 items"),
+        ({"name": "yellow"}, "name", "name must have at most 5 characters"),
+        ({"size": "huge"}, "size", "unknown value 'huge'"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(
+    given: dict[str, Any], field: str, message: str
+) -> None:
+    """In Python, before anything runs."""
+    ran = list[str]()
+    with pytest.raises(UsageError, match=message) as refused:
+        pack(ran, **given)
+    assert (refused.value.field, ran) == (field, [])
+
+
+def test_an_option_without_help_is_no_declaration() -> None:
+    """It would be a blank line in each interface."""
+
+    @dataclass(frozen=True)
+    class Silent(Options):
+        name: Annotated[str, Option("")] = ""
+
+    with pytest.raises(TypeError, match=r"Silent\.name has no help"):
+        declared(Silent)
+
+
+class Box:
+    """Has the operation as a method."""
+
+    def __init__(self) -> None:
+        self.packed = list[str]()
+
+    def _context(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext(self.packed)
+
+    pack = method(pack)
+
+
+def test_the_method_takes_the_options_as_keywords() -> None:
+    """And the argument by position."""
+    box = Box()
+    assert box.pack("blue", count=2) == DEFAULTS | {"name": "blue", "count": 2}
+    assert box.packed == ["blue"]
+    with pytest.raises(TypeError, match="colour"):
+        box.pack(colour="blue")  # type: ignore[call-arg]  # a misspelt option is never ignored
+
+
+def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:
+    """Run the command; return its exit status, its output and the results."""
+    app, results = typer.Typer(), list[dict[str, Any]]()
+
+    @app.callback()
+    def group() -> None:
+        pass
+
+    from contextlib import nullcontext
+
+    command(app, pack, results.append, context=lambda _: nullcontext([]))
+    ran = CliRunner().invoke(app, ["pack", *words])
+    return ran.exit_code, ran.output, results
+
+
+def test_the_command_has_the_same_options() -> None:
+    """Flags, an argument, repeated options, choices and switches."""
+    words = ("blue", "--item", "a", "--item", "b", "--count", "3", "--size", "large", "--closed")
+    status, _, results = cli(*words, "--no-label", "--at", "2026-01-31")
+    assert status == 0
+    assert results == [
+        DEFAULTS
+        | {"name": "blue", "items": ("a", "b"), "count": 3, "size": "large", "closed": True}
+        | {"label": False, "at": "2026-01-31T00:00:00Z"}
+    ]
+    assert cli()[2] == [DEFAULTS]
+
+
+@pytest.mark.parametrize("words", [("--count", "0"), ("--size", "huge"), ("--secret", "x")])
+def test_the_command_refuses_the_same(words: tuple[str, ...]) -> None:
+    """And what it does not offer."""
+    status, _, results = cli(*words)
+    assert (status, results) == (2, [])
+
+
+def test_help_has_the_text_of_each_option() -> None:
+    """And of the operation, with its example; not the sections for programmers."""
+    text = " ".join(cli("--help")[1].split())
+    assert "Pack a box." in text
+    assert "satchel box pack blue" in text
+    assert "Raises" not in text
+    for field in pack.offered("cli"):
+        assert field.option.help.split()[0] in text
+
+
+@pytest.fixture
+def client() -> TestClient:
+    """A server with the operation as a body and as a query."""
+    app = FastAPI()
+
+    @app.post("/pack")
+    def posted(options: Annotated[PackOptions, body(pack)]) -> dict[str, Any]:
+        return pack.run([], options)
+
+    @app.get("/count")
+    def got(options: Annotated[CountOptions, query(count)]) -> dict[str, Any]:
+        return {"items": options.items, "count": options.count}
+
+    return TestClient(app)
+
+
+def test_a_body_has_the_same_options(client: TestClient) -> None:
+    """With their types and bounds in the document, and nothing else."""
+    given = {"name": "blue", "items": ["a"], "count": 2, "extra": {"a": [1]}}
+    answer = client.post("/pack", json=given).json()
+    assert answer == {**DEFAULTS, **given}
+    for wrong in ({"count": 0}, {"size": "huge"}, {"secret": "x"}, {"internal": 1}, {"colour": 1}):
+        assert client.post("/pack", json=wrong).status_code == 422
+    schema = client.get("/openapi.json").json()["components"]["schemas"]["BoxPack"]
+    assert set(schema["properties"]) == {field.name for field in pack.offered("http")}
+    assert schema["properties"]["count"]["maximum"] == 9
+    assert schema["properties"]["items"]["description"] == "An item."
+
+
+def test_a_query_has_the_same_options(client: TestClient) -> None:
+    """Lists are repeated parameters."""
+    answer = client.get("/count", params={"items": ["a", "b"], "count": 2})
+    assert answer.json() == {"items": ["a", "b"], "count": 2}
+    assert client.get("/count").json() == {"items": [], "count": 1}
+    assert client.get("/count", params={"count": 10}).status_code == 422
+
+
+def test_json_is_no_query_parameter() -> None:
+    """Said when the route is made, not when somebody asks."""
+    with pytest.raises(TypeError, match="extra"):
+        query(pack)

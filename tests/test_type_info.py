@@ -1,0 +1,192 @@
+"""Types that are used for the first time by several threads at once, and across a fork."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SRC = Path(__file__).parent.parent / "src"
+_HARMLESS = {"Meta", "Struct", "force_setattr", "fields", "inspect", "replace", "structs"}
+_TAKES = {  # a type, as which argument
+    "msgspec.convert": 1,
+    "msgspec.json.Decoder": 0,
+    "msgspec.json.decode": 1,
+    "msgspec.json.schema": 0,
+    "msgspec.json.schema_components": 0,
+    "msgspec.msgpack.Decoder": 0,
+    "msgspec.msgpack.decode": 1,
+    "msgspec.toml.decode": 1,
+    "msgspec.yaml.decode": 1,
+    "inspect.type_info": 0,
+    "inspect.multi_type_info": 0,
+}
+_TYPES = """
+import msgspec, os, sys, threading, time
+from satchel.type_info import resolved
+
+sys.setswitchinterval(1e-6)
+begun = threading.Event()
+
+def slow():
+    begun.set()
+    time.sleep(0.2)  # the others come meanwhile
+    return int
+
+class Part(msgspec.Struct):
+    number: "slow()"
+    word: "str | None" = None
+
+class Whole(msgspec.Struct):
+    parts: "list[Part]"
+    more: "dict[str, Part] | None" = None
+
+value = {"parts": [{"number": 1}, {"number": 2, "word": "x"}], "more": {"y": {"number": 3}}}
+
+def use():
+    for _ in range(100):
+        found = msgspec.convert(value, USED(Whole))
+        assert [part.number for part in found.parts] == [1, 2]
+        found = msgspec.json.decode(msgspec.json.encode(value), type=USED(Whole))
+        assert found.more["y"].number == 3
+"""
+_THREADS = """
+done = []
+threads = [threading.Thread(target=lambda: done.append(use())) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(done) == 8
+"""
+_FORK = """
+import warnings
+warnings.simplefilter("ignore")  # newer Pythons warn of a fork beside threads
+thread = threading.Thread(target=use)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    use()
+    os._exit(0)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("then", [_THREADS, _FORK], ids=["threads", "fork"])
+def test_a_type_used_first_by_several_at_once_does_not_crash(then: str) -> None:
+    """Another thread, or a child, does not find a type that is half worked out."""
+    assert _run(_TYPES.replace("USED", "resolved") + then) == 0
+
+
+def test_msgspec_alone_still_crashes() -> None:
+    """Once this fails on every release that we allow, ``satchel.type_info`` can go."""
+    assert _run(_TYPES.replace("USED", "") + _THREADS) != 0
+
+
+def test_settings_loaded_by_many_threads_at_once() -> None:
+    """The first thing that every program does."""
+    program = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from satchel.actions.config import load_settings
+barrier, done = threading.Barrier(8), []
+def load():
+    barrier.wait()
+    done.append(load_settings())
+threads = [threading.Thread(target=load) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(done) == 8
+"""
+    for _ in range(3):
+        assert _run(program) == 0
+
+
+def test_no_type_reaches_msgspec_unresolved() -> None:
+    """Whoever names a type to msgspec names ``resolved(type)``; built-in ones need nothing."""
+    found = [
+        f"{path.relative_to(_SRC)}:{node.lineno}: {ast.unparse(node)}"
+        for path in _SRC.rglob("*.py")
+        if path.name != "type_info.py"
+        for node in _unresolved(ast.parse(path.read_text()))
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "msgspec.convert(1, Kind)",
+        "msgspec.convert(1, type=Kind)",
+        "msgspec.convert(1, list[Kind])",
+        "msgspec.json.decode(b'', type=Kind)",
+        "form.decode(b'', type=Kind)",
+        "msgspec.msgpack.Decoder(Kind)",
+        "msgspec.json.schema_components([Kind])",
+        "inspect.type_info(Kind)",
+        "said = msgspec.convert",
+        "from msgspec import convert",
+        "from msgspec.json import decode",
+        "import msgspec.json as fast",
+    ],
+)
+def test_what_names_a_type_is_found(line: str) -> None:
+    """The test above sees each way to do it."""
+    assert list(_unresolved(ast.parse(line)))
+
+
+def _unresolved(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:
+    calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("msgspec"):
+            if not {alias.name for alias in node.names} <= _HARMLESS:
+                yield node
+        elif isinstance(node, ast.Import):
+            if any(one.name.startswith("msgspec") and one.asname for one in node.names):
+                yield node
+        elif isinstance(node, ast.Attribute):
+            yield from _unresolved_in(node, calls.get(id(node)))
+
+
+def _unresolved_in(function: ast.Attribute, call: ast.Call | None) -> Iterator[ast.expr]:
+    place = _TAKES.get(ast.unparse(function))
+    given = {word.arg: word.value for word in call.keywords} if call else {}
+    if call is None:
+        if place is not None:
+            yield function
+        return
+    kinds = [given["type"]] if "type" in given and (place is not None or _decodes(function)) else []
+    if place is not None:
+        kinds += call.args[place : place + 1]
+    for kind in kinds:
+        for one in kind.elts if isinstance(kind, ast.List) else [kind]:
+            if not _is_resolved(one) and not _is_built_in(one):
+                yield one
+
+
+def _decodes(function: ast.Attribute) -> bool:
+    return function.attr in {"decode", "convert", "Decoder"}
+
+
+def _is_resolved(kind: ast.expr) -> bool:
+    return isinstance(kind, ast.Call) and ast.unparse(kind.func) == "resolved"
+
+
+def _is_built_in(kind: ast.expr) -> bool:
+    """Tell whether a type is made of built-in ones, for which no Python code runs."""
+    for node in ast.walk(kind):
+        if isinstance(node, ast.Attribute | ast.Call):
+            return False
+        if isinstance(node, ast.Name) and not hasattr(builtins, node.id):
+            return False
+    return True
+
+
+def _run(program: str) -> int:
+    return subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode
