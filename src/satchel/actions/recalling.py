@@ -53,6 +53,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: float = 0.0
     """Whether it is of the time that the question names."""
 
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
     reranked: float = 0.0
     """How well a reranker finds that it answers; of the best alone."""
 

@@ -23,6 +23,7 @@ from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
 from satchel.recall.ranking.fusing import WORDS, Question, Signals, fused
 from satchel.recall.ranking.meaning import Embedders, Meaning
+from satchel.recall.ranking.phrases import with_phrases
 from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.ranking.rerank import FIRST, reranked
 from satchel.recall.ranking.texts import LONGEST, forget_erased, known
@@ -132,7 +133,7 @@ class _Recall:
             left = None if left is None else left - tokens
             score = None if signals is None else signals.score
             hit = Hit(logged, entry, score, trust, self._why(logged), tokens, signals)
-            if self._is_of_time and self.told and not self.told.includes(logged.row.moment):
+            if self._is_of_time and signals is not None and not signals.time:
                 hit = replace(hit, other_time=True)
             hits.append(hit)
         fitting = fitted(files, None if left is None else left + for_files)
@@ -248,6 +249,7 @@ class _Recall:
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
         cosines = meaning.cosines(list(rows.values()))
         found = fused(self._question, rows, words, cosines, meaning.weights)
+        found = with_phrases(self.terms, rows, found)
         self._is_of_time = any(one.time for one in found.values())
         return [(there[seq], signals) for seq, signals in found.items()]
 

@@ -51,7 +51,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def evaluate_recall(
+def evaluate_recall(  # noqa: PLR0913 - the options of one command
     settings: Settings,
     path: Path,
     *,

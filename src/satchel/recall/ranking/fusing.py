@@ -10,8 +10,10 @@ tried besides, is in docs/decisions/0088.
 - **meaning**: the cosine of the vectors; a turn also counts a part of its neighbours'.
 - **thread**: how much of the question the whole conversation covers.
 - **speaker**: whether the question names who said it.
-- **dated**: whether it names a time, where the question asks for one ("when").
-- **time**: whether it is of the time that the question names ("last May").
+- **dated**: whether it names a time, where the question asks for one ("when"), or the very time
+  that the question names; "yesterday" counts from when it was said.
+- **time**: whether it is, or says that it is, of the time that the question names ("last May").
+- **phrase**: whether words that stand together in the question do so in it; see ``phrases``.
 - **reranked**: how well a reranker finds that it answers, where one is configured; of the best
   alone.
 - **linked**: a part of the score of another memory that an edge connects it with.
@@ -50,7 +52,7 @@ _SHORT, _BRIEF = 75, 30
 _SHORT_BYTES = 500
 """Bytes of a memory outside conversations that count as short."""
 
-_LEAST_RARITY = 0.2
+LEAST_RARITY = 0.2
 """What a term counts that most of the nominated memories have."""
 
 _QUESTIONS = 0.2
@@ -71,6 +73,8 @@ class Weights(msgspec.Struct, frozen=True, gc=False):
     speaker: float = 0.4
     dated: float = 0.5
     time: float = 1.0
+    phrase: float = 1.0
+    """Where all nominated memories are long; the less, the shorter they are."""
 
 
 USUAL = Weights()
@@ -93,6 +97,9 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     speaker: float = 0.0
     dated: float = 0.0
     time: float = 0.0
+    phrase: float = 0.0
+    """Whether words that stand together in the question do so in it; of the best alone."""
+
     reranked: float = 0.0
     """How well a reranker finds that it answers, from 0 for the worst of the best to 1."""
 
@@ -113,7 +120,8 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         by = self.weights
         whole = WORDS * self.words + by.meaning * self.meaning + by.thread * self.thread
         whole += by.speaker * self.speaker + by.dated * self.dated + by.time * self.time
-        return rounded(whole + self.linked + RERANKED * self.reranked)
+        whole += by.phrase * self.phrase + RERANKED * self.reranked
+        return rounded(whole + self.linked)
 
 
 class Question(NamedTuple):
@@ -201,7 +209,9 @@ def fused(
     if short:
         longer = 1 - sum(short) / len(short)
         weights = structs.replace(
-            weights, meaning=rounded(weights.meaning * (1 + weights.long * longer))
+            weights,
+            meaning=rounded(weights.meaning * (1 + weights.long * longer)),
+            phrase=rounded(weights.phrase * longer),
         )
     has = {place: texts.has[place] for place in rows} if turns else {}
     if turns:
@@ -215,6 +225,7 @@ def fused(
     by_meaning = _even(_around({at: cosines.get(at, 0.0) for at in rows}, turns, shares))
     by_thread = _threads(len(terms), turns, has)
     when = asks_when(question.text)
+    named = {at for at in seen if told is not None and seen[at].names(rows[at], told)}
     found = {
         place: Signals(
             words=by_words[place],
@@ -222,8 +233,8 @@ def fused(
             # A memory outside conversations covers as much as its own words do.
             thread=by_thread.get(place, by_words[place]) if by_thread else 0.0,
             speaker=float(_named(texts.names, row, seen.get(place))),
-            dated=float(when and place in seen and seen[place].dated),
-            time=float(told is not None and told.includes(row.moment)),
+            dated=float(place in named or (when and place in seen and seen[place].dated)),
+            time=float(place in named or (told is not None and told.includes(row.moment))),
             cosine=cosines.get(place),
             weights=weights,
         )
@@ -272,7 +283,7 @@ def _scored(
     total = sum(length for _, length in counts.values())
     totals = Totals(len(counts), total)
     having = Counter(at for times in has.values() for at in times)
-    rarities = [max(rarity(having[at], totals), _LEAST_RARITY) for at in range(count)]
+    rarities = [max(rarity(having[at], totals), LEAST_RARITY) for at in range(count)]
     return {
         place: rounded(
             sum(rarities[at] * weight(times[at], length, totals) for at in sorted(times))

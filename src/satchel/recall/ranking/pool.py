@@ -20,6 +20,7 @@ from satchel.recall.ranking.fusing import (
     in_order,
 )
 from satchel.recall.ranking.meaning import Meaning
+from satchel.recall.ranking.phrases import with_phrases
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
@@ -91,6 +92,7 @@ class Pool:
             rows |= beside
             cosines |= self._meaning.cosines(list(beside.values()))
             self.signals = self._fused(rows, words, cosines)
+        self.signals = with_phrases(self._question.terms, rows, self.signals)
         self._hop(rows)
         self.is_of_time = any(one.time for one in self.signals.values())
 
@@ -174,4 +176,4 @@ class Pool:
         )
 
 
-_TOLD = ("words", "meaning", "thread", "speaker", "dated", "time", "cosine", "weights")
+_TOLD = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "cosine", "weights")

@@ -182,7 +182,7 @@ def _tell_versions(memory: actions.Memory) -> None:
         line(f"  took the place of {other[:_SHOWN_DIGITS]}", style="dim")
 
 
-_PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "reranked")
+_PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")
 
 
 def _tell_why(why: actions.Why, terms: list[str]) -> None:
