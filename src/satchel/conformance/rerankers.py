@@ -51,7 +51,7 @@ def test_each_text_gets_one_finite_number(subject: RerankerSubject) -> None:
     scores = reranker.scores(_QUESTION, _TEXTS)
 
     assert len(scores) == len(_TEXTS)
-    assert all(isinstance(score, float) and isfinite(score) for score in scores)
+    assert all(map(isfinite, scores))
     assert reranker.scores(_QUESTION, []) == []
 
 
