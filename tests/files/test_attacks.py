@@ -42,6 +42,15 @@ def test_a_reserved_name_in_any_case_or_bare_bricks_nothing(store: MemoryStore, 
     assert store.verify_audit().ok
 
 
+@pytest.mark.parametrize("place", ["s3://[", "s3://[::1/x", "file://[", "nothing://x"])
+def test_an_address_that_is_none_is_refused_by_name(place: str) -> None:
+    """What a parser of addresses trips over is an error of ours, that names the field."""
+    with pytest.raises(MemoryStoreError, match="storage_root"):
+        MemoryStore.get_or_create(key="k", storage_root=place)
+    with pytest.raises(MemoryStoreError, match="storage_root"):
+        MemoryStore(remote_path=place)
+
+
 @pytest.mark.parametrize("path", ["audit/log.jsonl", "meta/a.txt.json", "messages.json"])
 def test_the_stores_own_files_are_not_read_through_a_path(store: MemoryStore, path: str) -> None:
     """What a model may read are memory files."""

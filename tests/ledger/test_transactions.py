@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blake3 import blake3
 from ledger_kit import OWNER, WRITER
 from postgres_kit import in_schema
 
@@ -59,6 +60,18 @@ def _import(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
     return source
 
 
+def _import_named_last(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
+    source = seal(Source(at=now(), provider="mem0", format="mem0"))
+    with ledger.transaction() as log:
+        log.begin_import()
+        for group in groups:
+            log.append_unnamed(group)
+        log.name_import(source)
+        log.require_stored()
+        log.append([closing(source.id, now())])
+    return source
+
+
 def _texts(ledger: Ledger) -> list[Any]:
     with ledger.reading() as view:
         return [one.model.text for one in view.scan() if isinstance(one.model, Semantic)]
@@ -75,6 +88,78 @@ def test_an_import_in_one_transaction_is_current_complete_and_proved(ledger: Led
         assert found[0][0].row.text == "fact 41"
     ledger.append([seal(Semantic(text="after"))])
     assert _texts(ledger)[-1] == "after"
+
+
+@pytest.mark.parametrize("logged", [_import, _import_named_last], ids=["named first", "named last"])
+def test_the_source_record_comes_first_in_the_log_whenever_it_is_known(
+    ledger: Ledger, logged: Callable[[Ledger, list[list[Row]]], Sealed]
+) -> None:
+    """The same log, of which all is verified: records, order, batches, tree, words, columns."""
+    source = logged(ledger, [_rows(0, 30), _rows(30, 12)])
+    ledger.audit()
+    with ledger.reading() as view:
+        everything = [(one.record.type, one.row.seq, one.row.batch) for one in view.whole.scan()]
+        (done,) = view.imports()
+        assert (done.source, done.records, done.complete) == (source.id, 42, True)
+        assert view.candidates("fact 41", limit=5)[0][0].row.text == "fact 41"
+    types = ["source", "receipt", *["semantic"] * 30, "receipt", *["semantic"] * 12, "receipt"]
+    assert [one[0] for one in everything[-len(types) :]] == types
+    assert [one[1] for one in everything] == list(range(len(everything)))
+    assert {batch for kind, _, batch in everything if kind == "semantic"} == {done.place}
+    ledger.append([seal(Semantic(text="after"))])
+    assert _texts(ledger)[-1] == "after"
+
+
+def test_a_bank_is_founded_with_the_import_into_it_or_not_at_all(ledger: Ledger) -> None:
+    """One transaction: what fails leaves no bank."""
+    source = seal(Source(at=now(), provider="mem0", format="mem0"))
+
+    def logged(*, failing: bool) -> Ledger:
+        store = ledger._store
+        with Ledger.founded(store, owner=OWNER, writer=WRITER, name="new") as (made, log):
+            log.begin_import()
+            log.append_unnamed(_rows(0, 5))
+            if failing:
+                raise RuntimeError("enough")
+            log.name_import(source)
+            log.require_stored()
+            log.append([closing(source.id, now())])
+        return made
+
+    with pytest.raises(RuntimeError):
+        logged(failing=True)
+    with ledger._store.reading() as reader:
+        assert reader.banks() == [ledger.bank]
+    made = logged(failing=False)
+    made.audit()
+    assert len(_texts(made)) == 5
+
+
+def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack by accident: the source record, a record of a group or a node is not stored."""
+    for name, value in {
+        "_named": [unplaced_row(Semantic(text="x"), "blake3:" + "0" * 64, b"{}")],
+        "_groups": [(3, 5, b"")],
+        "_nodes": blake3(b"other"),
+    }.items():
+        with monkeypatch.context() as patch:
+
+            def other(
+                self: Any,
+                reader: Any,
+                name: str = name,
+                value: Any = value,
+                there: Any = transaction.UnnamedImport.is_stored,
+            ) -> Any:
+                setattr(self, name, value)
+                return there(self, reader)
+
+            patch.setattr(transaction.UnnamedImport, "is_stored", other)
+            with pytest.raises(StoreDamagedError, match="reads back otherwise"):
+                _import_named_last(ledger, [_rows(0, 5)])
+        assert _texts(ledger) == []
 
 
 def test_what_fails_within_leaves_nothing(ledger: Ledger) -> None:

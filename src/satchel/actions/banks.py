@@ -1,5 +1,7 @@
 """The banks of the store: making, listing and naming them, and what an owner decides about one."""
 
+from contextlib import AbstractContextManager
+
 import msgspec
 
 from satchel.actions.config import Settings
@@ -20,6 +22,7 @@ from satchel.actions.wiring import (
 from satchel.errors import SatchelError, UsageError
 from satchel.ledger import acceptance
 from satchel.ledger.acceptance import Decider
+from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.authority import Decision
 from satchel.ledger.ledger import Ledger
 from satchel.ports.store import Store
@@ -55,15 +58,23 @@ def create_bank(settings: Settings, name: str, owner: SigningKey) -> BankLine:
         return _line(settings, store, made_bank(settings, store, name, owner).bank)
 
 
-def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) -> Ledger:
-    """Start a bank in an open store, whatever others are called."""
-    return Ledger.create(
+def bank_in_making(
+    settings: Settings, store: Store, name: str, owner: SigningKey
+) -> AbstractContextManager[tuple[Ledger, LogTransaction]]:
+    """Start a bank with what is appended in a block; see ``Ledger.founded``."""
+    return Ledger.founded(
         store,
         owner=owner,
         writer=writer_key(settings),
         witness=witness_of(settings),
         name=name,
     )
+
+
+def made_bank(settings: Settings, store: Store, name: str, owner: SigningKey) -> Ledger:
+    """Start a bank in an open store, whatever others are called."""
+    with bank_in_making(settings, store, name, owner) as (ledger, _):
+        return ledger
 
 
 def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey) -> BankLine:

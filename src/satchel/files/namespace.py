@@ -86,10 +86,17 @@ def root_checked(said: str) -> str:
 
 
 def folder_of(place: str) -> Path | None:
-    """Return the folder that a place is on this machine; None for one elsewhere."""
+    """Return the folder that a place is on this machine; None for one elsewhere.
+
+    Raises:
+        MemoryStoreError: If it is no place.
+    """
     if "://" not in place:
         return Path(place).expanduser().absolute()
-    parts = urlsplit(place)
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise MemoryStoreError(f"this is no place: {error}", path="storage_root") from None
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
             raise MemoryStoreError("a file:// place is on this machine", path="storage_root")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from satchel.errors import ConfigError, InferenceError
 
@@ -23,12 +23,36 @@ _TOLD = 200
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may succeed."""
 
+_FIELD = "inference.base_url"
 _HERE = ("127.0.0.1", "::1", "localhost")
 
 Pause = Callable[[float], None]
 """Waits for some seconds."""
 
 _Answer = TypeVar("_Answer")
+
+
+def split_url(base_url: str) -> SplitResult:
+    """Return the parts of the address of a server.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    try:
+        parts = urlsplit(base_url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:  # of its brackets, or its port
+        pass
+    raise ConfigError("not an address as https://host/v1", field=_FIELD)
+
+
+def is_here(base_url: str) -> bool:
+    """Tell whether a server is on this machine; not where this is no address."""
+    try:
+        return split_url(base_url).hostname in _HERE
+    except ConfigError:
+        return False
 
 
 class _AgainError(Exception):
@@ -64,10 +88,7 @@ class Endpoint:
         pause: Pause = time.sleep,
         attempts: int = _ATTEMPTS,
     ) -> None:
-        parts = urlsplit(base_url)
-        field = "inference.base_url"
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("not an address as https://host/v1", field=field)
+        parts, field = split_url(base_url), _FIELD
         if parts.username or parts.password or parts.query or parts.fragment:
             hint = "Name the variable that has the key: inference.key_variable"
             raise ConfigError("the address holds more than an address", field=field, hint=hint)
@@ -150,11 +171,6 @@ class Endpoint:
         if len(read) <= most and answer.length:
             raise ConnectionError("its answer broke off")
         return bytes(read)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the server is on this machine."""
-        return self._parts.hostname in _HERE
 
     def failed(self, what: str, hint: str | None = None) -> InferenceError:
         """Return the error of an answer that is none; the key is not in it."""

@@ -9,9 +9,14 @@ from functools import partial
 from itertools import chain
 
 from satchel.disk.forks import in_child
-from satchel.errors import ReadOnlyStoreError, SatchelError, StoreDamagedError
+from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.appending.batches import group_of
-from satchel.ledger.appending.transaction import LogTransaction, StoredDigest, stored_digest
+from satchel.ledger.appending.transaction import (
+    LogTransaction,
+    StoredDigest,
+    UnnamedImport,
+    stored_digest,
+)
 from satchel.ledger.appending.waiting import (
     Logging,
     Ticket,
@@ -40,7 +45,7 @@ from satchel.memory.times import now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import Change, Commit, Reader, Store, StoredHead, Sweep, Writer
 from satchel.seal.log import Head, leaf_of, signed_head
-from satchel.seal.proved_tree import ProvedTree, grown
+from satchel.seal.proved_tree import ProvedTree, grown, leaf_position
 from satchel.seal.records import PREFIX, Sealed
 from satchel.seal.redacted_forms import is_form
 from satchel.seal.sealing import seal
@@ -102,14 +107,33 @@ class Ledger:
         clock: Clock = now,
     ) -> "Ledger":
         """Start a bank: its first record says who owns it, its second admits the writer key."""
+        with cls.founded(
+            store, owner=owner, writer=writer, witness=witness, name=name, clock=clock
+        ) as (ledger, _):
+            return ledger
+
+    @classmethod
+    @contextmanager
+    def founded(
+        cls,
+        store: Store,
+        *,
+        owner: SigningKey,
+        writer: SigningKey,
+        witness: Witness | None = None,
+        name: str | None = None,
+        clock: Clock = now,
+    ) -> Iterator[tuple["Ledger", LogTransaction]]:
+        """Start a bank with what is appended in a block, committed together when that ends well."""
         at = clock()
         bank = seal(Bank(owner_keys=(owner.did,), created_at=at, name=name))
         ledger = cls(store, bank.id, writer=writer, witness=witness, clock=clock)
         records = [bank, admission(bank.id, writer.did, owner, at)]
         with store.writing() as writing:
             found = ledger._commit(writing, None, [Ticket(with_models(records))])
-        ledger._acknowledge(found)
-        return ledger
+            made = _Transaction(ledger, writing, found)
+            yield ledger, made
+        ledger._acknowledge(made.after)
 
     def _begin(self) -> None:
         """Start without anything under way; a child's parent goes on with what it had."""
@@ -315,9 +339,7 @@ class Ledger:
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
         authority = self._authority_after(found, [one.record for one in records])
-        writer = self._writer
-        if writer is None or not authority.admits(writer.did):
-            raise may_not_add(authority, writer)
+        writer = self._admitted(authority)
         visible = waiting[0].visible
         rows, changes, sweeps = self._folded(writing, fold, before, records, at, visible=visible)
         tree = self._tree(writing, found) if found else None
@@ -327,17 +349,8 @@ class Ledger:
         nodes = grown(frontier, [leaf_of(self.bank, row.seq, row.type, row.id, at) for row in rows])
         if stored_here is not None:
             stored_here.add(rows, nodes)
-        head = Head(
-            v=1,
-            bank=self.bank,
-            epoch=authority.epoch,
-            size=frontier.size,
-            root=PREFIX + frontier.root.hex(),
-            counts=_counts_with(rows, found),
-            at=at,
-            key=writer.did,
-        )
-        stored = StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
+        counts = _counts_with(Counter(row.type for row in rows), found)
+        head, stored = self._head(authority, writer, frontier, counts, at)
         commit = Commit(
             rows=rows,
             nodes=nodes,
@@ -356,6 +369,51 @@ class Ledger:
         waiting[0].emptied = [place for place in emptied.places if place not in returned]
         verdict = found.verdict if found else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
+
+    def _admitted(self, authority: Authority) -> SigningKey:
+        if self._writer is None or not authority.admits(self._writer.did):
+            raise may_not_add(authority, self._writer)
+        return self._writer
+
+    def _head(
+        self,
+        authority: Authority,
+        writer: SigningKey,
+        frontier: Frontier,
+        counts: dict[str, int],
+        at: str,
+    ) -> tuple[Head, StoredHead]:
+        """Return the head of a log that has grown, and how it is stored."""
+        head = Head(
+            v=1,
+            bank=self.bank,
+            epoch=authority.epoch,
+            size=frontier.size,
+            root=PREFIX + frontier.root.hex(),
+            counts=counts,
+            at=at,
+            key=writer.did,
+        )
+        return head, StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
+
+    def _begun(self, found: TrustedHead) -> UnnamedImport:
+        """Begin an import in a transaction, behind what the log has."""
+        self._admitted(found.authority)
+        frontier = Frontier(found.frontier.size, found.frontier.peaks)
+        return UnnamedImport(self.bank, frontier, self._clock())
+
+    def _named(
+        self, writing: Writer, found: TrustedHead, begun: UnnamedImport, source: Sealed
+    ) -> TrustedHead:
+        """Add what names an import to the log, under a new head."""
+        (rows, facts), size, at = begun.named(source), begun.size, self._clock()
+        found.fold.take(facts, size)
+        begun.put_nodes(writing)
+        counts, frontier = _counts_with(begun.counts, found), begun.frontier
+        writer = self._admitted(found.authority)
+        head, stored = self._head(found.authority, writer, frontier, counts, at)
+        writing.append(self.bank, Commit(rows=rows, nodes=(), head=stored))
+        return TrustedHead(stored, head, frontier, found.authority, found.fold, found.verdict)
 
     def _authority_after(
         self, found: TrustedHead | None, records: Sequence[Sealed | None]
@@ -464,6 +522,7 @@ class _Transaction:
         self._writing = writing
         self._start = found.head.size
         self._digest = StoredDigest()
+        self._import: UnnamedImport | None = None
 
     def append(
         self, records: Sequence[Sealed], *, side: Mapping[str, bytes | None] | None = None
@@ -478,19 +537,41 @@ class _Transaction:
         self.after = self._ledger._commit(self._writing, self.after, [ticket], self._digest)  # noqa: SLF001 - a part of it
         return ticket.places
 
+    def begin_import(self, size: int | None = None) -> None:
+        if size not in (None, self.after.head.size):
+            raise ChangedError("somebody else changed it meanwhile", hint="Look at it again.")
+        self._import = self._ledger._begun(self.after)  # noqa: SLF001 - a part of it
+
+    def append_unnamed(self, rows: Sequence[Row]) -> None:
+        assert self._import is not None  # noqa: S101 - it was begun
+        looked_at_before(rows)
+        placed = self._import.placed(rows, self._ledger._clock())  # noqa: SLF001 - a part of it
+        commit = Commit(rows=placed, nodes=(), head=self.after.stored)
+        self._writing.append(self._ledger.bank, commit)
+
+    def name_import(self, source: Sealed) -> int:
+        assert self._import is not None  # noqa: S101 - it was begun
+        self.after = self._ledger._named(self._writing, self.after, self._import, source)  # noqa: SLF001 - a part of it
+        return self._start
+
     def require_stored(self) -> None:
-        stored = stored_digest(self._writing, self._ledger.bank, self._start, self.after.head.size)
-        if stored != self._digest.value:
+        bank, size = self._ledger.bank, self.after.head.size
+        if self._import is not None:
+            is_stored = self._import.is_stored(self._writing)
+        else:
+            positions = leaf_position(self._start), leaf_position(size)
+            stored = stored_digest(self._writing, bank, (self._start, size), positions)
+            is_stored = stored == self._digest.value
+        if not is_stored:
             raise StoreDamagedError(
                 "what was logged reads back otherwise; nothing of it was committed",
                 hint="The disk may be failing. See: satchel doctor --deep.",
             )
 
 
-def _counts_with(rows: Sequence[Row], found: TrustedHead | None) -> dict[str, int]:
-    """Return how many records of each type a log has, with new rows."""
-    counts = Counter(found.head.counts if found else {})
-    counts.update(row.type for row in rows)
+def _counts_with(new: Counter[str], found: TrustedHead | None) -> dict[str, int]:
+    """Return how many records of each type a log has, with new ones."""
+    counts = new + Counter(found.head.counts if found else {})
     return dict(sorted(counts.items()))
 
 

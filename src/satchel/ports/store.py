@@ -109,10 +109,15 @@ class Commit:
     """What is written in one transaction."""
 
     rows: Sequence[Row]
-    """In the order of the log, without gaps, right after the rows that are there."""
+    """In the order of the log, without gaps, right after the rows that are there.
+
+    Of an import whose source record is known last, they leave gaps, which rows of a later commit
+    fill before the transaction ends. Until then nobody reads the bank.
+    """
 
     nodes: Sequence[bytes]
-    """Tree nodes, in the order of their positions, right after those that are there."""
+    """Tree nodes, in the order of their positions, right after those that are there; none where
+    rows have gaps, or fill them: ``Writer.put_nodes`` has them then."""
 
     head: StoredHead
     changes: Sequence[Change] = ()

@@ -227,6 +227,8 @@ class _Transaction(_View):
         for row in (*(mine.rows[place].erased() for place in commit.erased), *commit.replaced):
             mine.rows[row.seq] = row
         mine.rows += commit.rows
+        if commit.rows and mine.rows[-1].seq != len(mine.rows) - 1:
+            mine.rows.sort(key=attrgetter("seq"))  # some come before those that were there
         refuse_doubles(mine.rows)
         mine.nodes += commit.nodes
         mine.head = commit.head

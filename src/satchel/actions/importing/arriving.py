@@ -135,6 +135,9 @@ class Arriving:
         self._place = Place(file.path, on_progress, held)
         self.format = format_ or formats.recognise(self._place)
         self._adapter: Format = formats[self.format] if self._listed is None else self._listed
+        self.read_bytes = 0
+        """How much of it another process has read."""
+
         self.endings = dict[str, Ended]()
         """Of the records that were given out: which are not current at the source, by id."""
 
@@ -305,7 +308,7 @@ class Arriving:
                 which then happens here.
             InputError: As ``rows``.
         """
-        if self._alone or not self._is_worth_a_process or not may_fork():
+        if not self.is_read_apart:
             arriving = self.rows(nonces)
             while some := list(islice(arriving, most)):
                 yield self.reading.linked, some
@@ -318,6 +321,7 @@ class Arriving:
                         self._take_state(pickle.loads(frame[1:]))  # noqa: S301 - of our own child
                         return
                     linked, done, size, some = _unpack(frame[1:])
+                    self.read_bytes = done
                     if tell is not None:
                         tell(done, size)
                     yield linked, some
@@ -327,9 +331,11 @@ class Arriving:
         raise UnfinishedError("its last words are missing")
 
     @property
-    def _is_worth_a_process(self) -> bool:
+    def is_read_apart(self) -> bool:
+        """Whether another process reads it."""
         is_file = self._listed is None and not self._place.is_folder
-        return is_file and self._restoring is None and self.size >= WORTH_A_PROCESS
+        is_worth_it = is_file and self._restoring is None and self.size >= WORTH_A_PROCESS
+        return is_worth_it and not self._alone and may_fork()
 
     def _frames(self, nonces: Nonces, most: int) -> Iterator[bytes]:
         """Yield what arrives as bytes, in the other process, then what was found out on the way."""

@@ -79,12 +79,12 @@ def import_file(
             store = stack.enter_context(opened_store(settings, read_only=True))
         if asked.re_extract_entities:
             arriving.extract_entities()
-        work = Work(settings, store, arriving, wanted, asked)
-        stack.callback(work.strands.close)
+        work = Work(settings, store, arriving, wanted, asked, None if asked.dry_run else owner)
+        stack.callback(work.close)
         work.plan()
         arriving.require_unchanged()
         if not asked.dry_run:
-            work.log(owner)
+            work.log()
             work.reuse_vectors()
             if asked.re_embed:
                 work.embed()

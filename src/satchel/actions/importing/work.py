@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
 
 import msgspec
 
-from satchel.actions.banks import made_bank
+from satchel.actions.banks import bank_in_making, made_bank
 from satchel.actions.config import Settings
 from satchel.actions.importing.accounts import account_of_import
 from satchel.actions.importing.arriving import Arriving
@@ -27,16 +27,19 @@ from satchel.errors import EmptyInputError, SlotTakenError, UnknownBankError, Us
 from satchel.jobs.job import job_id
 from satchel.jobs.journal import Journal, journals, new_journal
 from satchel.jobs.steps import Step
+from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.folding import CLOSED
+from satchel.ledger.ledger import Ledger
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.reusing import reuse
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seeded_nonces
 from satchel.seal.signing.key import SigningKey
-from satchel.transfer.incoming.batch import Batch, logged_part, take_back
-from satchel.transfer.incoming.plan import Plan
+from satchel.transfer.incoming.batch import Batch, Begun, logged_part, take_back
+from satchel.transfer.incoming.plan import Plan, is_vacant
 from satchel.transfer.incoming.planned import OnConflict, Planned, Rules
+from satchel.transfer.incoming.stage import COMMIT_BYTES, NotAtOnceError
 from satchel.transfer.incoming.tenants import Tenants, maps_from
 from satchel.transfer.near.finding import names_of
 from satchel.transfer.receipts.account import Account
@@ -48,6 +51,9 @@ _TOGETHER = 256
 _EVERY = 0.5
 """Seconds between two reports while the input is read."""
 
+_AGAIN = ((UnfinishedError, NotAtOnceError), UnfinishedError)
+"""After which everything is read again: a process that was killed costs time, and nothing else."""
+
 _GO_ON = (
     "Nothing of it is visible. Run the same import again to go on, or: satchel jobs cancel, which"
     " takes it back."
@@ -57,7 +63,16 @@ _COMPLETE = "The import is complete. To take it back: satchel undo {source}"
 
 
 class Work:
-    """One import: two passes, over all banks that it is for."""
+    """One import: two passes, over all banks that it is for.
+
+    Args:
+        settings: Where the store and the keys are.
+        store: The store; None where there is none yet.
+        arriving: The input.
+        wanted: The bank that everything goes into; None for one for each owner.
+        asked: What is asked for.
+        owner: Gives the key that owns banks that are made; None for planning only.
+    """
 
     def __init__(
         self,
@@ -66,6 +81,7 @@ class Work:
         arriving: Arriving,
         wanted: str | None,
         asked: ImportOptions,
+        owner: Owners | None,
     ) -> None:
         self.tenants = Tenants(wanted, maps_from(asked.maps), counting=asked.dry_run)
         self.banks: dict[str, BankImported] = {}
@@ -103,12 +119,22 @@ class Work:
         self._begun: dict[str, Journal] = {}
         self._accounts: dict[str, tuple[Account, Sealed]] = {}
         self._key: SigningKey | None = None
+        self._owner = owner
+        self._early = True
+        self._logged: Begun | None = None
+        """What is logged while it is read."""
+
+    def close(self) -> None:
+        """Give the space back; take back what was logged and not committed."""
+        self._take_back()
+        self.strands.close()
 
     def plan(self) -> None:
         """Read everything and decide what becomes of it; nothing is changed.
 
         Except that an earlier attempt at the same thing is given up where the bank has changed
-        since, and so has the plan.
+        since, and so has the plan. What another process reads for one bank that has nothing yet is
+        logged meanwhile, in a transaction that ``log`` commits.
         """
         self._find_begun()
         if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
@@ -132,10 +158,14 @@ class Work:
         require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
 
     def _read(self) -> None:
-        try:
-            self._read_once()
-        except UnfinishedError:  # a process that was killed costs time, and nothing else
-            self._read_once()
+        for again in (*_AGAIN, ()):
+            try:
+                self._read_once()
+            except again:
+                self._take_back()
+                self._early = False
+            else:
+                return
 
     def _read_once(self) -> None:
         for one in (self.plans, self.banks, self._read_here):
@@ -159,6 +189,49 @@ class Work:
                     plan.take(rows, self.arriving.endings)
             for plan in self.plans.values():
                 plan.finish()
+                plan.stage.give_rest()
+
+    def _take_back(self) -> None:
+        logged, self._logged = self._logged, None
+        if logged is not None:
+            logged.take_back()
+
+    def _is_logged_early(self) -> bool:
+        """Tell whether records are logged while others are still read, where their bank is vacant.
+
+        Those of one bank, which nothing that comes later changes.
+        """
+        return (
+            self._early
+            and self._owner is not None
+            and self._wanted is not None
+            and not self._begun
+            and self.near.mode not in TAKEN_UP
+            and not self._rules.keeps_ids
+            and self._rules.mode is not OnConflict.OVERWRITE
+            and self.arriving.is_read_apart
+        )
+
+    def _log_early(self, name: str, size: int | None, rows: Sequence[Row]) -> bool:
+        """Log records of a bank that was vacant at a size, unless there is too much in the file."""
+        if self._logged is None:
+            share = self.arriving.read_bytes / self.arriving.size
+            if self.plans[name].stage.size >= COMMIT_BYTES * share:
+                return False
+            self._logged = Begun(self._block(name), size)
+        self._logged.add(rows)
+        return True
+
+    @contextmanager
+    def _block(self, name: str) -> Iterator[tuple[Ledger, LogTransaction]]:
+        assert self._store is not None and self._owner is not None  # noqa: S101, PT018 - it logs
+        if name in self._open:
+            ledger = self._open[name].ledger
+            with ledger.transaction() as log:
+                yield ledger, log
+            return
+        with bank_in_making(self._settings, self._store, name, self._owner()) as made:
+            yield made
 
     def _tell_read(self, read: int) -> None:
         """Report how much was read; nothing of it is logged yet."""
@@ -241,19 +314,19 @@ class Work:
             for name, one in self._begun.items()
         )
 
-    def log(self, owner: Owners) -> None:
+    def log(self) -> None:
         """Log what was planned; visible in each bank once all banks have all of it, read back."""
         self._key = signer(self._settings, None)
-        if not self._log_at_once(owner):
-            self._log_in_groups(owner)
+        if not self._log_at_once():
+            self._log_in_groups()
         for name, plan in self.plans.items():
             if plan.done.returned:
-                put_back(self._for_writing(name, owner), plan.returned)
+                put_back(self._for_writing(name), plan.returned)
 
-    def _log_in_groups(self, owner: Owners) -> None:
+    def _log_in_groups(self) -> None:
         batches = dict[str, Batch]()
         try:
-            self._log_all(owner, batches)
+            self._log_all(batches)
         except Exception as error:
             if batches:
                 error.add_note(_GO_ON)
@@ -266,7 +339,7 @@ class Work:
         for name in self.plans.keys() - batches.keys():
             self._account(name, None)
 
-    def _log_at_once(self, owner: Owners) -> bool:
+    def _log_at_once(self) -> bool:
         """Log an import into one bank in one transaction, where that can be; tell whether it was.
 
         Several banks become visible together, so each is logged before the first is closed.
@@ -276,38 +349,50 @@ class Work:
         ((name, plan),) = self.plans.items()
         if plan.is_empty or not plan.stage.is_one_commit:
             return False
-        opened, told = self._for_writing(name, owner), self.banks[name]
-        batch = Batch(opened.ledger, plan, self._journal, self._rules.mode)
+        told = self.banks[name]
+        logged = self._logged or Batch(
+            self._for_writing(name).ledger, plan, self._journal, self._rules.mode
+        )
 
         def receipt() -> Sealed:
-            told.source = batch.source
-            return self._account(name, batch.tally)
+            told.source = logged.source
+            return self._account(name, logged.tally)
 
         def step(done: int, total: int, _: str | None) -> None:
             if self.asked.on_logging is not None:
                 self.asked.on_logging(done, total)
 
+        source, total = self.arriving.source(self._journal.at), plan.stage.records
         if self.asked.on_step is not None:  # what it raises ends the import; later it cannot
-            self.asked.on_step(Step(0, batch.total, None))
-        try:
-            told.receipt = batch.log_at_once(self.arriving.source(self._journal.at), receipt, step)
-        except SlotTakenError:  # somebody was quicker; it is decided record by record
-            told.source = None
-            return False
-        if self.asked.on_step is not None:
+            self.asked.on_step(Step(0, total, None))
+        if isinstance(logged, Begun):
+            told.bank, told.made = logged.ledger.bank, name not in self._open
+            told.receipt = logged.close(source, receipt, plan)
+            self._open_again(name, told.bank)
+            step(total, total, None)
+        else:
             try:
-                self.asked.on_step(Step(batch.total, batch.total, plan.stage.last))
-            except Exception as error:
-                error.add_note(_COMPLETE.format(source=batch.source))
-                raise
+                told.receipt = logged.log_at_once(source, receipt, step)
+            except SlotTakenError:  # somebody was quicker; it is decided record by record
+                told.source = None
+                return False
+        self._tell_complete(Step(total, total, plan.stage.last), logged.source)
         return True
 
-    def _log_all(self, owner: Owners, batches: dict[str, Batch]) -> None:
+    def _tell_complete(self, step: Step, source: str) -> None:
+        if self.asked.on_step is not None:
+            try:
+                self.asked.on_step(step)
+            except Exception as error:
+                error.add_note(_COMPLETE.format(source=source))
+                raise
+
+    def _log_all(self, batches: dict[str, Batch]) -> None:
         source, step = self.arriving.source(self._journal.at), self._tell
         for name, plan in self.plans.items():
             if plan.is_empty and name not in self._begun:
                 continue
-            opened = self._for_writing(name, owner)
+            opened = self._for_writing(name)
             journal = self._begun.get(name) or msgspec.structs.replace(self._journal, source="")
             batches[name] = Batch(opened.ledger, plan, journal, self._rules.mode)
             batches[name].log(source, step)
@@ -372,12 +457,14 @@ class Work:
         plan = self.plans.get(name)
         if plan is None:
             told = BankImported(name=name, done=Planned())
-            opened = self._there(name)
-            view = None
+            opened, early = self._there(name), self._is_logged_early()
+            view, size = None, None
             if opened is not None:
                 told.bank, told.name = opened.id, opened.name
                 self._require_once(opened, name)
-                view = views.enter_context(opened.ledger.reading())
+                size = _size_if_vacant(opened) if early else None
+                if size is None:
+                    view = views.enter_context(opened.ledger.reading())
             nonces = seeded_nonces(self._journal.seed + b"plan" + name.encode())
             at = self._journal.at
             begun = self._begun.get(name)
@@ -386,6 +473,8 @@ class Work:
             going_on = begun.source if begun else ""
             rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
             plan = Plan(view, rules, self.strands, nonces=nonces, at=at)
+            if early and view is None:
+                plan.stage.sink = partial(self._log_early, name, size)
             told.done, told.conflicts = plan.done, plan.conflicts
             self.plans[name], self.banks[name] = plan, told
             self._read_here[name] = Counter()
@@ -419,9 +508,19 @@ class Work:
             )
         return ids[0] if ids else None
 
-    def _for_writing(self, name: str, owner: Owners) -> OpenBank:
-        if name not in self._open and self._store is not None:
-            made = made_bank(self._settings, self._store, name, owner()).bank
+    def _for_writing(self, name: str) -> OpenBank:
+        if name not in self._open and self._store is not None and self._owner is not None:
+            made = made_bank(self._settings, self._store, name, self._owner()).bank
             self.banks[name].bank, self.banks[name].made = made, True
-            self._open[name] = open_bank_in(self._settings, self._store, made, writes=True)
+            self._open_again(name, made)
         return self._open[name]
+
+    def _open_again(self, name: str, bank: str) -> None:
+        if self._store is not None:
+            self._open[name] = open_bank_in(self._settings, self._store, bank, writes=True)
+
+
+def _size_if_vacant(bank: OpenBank) -> int | None:
+    """Return how long the log of a bank is that has nothing; None for one that has something."""
+    with bank.ledger.reading() as view:
+        return view.head.size if is_vacant(view) else None

@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from satchel.actions.config import Settings
 from satchel.actions.configured.working import InferenceSettings
@@ -140,7 +139,9 @@ def _is_here(settings: InferenceSettings) -> bool:
     if scheme not in (SERVER, OLLAMA):
         return True
     address = settings.base_url or (_OLLAMA_URL if scheme == OLLAMA else _OPENAI_URL)
-    return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
+    from satchel.inference.endpoint import is_here
+
+    return is_here(address)
 
 
 def _unless_missing(

@@ -39,6 +39,10 @@ Seen = tuple[tuple[str, int, int, int, int], ...]
 """Of each file of a database: ending, device, number, bytes, moment of the last change."""
 
 
+Log = tuple[tuple[int, int] | None, ...]
+"""Of a database, its write-ahead log and its index: device and number, None where it is missing."""
+
+
 class Opened(NamedTuple):
     """A connection for reading, and what the files were like if it takes no locks."""
 
@@ -156,6 +160,34 @@ def has_moved(connection: apsw.Connection) -> bool:
     moved = ctypes.c_int()
     connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
     return bool(moved.value)
+
+
+def log_at(path: str) -> Log:
+    """Tell which log is beside a database, and which index of it.
+
+    Who has a database open keeps both. So where others have come instead, or none, something else
+    removed them: SQLite goes on with the ones that it has open, which are gone when it ends.
+    """
+    return tuple(_identity(path + ending) for ending in ("", "-wal", "-shm"))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def save_log(connection: apsw.Connection) -> bool:
+    """Bring into the file what a deleted log holds, and tell whether all of it is there now.
+
+    Only where no other log is in its place: pages of two would be mixed.
+    """
+    with suppress(apsw.Error):
+        ((busy, pages, saved),) = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+        return not busy and pages == saved
+    return False
 
 
 @contextmanager

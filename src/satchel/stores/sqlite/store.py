@@ -30,6 +30,7 @@ from satchel.stores.sqlite.errors import decoding, translated
 from satchel.stores.sqlite.forking import transaction, watch
 from satchel.stores.sqlite.migrations import STEPS, Step, migrate
 from satchel.stores.sqlite.opening import (
+    Log,
     Opened,
     closing_on_error,
     deferred,
@@ -37,8 +38,10 @@ from satchel.stores.sqlite.opening import (
     immediate,
     indexed,
     is_current,
+    log_at,
     open_for_reading,
     open_for_writing,
+    save_log,
     undisturbed,
 )
 from satchel.stores.sqlite.reading import Spreads, View
@@ -48,6 +51,11 @@ from satchel.stores.sqlite.writing import Transaction
 BUSY_MS = 30_000
 """How long to wait for another writer."""
 
+
+_SAVED = {
+    True: "all that it held is in the file now",
+    False: "what was written last may be lost",
+}
 
 _parents: list[apsw.Connection] = []
 """Of a child: what it came with, kept from being closed when nobody names it any more."""
@@ -104,6 +112,7 @@ class SqliteStore:
         self._local = threading.local()
         self._spreads: Spreads = {}
         self._open: list[apsw.Connection] = []
+        self._log: Log | None = None
         self._serials = count(1)
         self._is_made = False
         self._connection()
@@ -162,6 +171,7 @@ class SqliteStore:
             yield Transaction(connection, self.name, serial=serial)
         if has_moved(connection):
             raise self._vanished()
+        self._require_log(connection)
 
     def copy_to(self, path: Path, *, progress: Progress | None = None) -> None:
         """Copy the store as it is now to a new file, while others use it.
@@ -236,6 +246,7 @@ class SqliteStore:
         for connection in self._open:
             connection.close()
         self._open.clear()
+        self._log = None
         self._local = threading.local()
 
     def forget_parent(self) -> None:
@@ -247,6 +258,7 @@ class SqliteStore:
                     connection.close()
         _parents.extend(self._open)
         self._open = []
+        self._log = None
         self._local = threading.local()
 
     def _connection(self) -> apsw.Connection:
@@ -256,18 +268,16 @@ class SqliteStore:
         """Return what this thread has open, opened again where that cannot be used any more."""
         held: Opened | None = getattr(self._local, "held", None)
         if held is not None:
-            connection, seen, _ = held
-            if connection.in_transaction or (
-                is_current(self.path, seen)
-                and not has_moved(connection)
-                and (self._secret is None or answers(connection))
-            ):
+            if held.connection.in_transaction or self._is_usable(held):
                 return held
             self._local.held = None
-            self._open.remove(connection)
-            connection.close()
+            self._open.remove(held.connection)
+            held.connection.close()
+            self._log = None  # who leaves last removes it
         if self._is_made and not self._is_filled():
             raise self._vanished()
+        if self._open:
+            self._require_log()
         try:
             with transaction():
                 opened = self._for_reading() if self._read_only else self._for_writing()
@@ -276,9 +286,19 @@ class SqliteStore:
                 require_key(self.path)
             raise
         opened = opened._replace(serial=next(self._serials))
+        if opened.seen is None:
+            self._log = log_at(self.name)
         self._local.held = opened
         self._open.append(opened.connection)
         return opened
+
+    def _is_usable(self, held: Opened) -> bool:
+        connection, seen, _ = held
+        if not is_current(self.path, seen) or has_moved(connection):
+            return False
+        if seen is None:
+            self._require_log(connection)
+        return self._secret is None or answers(connection)
 
     def _is_filled(self) -> bool:
         try:
@@ -292,6 +312,25 @@ class SqliteStore:
             file=self.name,
             hint="Put it back where it was, or restore it: satchel backup restore. See: satchel"
             " doctor.",
+        )
+
+    def _require_log(self, connection: apsw.Connection | None = None) -> None:
+        """Require that the log which is in use has not been deleted or replaced.
+
+        Raises:
+            StoreError: If it was. What it holds is brought into the file first, where that can be.
+        """
+        if self._log is None or None in self._log:
+            return
+        database, log, index = log_at(self.name)
+        if database != self._log[0] or (log, index) == self._log[1:]:
+            return
+        is_saved = log is None and connection is not None and save_log(connection)
+        raise StoreError(
+            "the log of the store (its -wal or -shm file) was deleted or replaced while it was in"
+            " use; " + _SAVED[is_saved],
+            file=self.name,
+            hint="Close every program that uses the store, then see: satchel doctor --deep",
         )
 
     def _for_reading(self) -> Opened:
@@ -322,6 +361,7 @@ class SqliteStore:
             version = found_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
+            connection.pragma("user_version")  # opens the log of a file that had none, to keep it
             if version is None and self._is_made:
                 raise self._vanished()
             if version is None:

@@ -4,13 +4,15 @@ A killed import is gone on with: the seed of its nonces is kept beside the log u
 so the same input gives the same records again, and those that are logged are left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import chain
 
 import msgspec
 
-from satchel.errors import ConflictError, SlotTakenError, StoreDamagedError
+from satchel.errors import ChangedError, ConflictError, SlotTakenError, StoreDamagedError
 from satchel.jobs.journal import SIDE, Journal
+from satchel.ledger.appending.transaction import LogTransaction
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.memory.records import Source, Status
@@ -21,12 +23,75 @@ from satchel.seal.sealing import seal
 from satchel.transfer.incoming.known import side_name
 from satchel.transfer.incoming.plan import Plan
 from satchel.transfer.incoming.planned import OnConflict
+from satchel.transfer.incoming.stage import NotAtOnceError
 from satchel.transfer.receipts.tally import Tally
 
 _ATTEMPTS = 8
 
 Progress = Callable[[int, int, str | None], None]
 """Is told how many records are logged, of how many, and the id of the last one."""
+
+
+class Begun:
+    """One import into one bank, logged in one transaction while its file is still read.
+
+    Args:
+        block: Gives the right to append; whatever is appended is taken back when it fails.
+        size: How long the log was when it had nothing; None for one that begins with this.
+
+    Raises:
+        NotAtOnceError: If the log is longer now.
+        ReadOnlyStoreError: If no key may sign here.
+    """
+
+    def __init__(
+        self, block: AbstractContextManager[tuple[Ledger, LogTransaction]], size: int | None
+    ) -> None:
+        self._block = ExitStack()
+        self.ledger, self._log = self._block.enter_context(block)
+        try:
+            self._log.begin_import(size)
+        except ChangedError as error:
+            self.take_back()
+            raise NotAtOnceError from error
+        except BaseException:
+            self.take_back()
+            raise
+        self.source = ""
+        """Id of the source record; empty until it is closed."""
+
+        self.tally = Tally()
+        """Of what was logged."""
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Log a group of records.
+
+        Raises:
+            NotAtOnceError: If the bank has another version of something.
+        """
+        try:
+            self._log.append_unnamed(rows)
+        except SlotTakenError as error:
+            raise NotAtOnceError from error
+        self.tally.add_many(rows)
+
+    def close(self, source: Source, receipt: Callable[[], Sealed], plan: Plan) -> str:
+        """Commit it, visible then, and return the id of the receipt; see ``Batch.log_at_once``."""
+        record = seal(source)
+        place = self._log.name_import(record)
+        self._log.require_stored()
+        self.source = record.id
+        made = receipt()
+        self._log.append([made], side=_left_beside(plan, record.id, place))
+        self._block.close()
+        return made.id
+
+    def take_back(self) -> None:
+        """Have nothing of it be there, unless it was closed."""
+        with suppress(NotAtOnceError):
+            error = NotAtOnceError()
+            if not self._block.__exit__(NotAtOnceError, error, None):
+                raise error
 
 
 class Batch:
@@ -71,7 +136,7 @@ class Batch:
             with self._ledger.transaction() as log:
                 for group in groups:
                     log.append_rows(group, batch=self.source)
-                    self._count(group)
+                    self.tally.add_many(group)
                     done, last = done + len(group), group[-1].id
                 log.require_stored()
             if told is not None:
@@ -98,14 +163,14 @@ class Batch:
             (place,) = log.append([record])
             for group in self._plan.stage.groups():
                 log.append_rows(group, batch=record.id, visible=True)
-                self._count(group)
+                self.tally.add_many(group)
                 done += len(group)
                 if told is not None:
                     told(done, self.total, None)
             log.require_stored()
             self.source = record.id
             made = receipt()
-            log.append([made], side=self._left_beside(place))
+            log.append([made], side=_left_beside(self._plan, self.source, place))
         return made.id
 
     @property
@@ -157,7 +222,8 @@ class Batch:
                 place = next(one.place for one in view.imports() if one.source == self.source)
             made = receipt()
             try:
-                self._ledger.append([made], side=self._left_beside(place))
+                side = _left_beside(self._plan, self.source, place)
+                self._ledger.append([made], side=side)
             except SlotTakenError:
                 self._settle()
             else:
@@ -165,15 +231,6 @@ class Batch:
         raise ConflictError(
             "others change the same memories all the time", hint="Run the import again later."
         )
-
-    def _left_beside(self, place: int) -> dict[str, bytes | None]:
-        """Return the values that a complete import leaves beside the log."""
-        side: dict[str, bytes | None] = dict(self._plan.known.missing)
-        return side | {side_name(place): self._plan.keys, SIDE + self.source: None}
-
-    def _count(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self.tally.add(row.type, row.body or b"")
 
     def _begin(self, source: Source) -> None:
         record = seal(source)
@@ -204,6 +261,11 @@ class Batch:
             )
         for start in range(0, len(statuses), 1000):
             self._ledger.append(statuses[start : start + 1000], batch=self.source)
+
+
+def _left_beside(plan: Plan, source: str, place: int) -> Mapping[str, bytes | None]:
+    """Return the values that a complete import leaves beside the log."""
+    return {**plan.known.missing, side_name(place): plan.keys, SIDE + source: None}
 
 
 def logged_part(ledger: Ledger, plan: Plan, source: str) -> int | None:

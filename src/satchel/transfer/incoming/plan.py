@@ -46,6 +46,11 @@ class _Spoken(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(resolved(_Spoken)).decode
 
 
+def is_vacant(view: View) -> bool:
+    """Tell whether a bank never had anything that an import could meet."""
+    return not any(view.head.counts.get(name) for name in (*_ENTRIES, *_CARRIED))
+
+
 class Plan:
     """Takes the records of an import some at a time, in their order.
 
@@ -97,8 +102,7 @@ class Plan:
         imports = view.imports() if view is not None else []
         self._undone = {one.place for one in imports if one.undone}
         self._pending = frozenset(pending_in(view, rules)) if view is not None else frozenset[str]()
-        counts = view.head.counts if view is not None else {}
-        self._empty = not any(counts.get(name) for name in (*_ENTRIES, *_CARRIED))
+        self._empty = view is None or is_vacant(view)
 
     def take(self, rows: Sequence[Row], endings: Endings = NONE) -> None:
         """Decide what becomes of some records.

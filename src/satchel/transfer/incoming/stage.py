@@ -1,6 +1,6 @@
 """What an import is going to log, held on disk until all of it was looked at."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -22,6 +22,14 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(resolved(list[Row])).decode
 
 
+Sink = Callable[[Sequence[Row]], bool]
+"""Takes a group of records that is complete, and tells whether it did."""
+
+
+class NotAtOnceError(Exception):
+    """What was logged as it was read does not fit into one transaction; it is to be read again."""
+
+
 class Stage:
     """Records in their order, then the statuses that go with them; each as the row it will be.
 
@@ -40,15 +48,52 @@ class Stage:
         self.last: str | None = None
         """Id of the last record, statuses aside."""
 
+        self.sink: Sink | None = None
+        """Takes records in groups as soon as they are complete; those that it took are not held."""
+
+        self._group: list[Row] = []
+        self._took = False
+
     def add(self, row: Row) -> None:
-        """Hold a record."""
-        self._records.add(row)
+        """Hold a record.
+
+        Raises:
+            NotAtOnceError: If the sink has others, and they are too many for one transaction.
+        """
         self.records += 1
         self.size += len(row.body or b"")
         self.last = row.id
+        if self.sink is None:
+            self._records.add(row)
+            return
+        self._group.append(row)
+        if len(self._group) == GROUP:
+            self._give()
+
+    def give_rest(self) -> None:
+        """Give the sink what is held, where it has what came before."""
+        if self._took and self._group:
+            self._give()
+
+    def _give(self) -> None:
+        if self._took and self.size >= COMMIT_BYTES:
+            raise NotAtOnceError
+        if self.sink is not None and self.sink(self._group):
+            self._took = True
+        else:
+            self.sink = None
+            for row in self._group:
+                self._records.add(row)
+        self._group = []
 
     def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
-        """Hold a status of a record that is in the bank, or in here."""
+        """Hold a status of a record that is in the bank, or in here.
+
+        Raises:
+            NotAtOnceError: If the sink has records: they are current as soon as they are logged.
+        """
+        if self._took:
+            raise NotAtOnceError
         status = Status(target=target, state=state, by=by, reason="import", at=at)
         record = seal(status, nonces=nonces)
         self._statuses.add(unplaced_row(status, record.id, record.body))
@@ -83,6 +128,7 @@ class Stage:
 
     def _all(self) -> Iterator[Row]:
         yield from self._records
+        yield from self._group
         yield from self._statuses
 
 

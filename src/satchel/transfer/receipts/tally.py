@@ -1,11 +1,12 @@
 """Counting records by type, and the members that they have."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from satchel.ports.records import RecordSet
+from satchel.ports.rows import Row
 from satchel.seal.artifact.sections import TYPED_SECTIONS
 from satchel.transfer.receipts.account import told
 from satchel.type_info import resolved
@@ -36,6 +37,11 @@ class Tally:
         self.records[record_type] += 1
         if record_type in CARRIED:
             self.members.update(_members(body).keys())
+
+    def add_many(self, rows: Sequence[Row]) -> None:
+        """Count records."""
+        for row in rows:
+            self.add(row.type, row.body or b"")
 
     @property
     def kept(self) -> dict[str, int]:
