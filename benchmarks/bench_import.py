@@ -1,15 +1,19 @@
 """A Mem0 export becomes a sealed, logged, indexed bank: how long, and in how much memory."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import data, peers
 from benchmarks.measure import ROUNDS, Table, report, run, satchel
+from satchel.memory.parts import TrustClass
+from satchel.rehydrate.enforcing.judging import reasons_against
 
 MANY, FEW = 100_000, 300
 MEMORY_BOUND = 120 * 10**6
 BOUND = 0.7
+SCREENED, SCREENING = 20_000, 1.0
 
 
 def test_a_mem0_export_is_imported_in_bounded_memory(tmp_path: Path) -> None:
@@ -54,3 +58,37 @@ def test_100_000_mem0_records_are_imported_in_seven_tenths_of_the_time_of_portab
     )
     assert peak < MEMORY_BOUND
     assert mine / other <= BOUND
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_what_a_screening_of_an_import_would_cost(tmp_path: Path) -> None:
+    """Why an import leaves it to ``satchel quarantine scan``: decision 96."""
+    source = data.write_mem0(tmp_path / "mem0.json", SCREENED)
+    texts = [record["memory"] for record in data.mem0_records(SCREENED)]
+    imported = min(
+        satchel("import", source, "--bank", "b", home=tmp_path / f"home{turn}").seconds
+        for turn in range(ROUNDS)
+    )
+
+    def screen() -> None:
+        for text in texts:
+            reasons_against(text, "semantic", TrustClass.IMPORTED, "outside")
+
+    screen()  # compiled patterns
+    began, spent = 0.0, []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        screen()
+        spent.append(time.process_time() - began)
+    share = min(spent) / imported
+    report(
+        "import-screened",
+        Table(
+            f"Screening of {SCREENED:,} Mem0 records for instructions",
+            ["", "processor time against the import", "microseconds a record"],
+            [["reasons_against", share, min(spent) / SCREENED * 1e6]],
+            f"Bound: at most {SCREENING} times.",
+        ),
+    )
+    assert share <= SCREENING

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
+from descriptors_kit import descriptors
 from folder_kit import ACTS, picture
 
 from satchel.disk.contained import ContainedFolder, Listed
@@ -217,7 +218,7 @@ def test_no_descriptor_stays_open_whatever_happens(folder: ContainedFolder) -> N
     """A server that is asked for bad names all day does not run out of them."""
     (folder.path / "link").symlink_to("/")
     os.mkfifo(folder.path / "pipe")
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = descriptors()
     for place in (
         "link",
         "link/x",
@@ -232,7 +233,7 @@ def test_no_descriptor_stays_open_whatever_happens(folder: ContainedFolder) -> N
         for act in ("open", "read", "listing", "create", "make_folder"):
             with suppress(SatchelError):
                 ACTS[act](folder, place)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert descriptors() <= before
 
 
 def test_threads_may_use_one_folder_together(folder: ContainedFolder) -> None:

@@ -521,6 +521,67 @@ def test_of_many_that_create_an_object_at_once_one_does(
         assert won == [found.data]
 
 
+_BEGIN = """
+import multiprocessing, sys
+from pathlib import Path
+from satchel.files.remote.objects import NotWritten
+from satchel.files.remote.sqlite_objects import SqliteObjects
+
+def begin(number, barrier, told, paths):
+    for path in paths:
+        barrier.wait()
+        objects = SqliteObjects(path, "store")
+        objects.put(f"pack-{number}", b"x" * 1000)
+        try:
+            objects.create("HEAD", f"{number}".encode())
+            told.put((path, number))
+        except NotWritten:
+            pass
+        added = 0
+        while added < 3:
+            found = objects.get("HEAD")
+            try:
+                objects.replace("HEAD", found.data + f" {number}".encode(), found.tag)
+                added += 1
+            except NotWritten:
+                pass
+    told.put(None)
+
+paths = [Path(sys.argv[1]) / str(turn) / "files.db" for turn in range(10)]
+fork = multiprocessing.get_context("fork")
+barrier, told = fork.Barrier(6), fork.Queue()
+writers = [fork.Process(target=begin, args=(n, barrier, told, paths)) for n in range(6)]
+for writer in writers: writer.start()
+won, ended = [], 0
+while ended < 6:
+    one = told.get(timeout=60)
+    ended += one is None
+    won += [one] if one else []
+for writer in writers: writer.join()
+assert [writer.exitcode for writer in writers] == [0] * 6
+assert sorted(path for path, _ in won) == sorted(paths), won  # one each
+for path, number in won:
+    objects = SqliteObjects(path, "store")
+    first, *others = objects.get("HEAD").data.split()
+    assert int(first) == number, (path, number, first)
+    assert sorted(map(int, others)) == sorted([*range(6)] * 3), others
+    assert sorted(objects.names()) == ["HEAD", *(f"pack-{n}" for n in range(6))]
+"""
+
+
+def test_many_processes_that_begin_a_database_at_once_lose_nothing(folder: Folder) -> None:
+    """SQLite's own locks are what keeps them apart: one makes the head, and all add to it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGIN, str(folder())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_second_destination_gets_all_of_the_store(folder: Folder) -> None:
     """Saved to one place, a store is saved whole to any other, and again after changes."""
     home = folder()

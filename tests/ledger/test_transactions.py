@@ -17,7 +17,7 @@ from satchel.memory.entries import Semantic
 from satchel.memory.records import Source
 from satchel.memory.times import now
 from satchel.ports.rows import Row, unplaced_row
-from satchel.ports.store import Store
+from satchel.ports.store import RowsDigest, Store
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.stores.ladybug import LadybugStore
@@ -92,10 +92,14 @@ def test_an_import_in_one_transaction_is_current_complete_and_proved(ledger: Led
 
 @pytest.mark.parametrize("logged", [_import, _import_named_last], ids=["named first", "named last"])
 def test_the_source_record_comes_first_in_the_log_whenever_it_is_known(
-    ledger: Ledger, logged: Callable[[Ledger, list[list[Row]]], Sealed]
+    ledger: Ledger,
+    logged: Callable[[Ledger, list[list[Row]]], Sealed],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same log, of which all is verified: records, order, batches, tree, words, columns."""
-    source = logged(ledger, [_rows(0, 30), _rows(30, 12)])
+    monkeypatch.setattr(transaction, "GROUP_RECORDS", 30)
+    parts = [(0, 30), (30, 12)] if logged is _import else [(0, 10), (10, 20), (30, 8), (38, 4)]
+    source = logged(ledger, [_rows(*part) for part in parts])
     ledger.audit()
     with ledger.reading() as view:
         everything = [(one.record.type, one.row.seq, one.row.batch) for one in view.whole.scan()]
@@ -141,7 +145,7 @@ def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
     """Attack by accident: the source record, a record of a group or a node is not stored."""
     for name, value in {
         "_named": [unplaced_row(Semantic(text="x"), "blake3:" + "0" * 64, b"{}")],
-        "_groups": [(3, 5, b"")],
+        "_digests": [RowsDigest()],
         "_nodes": blake3(b"other"),
     }.items():
         with monkeypatch.context() as patch:

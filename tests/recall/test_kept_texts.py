@@ -1,6 +1,7 @@
 """What memories say is worked out once in a process; answers do not depend on that."""
 
 import random
+import sys
 from threading import Thread
 from typing import Any
 
@@ -10,7 +11,10 @@ from recall_kit import Remembering
 from satchel.memory.entries import Episodic, Semantic
 from satchel.memory.parts import Scope
 from satchel.memory.records import Erasure, Status
+from satchel.ports.rows import Row
 from satchel.recall.ranking import texts
+from satchel.seal.sealing import seal
+from satchel.stores.matching import terms_of, tokens_of
 from satchel.stores.sqlite import SqliteStore
 
 WORDS = (
@@ -76,6 +80,48 @@ def test_answers_are_the_same_cold_warm_and_with_nothing_kept(
     assert 0 < texts.texts.size <= 1 << 16
 
 
+def test_answers_are_the_same_with_numpy_and_without(
+    bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit of each score: numpy is used where it is loaded, and not loaded for it."""
+    np = pytest.importorskip("numpy")
+    assert sys.modules["numpy"] is np
+    found = _answers(bank)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    for one, other in zip(_answers(bank), found, strict=True):
+        assert one == other
+    assert all(type(score) is float for answer in found for _, score, _, _ in answer)
+
+
+@pytest.mark.parametrize("length", [1, 12, 49, 51, 400])
+def test_words_are_counted_as_a_list_of_them_counts(length: int) -> None:
+    """In short texts, which are kept as a string, and in long ones: words, phrases, beginnings."""
+    chance = random.Random(length)  # noqa: S311 - the same text in every run
+    said = [
+        "tea",
+        "teas",
+        "steam",
+        "to be",
+        "be",
+        "ab",
+        "a",
+        "東京オフィス",
+        "茶",
+        "Ümläut",
+        "user@example.com",
+    ]
+    text = " ".join(chance.choices(said, k=length))
+    body = seal(Semantic(text=text)).body
+    asked = terms_of('tea "be to" "a a" 茶 東京 ab umlaut user@example.com steam nothing')
+    row = Row(seq=0, id="", type="semantic", at="", body=body)
+    tokens = tokens_of(text)
+    expected = {at: term.times(tokens) for at, term in enumerate(asked) if term.times(tokens)}
+    found = texts.Text(row).times(texts.Sought(asked))
+    assert list(found.items()) == sorted(expected.items())
+    assert texts.Text(row).tokens == tokens
+    assert texts.Text(row).length == len(tokens)
+
+
 def test_threads_that_ask_at_once_get_the_same_answers(bank: Remembering) -> None:
     """While halves of what is kept are exchanged."""
     expected, found = _answers(bank), list[Any]()
@@ -103,4 +149,4 @@ def test_what_is_erased_is_not_kept(bank: Remembering) -> None:
 
 def _kept(token: str) -> bool:
     halves = (texts.texts._newer, texts.texts._older)
-    return any(token in text.words for half in halves for text in half.values())
+    return any(token in text.tokens for half in halves for text in half.values())

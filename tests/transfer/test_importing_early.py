@@ -24,7 +24,7 @@ from satchel.transfer.incoming.planned import OnConflict
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have the smallest file read by a process of its own, in groups of 8; count those logged."""
+    """Have the smallest file read by a process of its own, in groups of 8; count what is logged."""
     found, add = list[int](), batch.Begun.add
 
     def counted(self: batch.Begun, group: Any) -> None:
@@ -36,6 +36,8 @@ def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(arriving, "may_fork", lambda: True)
     monkeypatch.setattr(work, "_TOGETHER", 4)
     monkeypatch.setattr(stage, "GROUP", 8)
+    monkeypatch.setattr(stage, "GIVEN", 4)
+    monkeypatch.setattr(transaction, "GROUP_RECORDS", 8)
     monkeypatch.setattr(batch.Begun, "add", counted)
     return found
 
@@ -75,11 +77,11 @@ def test_it_is_the_same_log_as_when_it_is_logged_afterwards(
     path = tmp_path / "a.json"
     path.write_text(json.dumps(around))
     done = bring(path, "early")
-    assert early == [8, 8, 8, 5]
+    assert early == [8, 4, 4, 4, 4, 4, 1]
     request.getfixturevalue("late")
     assert bring(path, "late").banks[0].done == done.banks[0].done
     assert _log("early") == _log("late")
-    assert early == [8, 8, 8, 5]
+    assert early == [8, 4, 4, 4, 4, 4, 1]
     (source,) = (container for *_, container in _log("early") if container is not None)
     assert source["fields"] == {"after": {"all": "of it"}}
     assert done.banks[0].made
@@ -95,10 +97,10 @@ def test_what_was_imported_early_is_known_the_next_time(
         create_bank(load_settings(), "b", owner())
     path = write(tmp_path / "a.json", _memories(20))
     assert bring(path, "b").banks[0].done.added == 20
-    assert early == [8, 8, 4]
+    assert early == [8, 4, 4, 4]
     again = bring(path, "b")
     assert (again.banks[0].done.known, again.banks[0].done.added) == (20, 0)
-    assert early == [8, 8, 4]
+    assert early == [8, 4, 4, 4]
 
 
 def test_a_file_that_is_bad_at_its_end_leaves_no_bank(tmp_path: Path, early: list[int]) -> None:
@@ -153,7 +155,7 @@ def test_what_does_not_fit_into_one_transaction_is_logged_in_several(
     path = write(tmp_path / "a.json", [*_memories(16), *rows(("17", "long " * 3000))])
     monkeypatch.setattr(stage, "COMMIT_BYTES", 12_000)
     assert bring(path, "b").banks[0].done.added == 17
-    assert early == [8, 8]
+    assert early == [8, 4, 4]
     assert len(_log("b")) == 2 + 1 + 3 + 17 + 1
 
 
@@ -178,7 +180,7 @@ def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
     assert early == []
     done = bring(path, "c", on_conflict=OnConflict.RENAME)
     assert (done.banks[0].done.added, done.banks[0].done.renamed) == (21, 1)
-    assert early == [8, 8, 5]
+    assert early == [8, 4, 4, 4, 1]
 
 
 def test_what_somebody_adds_before_it_is_logged_is_met(

@@ -5,6 +5,7 @@ threads may hold. What the other process fails at, or does not finish because it
 be done here: its errors are not passed on.
 """
 
+import fcntl
 import gc
 import multiprocessing
 import os
@@ -14,6 +15,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+
+_AHEAD = 1 << 20
+"""Bytes that the other process may be ahead, so that it seldom waits."""
 
 _GO, _END = b"\0", b"\1"
 
@@ -46,6 +50,8 @@ def forked(frames: Callable[[], Iterable[bytes]]) -> Iterator[Iterator[bytes]]:
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
+    with suppress(OSError):  # more than a user may have; then it is as large as it was
+        fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _AHEAD)
     process = context.Process(target=_run, args=(receiver, sender, frames), daemon=True)
     try:
         process.start()

@@ -319,13 +319,21 @@ class RowsDigest:
 
     def add(self, rows: Sequence[tuple[str, str, str, bytes | None]]) -> None:
         """Add the id, the type, the arrival and the body of some rows."""
-        if not rows:
-            return
-        ids, types, ats, bodies = zip(*rows, strict=True)
+        if rows:
+            self.add_columns(*zip(*rows, strict=True))
+
+    def add_columns(
+        self,
+        ids: Iterable[str],
+        types: Iterable[str],
+        ats: Iterable[str],
+        bodies: Sequence[bytes | None],
+    ) -> None:
+        """Add the ids, the types, the arrivals and the bodies of some rows."""
         for column, texts in zip(self._columns, (ids, types, ats), strict=False):
             column.update("\n".join((*texts, "")).encode())
-        whole = [b"" if body is None else body for body in bodies]
-        self._columns[3].update(" ".join((*(str(len(body)) for body in whole), "")).encode())
+        whole = [body or b"" for body in bodies]
+        self._columns[3].update(" ".join((*map(str, map(len, whole)), "")).encode())
         self._columns[4].update(b"".join(whole))
 
     @property

@@ -1,6 +1,6 @@
 """The digits that scores are told in."""
 
-_PLACES = 1e6
+PLACES = 1e6
 
 
 def told(score: float) -> float:
@@ -9,4 +9,4 @@ def told(score: float) -> float:
     Stores and ways of reckoning add up in an order of their own; what is behind is noise. Not
     ``round(score, 6)``, which works the digits out as text: a question rounds a thousand scores.
     """
-    return round(score * _PLACES) / _PLACES
+    return round(score * PLACES) / PLACES

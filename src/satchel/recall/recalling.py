@@ -4,7 +4,7 @@ Only current rows are in a full-text index. As of an earlier moment, what was re
 read from the log, at most ``MOST_LOOKED_AT`` records, and ranked together with the rest.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -21,9 +21,9 @@ from satchel.ports.inference.reranker import Reranker
 from satchel.ports.rows import Filter
 from satchel.recall.files import files_for, fitted, shared
 from satchel.recall.query import Hit, Plan, Query, Recalled
-from satchel.recall.ranking.fusing import WORDS, Question, Signals, fused
+from satchel.recall.ranking.fusing import WORDS, Signals
 from satchel.recall.ranking.meaning import Embedders, Meaning
-from satchel.recall.ranking.phrases import with_phrases
+from satchel.recall.ranking.order import Question, Ranking
 from satchel.recall.ranking.pool import NEAREST, Pool
 from satchel.recall.ranking.rerank import FIRST, reranked
 from satchel.recall.ranking.texts import LONGEST, forget_erased, known
@@ -210,24 +210,24 @@ class _Recall:
         pool.fill(words)
         self._is_of_time = pool.is_of_time
         self._tell(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
-        signals = pool.signals
-        yield from self._proved(signals)
+        yield from self._proved(pool.scores, pool.signals)
         if count < limit:
             return
         more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
-        least = min((one.score for one in signals.values()), default=0.0) / WORDS
+        least = min(pool.scores.values(), default=0.0) / WORDS
         most = max(more.values(), default=0.0) or 1.0
         rest = {
             seq: Signals(words=min(least, score / most))
             for seq, score in more.items()
-            if seq not in signals
+            if seq not in pool.scores
         }
-        yield from self._proved(rest)
+        yield from self._proved(dict.fromkeys(rest, 0.0), rest.__getitem__)
 
-    def _proved(self, signals: dict[int, Signals]) -> Iterator[_Found]:
-        scores = {place: one.score for place, one in signals.items()}
+    def _proved(
+        self, scores: Mapping[int, float], signals: Callable[[int], Signals]
+    ) -> Iterator[_Found]:
         for logged, _ in self.view.ranked(scores, self.wanted):
-            yield logged, signals[logged.seq]
+            yield logged, signals(logged.seq)
 
     def _as_it_was(self) -> list[_Found]:
         """Return what was there at the moment asked for, by one ranking for all of it.
@@ -247,11 +247,11 @@ class _Recall:
         rows = {seq: logged.row for seq, logged in there.items()}
         words = relevance(self.terms, texts, self.size)
         self._tell(meaning, len(words), max(0, near - len(words)), 0)
-        cosines = meaning.cosines(list(rows.values()))
-        found = fused(self._question, rows, words, cosines, meaning.weights)
-        found = with_phrases(self.terms, rows, found)
-        self._is_of_time = any(one.time for one in found.values())
-        return [(there[seq], signals) for seq, signals in found.items()]
+        ranking = Ranking(self._question, meaning.weights)
+        found = ranking.add(rows, words, meaning.cosines(list(rows.values())))
+        found = ranking.with_phrases(found)
+        self._is_of_time = ranking.is_of_time
+        return [(there[seq], ranking.signals(seq)) for seq in found]
 
     def _there_now(self, meaning: Meaning) -> Iterator[Logged]:
         most = max(_FIRST, 2 * self.query.most)

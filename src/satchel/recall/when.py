@@ -103,8 +103,7 @@ def told_in(text: str, at: str) -> Told | None:
         at: The moment at which it is asked, as canonical text.
     """
     text = text[:_LONGEST]
-    words = text.lower().translate(_APART).split()
-    if not (_CUES.intersection(words) or any(_is_year(word, text) for word in words)):
+    if not _has_cue(text):
         return None  # the patterns take longer to compile than a memory to recall
     now = to_datetime(at)
     for found in _pattern().finditer(text):
@@ -126,8 +125,11 @@ def times_named(text: str, at: str) -> tuple[str, ...]:
         text: What was said.
         at: When, as canonical text.
     """
+    text = text[:_LONGEST]
+    if not _has_cue(text):
+        return ()
     said, found = to_datetime(at), list[str]()
-    for match in islice(_pattern().finditer(text[:_LONGEST]), _MOST_NAMED):
+    for match in islice(_pattern().finditer(text), _MOST_NAMED):
         try:
             span = _span(match, said)
         except (ValueError, OverflowError):
@@ -156,6 +158,11 @@ def names_time(tokens: Iterable[str]) -> bool:
     return any(
         token in _NAMING or (len(token) == _YEAR_DIGITS and _is_a_year(token)) for token in tokens
     )
+
+
+def _has_cue(text: str) -> bool:
+    words = text.lower().translate(_APART).split()
+    return bool(_CUES.intersection(words)) or any(_is_year(word, text) for word in words)
 
 
 def _is_a_year(token: str) -> bool:

@@ -142,15 +142,13 @@ def ranked(
         rarities: As ``rarity`` gives them, for each term.
         totals: Of the texts that the rarities were counted in.
     """
-    terms = {name: term_of(name) for name in search.phrases}
-    score = {
-        place: sum(
-            rarities[name] * weight(terms[name].times(tokens), len(tokens), totals)
-            for name in search.phrases
-        )
-        for place, tokens in found.items()
-    }
-    return {place: round(total, SCORE_DIGITS) for place, total in score.items()}
+    terms = [term_of(name) for name in search.phrases]
+    rare = [rarities[name] for name in search.phrases]
+    score = dict[int, float]()
+    for place, tokens in found.items():
+        times = {at: term.times(tokens) for at, term in enumerate(terms)}
+        score[place] = round(bm25(times, rare, len(tokens), totals), SCORE_DIGITS)
+    return score
 
 
 def rarity(having: int, totals: Totals) -> float:
@@ -159,10 +157,21 @@ def rarity(having: int, totals: Totals) -> float:
     return idf if idf > 0 else _LEAST_IDF
 
 
-def weight(times: float, length: float, totals: Totals) -> float:
-    """Return what it counts that a text of so many words has a term so many times."""
+def bm25(times: Mapping[int, Any], rarities: Sequence[float], length: Any, totals: Totals) -> Any:
+    """Return the score of a text; of many, where arrays are given instead of numbers.
+
+    Args:
+        times: How often it has each term, by the term's number; what it has in part counts, too.
+        rarities: Of the terms, as ``rarity`` gives them.
+        length: How many words it has.
+        totals: Of the texts that it is compared with.
+    """
     mean = max(totals.tokens, 1) / totals.texts
-    return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / mean))
+    norm, score = _K1 * (1 - _B + _B * length / mean), 0.0
+    for at in sorted(times):
+        often = times[at]
+        score += rarities[at] * (often * (_K1 + 1) / (often + norm))
+    return score
 
 
 def relevance(terms: Sequence[Term], texts: Mapping[int, Tokens], size: int) -> dict[int, float]:

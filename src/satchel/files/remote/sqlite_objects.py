@@ -1,6 +1,5 @@
 """Objects in one SQLite database: many stores in a file, safe for several processes."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,6 @@ from satchel.stores.sqlite.opening import immediate, open_for_writing
 _APPLICATION = 0x53466F31  # "SFo1"
 _BUSY_MS = 30_000
 _RETRY_S = 0.005
-_one_at_a_time = threading.Lock()
-"""Of the threads of a process: those that begin a database together lost a write in tests."""
 _SCHEMA = """
 CREATE TABLE object (name TEXT PRIMARY KEY, tag INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE counter (last INTEGER NOT NULL);
@@ -43,7 +40,7 @@ class SqliteObjects:
     @contextmanager
     def _open(self, *, writes: bool) -> Iterator[apsw.Connection]:
         self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        with transaction() as here, _one_at_a_time:
+        with transaction() as here:
             connection = open_for_writing(self._path, busy_ms=_BUSY_MS, vfs=None)
             try:
                 with translated(str(self._path), connection):
@@ -64,7 +61,7 @@ class SqliteObjects:
         while connection.pragma("application_id") != _APPLICATION:
             try:
                 self._make_tables(connection)
-            except apsw.BusyError:  # another process
+            except apsw.BusyError:  # others begin it, too
                 if monotonic() > until:
                     raise
                 sleep(_RETRY_S)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from blake3 import blake3
@@ -16,6 +17,9 @@ from satchel.seal.proved_tree import grown, leaf_position
 from satchel.seal.records import Sealed
 from satchel.seal.sealing import seal
 from satchel.seal.tree import Frontier
+
+GROUP_RECORDS = 4096
+"""Records of one group of an import that is named last, unless more are added at once."""
 
 _TOGETHER = 1024
 _HASH = 32
@@ -58,7 +62,7 @@ class LogTransaction(Protocol):
         ...
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
-        """Add a group of records to the import that was begun; they are current at once.
+        """Add records to the import that was begun; they are current at once.
 
         Args:
             rows: From ``unplaced_row``, of records that were sealed or opened here.
@@ -92,7 +96,7 @@ class StoredDigest:
 
     def add(self, rows: Sequence[Row], nodes: Sequence[bytes]) -> None:
         """Add rows, and the tree nodes that they complete."""
-        self._rows.add([(row.id, row.type, row.at, row.body) for row in rows])
+        self._rows.add(list(map(_said, rows)))
         self._nodes.update(b"".join(nodes))
 
     @property
@@ -118,8 +122,8 @@ class UnnamedImport:
         """Positions that are left open, each with the number of records that follow and arrival."""
 
         self._leaves = bytearray(_HASH)
-        self._groups = list[tuple[int, int, bytes]]()
-        """First position, the one behind the last, and the digest of the rows."""
+        self._digests = list[RowsDigest]()
+        """Of the rows of each group."""
 
         self._named = list[Row]()
         self._nodes = blake3()
@@ -131,20 +135,25 @@ class UnnamedImport:
         return self._start + len(self._leaves) // _HASH
 
     def placed(self, rows: Sequence[Row], at: str) -> list[Row]:
-        """Return the rows of a group as they are stored, behind the receipt of the group.
+        """Return rows as they are stored, behind others of their group or the receipt of a new one.
 
         Raises:
             UsageError: If a record says something of others.
         """
         if any(row.type in FOLDED for row in rows):
             raise UsageError("a record that says something of others needs a named import")
-        self._open.append((self.size, len(rows), at))
-        first, digest = self.size + 1, RowsDigest()
-        found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in enumerate(rows, first)]
+        place, count, arrived = self._open[-1]
+        if self._digests and count + len(rows) <= GROUP_RECORDS:
+            self._open[-1] = (place, count + len(rows), arrived)
+        else:
+            self._open.append((self.size, len(rows), at))
+            self._digests.append(RowsDigest())
+            self._leaves += bytes(_HASH)
+        places = enumerate(rows, self.size)
+        found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
         leaves = [leaf_of(self._bank, row.seq, row.type, row.id, at) for row in found]
-        self._leaves += bytes(_HASH) + b"".join(leaves)
-        digest.add([(row.id, row.type, row.at, row.body) for row in found])
-        self._groups.append((first, first + len(rows), digest.value))
+        self._leaves += b"".join(leaves)
+        self._digests[-1].add(list(map(_said, found)))
         self.counts.update(row.type for row in rows)
         return found
 
@@ -175,9 +184,11 @@ class UnnamedImport:
     def is_stored(self, reader: Reader) -> bool:
         """Tell whether a store reads back what was meant."""
         none = leaf_position(self._start)
+        groups = zip(self._open[1:], self._digests, strict=True)  # the first is the source record's
         spans = all(
-            stored_digest(reader, self._bank, (first, end), (none, none))[0] == digest
-            for first, end, digest in self._groups
+            stored_digest(reader, self._bank, (seq + 1, seq + 1 + count), (none, none))[0]
+            == digest.value
+            for (seq, count, _), digest in groups
         )
         there = {row.seq: row for row in reader.at(self._bank, [row.seq for row in self._named])}
         said = ((there.get(row.seq), row) for row in self._named)
@@ -187,8 +198,7 @@ class UnnamedImport:
         return spans and named and nodes == self._nodes.digest()
 
 
-def _said(row: Row) -> tuple[str, str, str, bytes | None]:
-    return row.id, row.type, row.at, row.body
+_said = attrgetter("id", "type", "at", "body")
 
 
 def _group(source: str, count: int, at: str) -> Sealed:

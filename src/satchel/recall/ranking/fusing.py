@@ -2,7 +2,7 @@
 
 Each signal is divided by its largest value among the nominated memories, so that it is between 0
 and 1 whatever its unit, and their weighted sum orders. How the weights were chosen, and what was
-tried besides, is in docs/decisions/0088.
+tried besides, is in docs/decisions/0088 and 0099.
 
 - **words**: BM25 of the memory's own words. A turn of a conversation is scored together with a
   weighted part of the turns around it, bounded by length: a long answer does not swamp the short
@@ -13,7 +13,8 @@ tried besides, is in docs/decisions/0088.
 - **dated**: whether it names a time, where the question asks for one ("when"), or the very time
   that the question names; "yesterday" counts from when it was said.
 - **time**: whether it is, or says that it is, of the time that the question names ("last May").
-- **phrase**: whether words that stand together in the question do so in it; see ``phrases``.
+- **phrase**: whether words that stand together in the question do so in it; of the best alone, and
+  the less, the shorter memories are.
 - **reranked**: how well a reranker finds that it answers, where one is configured; of the best
   alone.
 - **linked**: a part of the score of another memory that an edge connects it with.
@@ -21,18 +22,13 @@ tried besides, is in docs/decisions/0088.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import structs
 
-from satchel.ports.rows import Row
 from satchel.recall.digits import told as rounded
-from satchel.recall.ranking.texts import Text, known
-from satchel.recall.when import Told, asks_when
-from satchel.stores.matching import Term, Totals, rarity, weight
+from satchel.stores.matching import Totals, bm25, rarity
 
 WORDS, LINKED = 1.0, 0.5
 """The weight of words; and the part of another memory's whole score that an edge brings."""
@@ -43,19 +39,19 @@ RERANKED = 1.0
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
 """What a turn counts of its neighbours' scores, by their distance in the log."""
 
-_TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
+TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
 """What a turn counts of its neighbours' words, as if they were its own, by their distance."""
 
-_SHORT, _BRIEF = 75, 30
+SHORT, BRIEF = 75, 30
 """Words up to which a turn shares its score, and its words; the longer it is, the less."""
 
-_SHORT_BYTES = 500
+SHORT_BYTES = 500
 """Bytes of a memory outside conversations that count as short."""
 
 LEAST_RARITY = 0.2
 """What a term counts that most of the nominated memories have."""
 
-_QUESTIONS = 0.2
+QUESTIONS = 0.2
 """The part of the score for words that a brief question loses: it seldom answers another."""
 
 Scores = Mapping[int, float]
@@ -117,223 +113,199 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def score(self) -> float:
         """The weighted sum."""
-        by = self.weights
-        whole = WORDS * self.words + by.meaning * self.meaning + by.thread * self.thread
-        whole += by.speaker * self.speaker + by.dated * self.dated + by.time * self.time
-        whole += by.phrase * self.phrase + RERANKED * self.reranked
-        return rounded(whole + self.linked)
+        own = self.words, self.meaning, self.thread, self.speaker, self.dated, self.time
+        best = self.weights.phrase * self.phrase + RERANKED * self.reranked
+        return rounded(weighted(self.weights, *own) + best + self.linked)
 
 
-class Question(NamedTuple):
-    """What memories are compared with."""
-
-    terms: Sequence[Term]
-    text: str = ""
-    """As it was asked."""
-
-    told: Told | None = None
-    """The time that it names."""
+def weighted(  # noqa: PLR0913 - an argument a signal
+    by: Weights, words: Any, meaning: Any, thread: Any, speaker: Any, dated: Any, time: Any
+) -> Any:
+    """Return the weighted sum of signals: of numbers, or of arrays of them."""
+    whole = WORDS * words + by.meaning * meaning + by.thread * thread
+    return whole + (by.speaker * speaker + by.dated * dated + by.time * time)
 
 
-class Texts:
-    """What memories say, and how often each has each term of one question; by position.
+class Nominees:
+    """What of the nominated memories depends on each by itself, for one question.
 
-    Args:
-        terms: Of the question.
+    In columns, which go by the order in which they were added.
     """
 
-    def __init__(self, terms: Sequence[Term]) -> None:
-        self.seen: dict[int, Text] = {}
-        self.has: dict[int, dict[int, int]] = {}
-        """By the number of the term; without those that are not there, in the order of terms."""
+    def __init__(self, terms: int) -> None:
+        self.terms = terms
+        """How many the question has."""
 
-        self.names = {term.tokens[0] for term in terms if len(term.tokens) == 1}
-        """Words that may be the name of a speaker."""
+        self.places = list[int]()
+        self.runs = list[str | None]()
+        """The conversation of each that is a turn of one."""
 
-        self._words, self._others = dict[str, list[int]](), list[tuple[int, Term]]()
-        for at, term in enumerate(terms):
-            if term.prefix or len(term.tokens) != 1:
-                self._others.append((at, term))
-            else:
-                self._words.setdefault(term.tokens[0], []).append(at)
+        self.lengths = list[int]()
+        """How many words each has, where any is a turn."""
 
-    def add(self, rows: Mapping[int, Row]) -> None:
-        """Compare memories that were not compared before."""
-        for place, row in rows.items():
-            if place not in self.seen:
-                text = self.seen[place] = known(row)
-                self.has[place] = self._counted(text)
+        self.shares = list[float]()
+        """What counts of each beside others: 1, or less the longer it is."""
 
-    def _counted(self, text: Text) -> dict[int, int]:
-        found = dict[int, int]()
-        for word in self._words.keys() & text.words:
-            found |= dict.fromkeys(self._words[word], text.tokens.count(word))
-        for at, term in self._others:
-            if term.prefix or text.words.issuperset(term.tokens):
-                times = term.times(text.tokens)
-                if times:
-                    found[at] = times
-        return dict(sorted(found.items())) if len(found) > 1 else found
+        self.asking = list[int]()
+        """The numbers of the turns that ask."""
 
+        self.has = list[Mapping[int, int]]()
+        """How often each has each term of the question, by the term's number and in that order."""
 
-def fused(
-    question: Question,
-    rows: Mapping[int, Row],
-    words: Scores,
-    cosines: Scores,
-    weights: Weights = USUAL,
-    texts: Texts | None = None,
-) -> dict[int, Signals]:
-    """Return the signals of nominated memories, best first; equal ones in log order.
+        self.masks = list[int]()
+        """Which terms each has, as bits."""
 
-    Args:
-        question: What is asked.
-        rows: The nominated memories, by position.
-        words: The store's scores of their words. They count only where no nominated memory is
-            part of a conversation; turns are scored by their own words and their neighbours'.
-        cosines: Of the vectors.
-        weights: Of the signals. Meaning counts for more, the longer
-            the nominated memories are: a long text has some of any question's words.
-        texts: Of memories that were compared before.
-    """
-    terms, told = question.terms, question.told
-    turns = {place: row.run for place, row in rows.items() if row.run is not None}
-    texts = Texts(terms) if texts is None else texts
-    if turns:
-        texts.add(rows)
-    seen = texts.seen if turns else {}
-    lengths = {place: max(len(seen[place].tokens), 1) for place in turns}
-    shares = {place: min(1.0, _SHORT / length) for place, length in lengths.items()}
-    others = (len(row.body or b"") for place, row in rows.items() if place not in turns)
-    short = [*shares.values(), *(min(1.0, _SHORT_BYTES / max(size, 1)) for size in others)]
-    if short:
-        longer = 1 - sum(short) / len(short)
-        weights = structs.replace(
-            weights,
-            meaning=rounded(weights.meaning * (1 + weights.long * longer)),
-            phrase=rounded(weights.phrase * longer),
-        )
-    has = {place: texts.has[place] for place in rows} if turns else {}
-    if turns:
-        own = _around(_scored(has, len(terms), seen, turns), turns, shares)
-        for place in turns:
-            if seen[place].asks:
-                own[place] *= 1 - _QUESTIONS * min(1.0, _BRIEF / lengths[place])
-    else:
-        own = {place: words.get(place, 0.0) for place in rows}
-    by_words = _even(own)
-    by_meaning = _even(_around({at: cosines.get(at, 0.0) for at in rows}, turns, shares))
-    by_thread = _threads(len(terms), turns, has)
-    when = asks_when(question.text)
-    named = {at for at in seen if told is not None and seen[at].names(rows[at], told)}
-    found = {
-        place: Signals(
-            words=by_words[place],
-            meaning=by_meaning[place],
-            # A memory outside conversations covers as much as its own words do.
-            thread=by_thread.get(place, by_words[place]) if by_thread else 0.0,
-            speaker=float(_named(texts.names, row, seen.get(place))),
-            dated=float(place in named or (when and place in seen and seen[place].dated)),
-            time=float(place in named or (told is not None and told.includes(row.moment))),
-            cosine=cosines.get(place),
-            weights=weights,
-        )
-        for place, row in rows.items()
-    }
-    return in_order(found)
+        self.speaker = list[float]()
+        self.dated = list[float]()
+        self.time = list[float]()
+
+    def rarities(self, lengths: float) -> list[float]:
+        """Return what each term counts, by how many of the memories have it.
+
+        Args:
+            lengths: Of all of them together.
+        """
+        totals = Totals(len(self.places), lengths)
+        found = (rarity(having, totals) for having in _having(self.terms, self.masks))
+        return [max(each, LEAST_RARITY) for each in found]
+
+    def covered(self) -> dict[str, float]:
+        """Return how much of the question each conversation covers.
+
+        A term counts by how few of the conversations have it. Nothing where none covers anything.
+        """
+        masks = dict[str, int]()
+        for run, mask in zip(self.runs, self.masks, strict=True):
+            if run is not None:
+                masks[run] = masks.get(run, 0) | mask
+        size, having = len(masks), _having(self.terms, masks.values())
+        rare = [log(1 + (size - each + 0.5) / (each + 0.5)) for each in having]
+        spoken = {mask: _total(rare, mask) for mask in set(masks.values())}
+        most = max(spoken.values(), default=0.0)
+        return {run: spoken[mask] / most for run, mask in masks.items()} if most else {}
+
+    def length(self) -> float:
+        """Return how long the memories are: 0 where all are short, towards 1 the longer."""
+        shares = list(zip(self.shares, self.runs, strict=True))
+        found = [share for share, run in shares if run is not None]
+        found += [share for share, run in shares if run is None]
+        return 1 - sum(found) / len(found) if found else 0.0
 
 
-def in_order(found: Mapping[int, Signals]) -> dict[int, Signals]:
-    """Return signals best first; equal ones in log order."""
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1].score, pair[0])))
+class Fused(NamedTuple):
+    """Nominated memories in order. Columns go by the order in which they were added."""
+
+    words: Sequence[float]
+    meaning: Sequence[float]
+    thread: Sequence[float]
+    scores: Sequence[float]
+    best: Sequence[int]
+    """The numbers of all, best first; equal ones in log order."""
 
 
-def _scored(
-    has: Mapping[int, Mapping[int, int]],
-    count: int,
-    texts: Mapping[int, Text],
-    turns: Mapping[int, str],
-) -> dict[int, float]:
-    """Return BM25 scores, turns with a part of the words of those around them.
-
-    How rare a term is, is counted among the nominated memories.
+def fused_plain(one: Nominees, weights: Weights, meant: Sequence[float]) -> Fused:
+    """Return memories in order, some of which are turns of conversations, without numpy.
 
     Args:
-        has: How often each has each term.
-        count: How many terms there are.
-        texts: What they say.
-        turns: The conversation of each turn.
+        one: The memories.
+        weights: Of the signals.
+        meant: The cosines.
     """
-    sizes = {place: len(texts[place].tokens) for place in has}
-    counts: dict[int, tuple[Mapping[int, float], float]] = {}
-    for place, times in has.items():
-        size = sizes[place]
-        together: dict[int, float] = dict(times)
-        length = float(size)
-        thread = turns.get(place)
-        for far, part in _TOGETHER.items() if thread is not None else ():
-            other = place + far
-            if turns.get(other) == thread:
-                beside = sizes[other]
-                share = part * min(1.0, _BRIEF / max(size, beside, 1))
-                length += share * beside
-                for at, number in has[other].items():
-                    together[at] = together.get(at, 0) + share * number
-        counts[place] = together, length
-    total = sum(length for _, length in counts.values())
-    totals = Totals(len(counts), total)
-    having = Counter(at for times in has.values() for at in times)
-    rarities = [max(rarity(having[at], totals), LEAST_RARITY) for at in range(count)]
-    return {
-        place: rounded(
-            sum(rarities[at] * weight(times[at], length, totals) for at in sorted(times))
-        )
-        for place, (times, length) in counts.items()
-    }
+    near, shares = _near(one), one.shares
+    parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
+    words = _around(_by_words(one, near), parts)
+    for at in one.asking:
+        words[at] *= 1 - QUESTIONS * min(1.0, BRIEF / max(one.lengths[at], 1))
+    words, covered = even(words), one.covered()
+    # A memory outside conversations covers as much as its own words do.
+    thread = (
+        [own if run is None else covered[run] for run, own in zip(one.runs, words, strict=True)]
+        if covered
+        else [0.0] * len(words)
+    )
+    return ordered(one, weights, words, even(_around(meant, parts)), thread)
 
 
-def _around(scores: Scores, turns: Mapping[int, str], shares: Scores) -> dict[int, float]:
-    """Return scores with a part of those of the turns around, less where either is long."""
-    found = dict(scores)
-    for place, thread in turns.items():
-        for far, part in AROUND.items():
-            other = place + far
-            if turns.get(other) == thread:
-                found[place] += part * min(shares[place], shares[other]) * scores[other]
+def ordered(
+    one: Nominees,
+    weights: Weights,
+    words: Sequence[float],
+    meaning: Sequence[float],
+    thread: Sequence[float],
+) -> Fused:
+    """Return memories in order by their signals."""
+    every = zip(words, meaning, thread, one.speaker, one.dated, one.time, strict=True)
+    scores = [rounded(weighted(weights, *own)) for own in every]
+    keys = sorted(
+        (-score, place, at)
+        for at, (score, place) in enumerate(zip(scores, one.places, strict=True))
+    )
+    return Fused(words, meaning, thread, scores, [at for _, _, at in keys])
+
+
+def _near(one: Nominees) -> list[tuple[int, int, int]]:
+    """Return the numbers of turns, and of those around them, with their distance."""
+    there, runs = {place: at for at, place in enumerate(one.places)}, one.runs
+    found = list[tuple[int, int, int]]()
+    for place, at in there.items():
+        run = runs[at]
+        if run is not None:
+            for far in AROUND:
+                by = there.get(place + far)
+                if by is not None and runs[by] == run:
+                    found.append((at, far, by))
     return found
 
 
-def _even(scores: Scores) -> dict[int, float]:
-    most = max(scores.values(), default=0.0)
-    return {place: rounded(score / most) if most > 0 else 0.0 for place, score in scores.items()}
+def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float]:
+    """Return BM25 scores, turns with a part of the words of those around them.
 
-
-def _threads(
-    count: int, turns: Mapping[int, str], has: Mapping[int, Iterable[int]]
-) -> dict[int, float]:
-    """Return how much of a question each turn's conversation covers.
-
-    A term counts by how few of the conversations have it.
+    How rare a term is, is counted among the nominated memories.
     """
-    covered = dict[str, set[int]]()
-    for place, thread in turns.items():
-        covered.setdefault(thread, set()).update(has[place])
-    having = [sum(at in each for each in covered.values()) for at in range(count)]
-    size = len(covered)
-    rare = [log(1 + (size - each + 0.5) / (each + 0.5)) for each in having]
-    spoken = {thread: _total(rare, each) for thread, each in covered.items()}
-    most = max(spoken.values(), default=0.0)
-    return {place: spoken[thread] / most for place, thread in turns.items()} if most else {}
+    times: list[Mapping[int, float]] = list(one.has)
+    lengths = [float(length) for length in one.lengths]
+    for at, far, by in near:
+        part = TOGETHER.get(far)
+        if part is not None:
+            beside = one.lengths[by]
+            share = part * min(1.0, BRIEF / max(one.lengths[at], beside, 1))
+            lengths[at] += share * beside
+            if one.has[by]:
+                together = dict[int, float](times[at])
+                for term, number in one.has[by].items():
+                    together[term] = together.get(term, 0) + share * number
+                times[at] = together
+    total = sum(lengths)
+    rarities, totals = one.rarities(total), Totals(len(lengths), total)
+    return [
+        rounded(bm25(each, rarities, length, totals))
+        for each, length in zip(times, lengths, strict=True)
+    ]
 
 
-def _total(rarities: Sequence[float], some: Iterable[int]) -> float:
-    return sum(rarities[at] for at in sorted(some))
+def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) -> list[float]:
+    """Return scores with a part of those of the turns around, less where either is long."""
+    found = list(scores)
+    for at, part, by in parts:
+        found[at] += part * scores[by]
+    return found
 
 
-def _named(names: AbstractSet[str], row: Row, text: Text | None) -> bool:
-    """Tell whether the question names the speaker, by the first word of the name at least."""
-    if text is None:
-        if b'"actor"' not in (row.body or b""):
-            return False
-        text = known(row)
-    return bool(text.who) and text.who[0] in names
+def even(scores: Sequence[float]) -> list[float]:
+    """Return scores as parts of the largest."""
+    most = max(scores, default=0.0)
+    return [rounded(score / most) if most > 0 else 0.0 for score in scores]
+
+
+def _having(count: int, masks: Iterable[int]) -> list[int]:
+    """Return in how many masks each of so many bits is."""
+    often = Counter(masks).items()
+    return [sum([times for mask, times in often if mask >> at & 1]) for at in range(count)]
+
+
+def _total(rarities: Sequence[float], mask: int) -> float:
+    total = 0.0
+    for at, rare in enumerate(rarities):
+        if mask >> at & 1:
+            total += rare
+    return total

@@ -3,24 +3,17 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from satchel.errors import StoreError
 from satchel.ledger.view import View
 from satchel.memory.parts import is_id
 from satchel.memory.records import Edge, Model
 from satchel.ports.linking.traversal import Linked
 from satchel.ports.rows import Filter, Row
-from satchel.recall.ranking.fusing import (
-    AROUND,
-    LINKED,
-    Question,
-    Scores,
-    Signals,
-    Texts,
-    fused,
-    in_order,
-)
+from satchel.recall.ranking.fusing import AROUND, LINKED, Scores, Signals
 from satchel.recall.ranking.meaning import Meaning
-from satchel.recall.ranking.phrases import with_phrases
+from satchel.recall.ranking.order import Question, Ranking
 
 NEAREST = 100
 """Memories that are nominated by what they mean, at least."""
@@ -59,17 +52,17 @@ class Pool:
         at: str,
         most: int,
     ) -> None:
-        self._question = question
         self._told = question.told
-        self._texts = Texts(question.terms)
+        self._ranking = Ranking(question, meaning.weights)
         self._at = at
         self._most = most
         self._view = view
         self._wanted = wanted
         self._meaning = meaning
-        self.signals: dict[int, Signals] = {}
-        """Best first."""
+        self.scores: dict[int, float] = {}
+        """Of the memories, by position, best first; equal ones in log order."""
 
+        self._lifted = dict[int, Signals]()
         self.by_words = 0
         self.by_meaning = 0
         self.by_edges = 0
@@ -85,24 +78,24 @@ class Pool:
         near = self._near()
         self.by_meaning = len(near.keys() - rows.keys())
         rows |= near
-        cosines = self._meaning.cosines(list(rows.values()))
-        self.signals = self._fused(rows, words, cosines)
+        self.scores = self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
         beside = self._beside(rows)
         if beside:
             rows |= beside
-            cosines |= self._meaning.cosines(list(beside.values()))
-            self.signals = self._fused(rows, words, cosines)
-        self.signals = with_phrases(self._question.terms, rows, self.signals)
+            cosines = self._meaning.cosines(list(beside.values()))
+            self.scores = self._ranking.add(beside, {}, cosines)
+        self.scores = self._ranking.with_phrases(self.scores)
+        self.is_of_time = self._ranking.is_of_time
         self._hop(rows)
-        self.is_of_time = any(one.time for one in self.signals.values())
 
-    def _fused(self, rows: dict[int, Row], words: Scores, cosines: Scores) -> dict[int, Signals]:
-        return fused(self._question, rows, words, cosines, self._meaning.weights, self._texts)
+    def signals(self, place: int) -> Signals:
+        """Return the signals of one of the memories."""
+        return self._lifted.get(place) or self._ranking.signals(place)
 
     def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
         """Return the turns around the best ones that nothing nominated."""
         threads = dict[int, str]()
-        for place in islice(self.signals, max(_LOOKED_BESIDE, self._most)):
+        for place in islice(self.scores, max(_LOOKED_BESIDE, self._most)):
             thread = rows[place].run
             if thread is not None:
                 threads |= {place - far: thread for far in AROUND if place - far not in rows}
@@ -134,7 +127,7 @@ class Pool:
 
     def _hop(self, rows: dict[int, Row]) -> None:
         """Give what the best memories are linked with a part of their scores."""
-        best = {rows[place].id: place for place in islice(self.signals, _HOPPED_FROM)}
+        best = {rows[place].id: place for place in islice(self.scores, _HOPPED_FROM)}
         ends = dict[str, str]()
         for incoming in (False, True):
             for one in self._links(list(best), incoming=incoming):
@@ -146,18 +139,20 @@ class Pool:
             return
         others = self._rows(list(self._view.places(list(ends)).values()))
         for place, row in others.items():
-            self._lift(place, best[ends[row.id]], ends[row.id])
-        self.signals = in_order(self.signals)
+            self._lift(place, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
+        keys = sorted((-score, place) for place, score in self.scores.items())
+        self.scores = {place: -score for score, place in keys}
 
-    def _lift(self, place: int, best: int, name: str) -> None:
-        old, part = self.signals.get(place), LINKED * self.signals[best].score
-        if old is None:
+    def _lift(self, place: int, part: float, name: str) -> None:
+        if place not in self.scores:
             self.by_edges += 1
-            self.signals[place] = Signals(linked=part, linked_to=name)
+            lifted = Signals(linked=part, linked_to=name)
+        elif self.scores[place] < part:
+            linked = part - self.scores[place]
+            lifted = structs.replace(self.signals(place), linked=linked, linked_to=name)
+        else:
             return
-        if old.score < part:
-            told = {each: getattr(old, each) for each in _TOLD}
-            self.signals[place] = Signals(**told, linked=part - old.score, linked_to=name)
+        self._lifted[place], self.scores[place] = lifted, lifted.score
 
     def _links(self, names: list[str], *, incoming: bool) -> list[Linked]:
         """Return links of records, proved, without those that are not valid now."""
@@ -174,6 +169,3 @@ class Pool:
         return (model.valid_from is None or model.valid_from <= self._at) and (
             model.valid_until is None or self._at < model.valid_until
         )
-
-
-_TOLD = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "cosine", "weights")

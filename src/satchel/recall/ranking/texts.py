@@ -6,7 +6,8 @@ never out of date. It is bounded in memory, and dropped when something was erase
 process that goes on must not know what its bank does not.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -20,7 +21,7 @@ from satchel.memory.records import AnyRecord, Model
 from satchel.ports.rows import Row, words_in
 from satchel.recall.when import Told, names_time, times_named
 from satchel.seal.records import shape_of
-from satchel.stores.matching import tokens_of
+from satchel.stores.matching import Term, tokens_of
 from satchel.type_info import resolved
 
 LONGEST = 1 << 14
@@ -34,7 +35,10 @@ _CLOSING = " \t\r\n\"')]\N{RIGHT SINGLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION
 
 _decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(resolved(AnyRecord)).decode)
 _KEY_BYTES = 16
-_TOKEN_BYTES, _TEXT_BYTES = 96, 800
+_TEXT_BYTES, _WORD_BYTES, _WIDEST = 400, 120, 4
+_MANY = 50
+"""Words from which on it takes less time to look one up than to search a string of them."""
+
 _MOST_BANKS = 64
 _ENDING = ("erasure", "redaction")
 
@@ -46,16 +50,16 @@ class Text:
         row: The memory, as the store has it.
     """
 
-    __slots__ = ("_dated", "_times", "asks", "tokens", "who", "words")
+    __slots__ = ("_counts", "_dated", "_times", "_words", "asks", "length", "who")
 
     def __init__(self, row: Row) -> None:
         self.who: tuple[str, ...] = ()
         """Words of the speaker's name."""
 
-        self.tokens: list[str] = []
-        self.words: frozenset[str] = frozenset()
-        """The same, each once."""
+        self.length = 0
+        """How many words it has."""
 
+        self._words, self._counts = "", dict[str, int]()
         self.asks = False
         self._dated: bool | None = None
         self._times: tuple[str, ...] | None = None
@@ -64,15 +68,24 @@ class Text:
             self.who = _name_of(model.actor.rpartition(":")[2])
         if isinstance(model, Entry):
             text = words_in(model)[:LONGEST]
-            self.tokens = tokens_of(text)
-            self.words = frozenset(self.tokens)
+            tokens = tokens_of(text)
+            self.length = len(tokens)
+            # One string takes a tenth of the memory of a list. Each word has two spaces of its own.
+            self._words = f" {'  '.join(tokens)} " if tokens else ""
+            if self.length > _MANY:
+                self._counts = dict(Counter(tokens))
             self.asks = _asks(text)
+
+    @property
+    def tokens(self) -> list[str]:
+        """Its words, as an index has them."""
+        return self._words.split()
 
     @property
     def dated(self) -> bool:
         """Whether it names a time; looked for when a question asks for one."""
         if self._dated is None:
-            self._dated = names_time(self.words)
+            self._dated = names_time(self.tokens)
         return self._dated
 
     def names(self, row: Row, told: Told) -> bool:
@@ -91,7 +104,48 @@ class Text:
     @property
     def size(self) -> int:
         """Bytes that it takes in memory, about."""
-        return _TEXT_BYTES + _TOKEN_BYTES * (len(self.tokens) + len(self.who))
+        text = len(self._words) * (1 if self._words.isascii() else _WIDEST)
+        return _TEXT_BYTES + text + _WORD_BYTES * len(self._counts)
+
+    def times(self, sought: "Sought") -> dict[int, int]:
+        """Return how often it has each term of a question, by the term's number, in that order.
+
+        Terms that it does not have are left out.
+        """
+        words, counts = self._words, self._counts
+        if counts:
+            found = {at: counts[word] for at, word in sought.bare if word in counts}
+        else:
+            found = {at: words.count(word) for at, word in sought.words if word in words}
+        if not sought.others:
+            return found
+        for at, term in sought.others:
+            if term.prefix or all(f" {token} " in words for token in term.tokens):
+                times = term.times(self.tokens)
+                if times:
+                    found[at] = times
+        return dict(sorted(found.items()))
+
+
+class Sought:
+    """The terms of a question, as texts are searched for them.
+
+    Args:
+        terms: Of the question.
+    """
+
+    __slots__ = ("bare", "others", "words")
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        plain = [not term.prefix and len(term.tokens) == 1 for term in terms]
+        every = list(zip(range(len(terms)), terms, plain, strict=True))
+        self.bare = [(at, term.tokens[0]) for at, term, is_plain in every if is_plain]
+        """Terms of one word, with their numbers."""
+
+        self.words = [(at, f" {word} ") for at, word in self.bare]
+        """The same, as they stand in a string of words."""
+
+        self.others = [(at, term) for at, term, is_plain in every if not is_plain]
 
 
 class _Cache:
@@ -125,13 +179,13 @@ class _Cache:
         return sum(text.size for half in (self._newer, self._older) for text in half.values())
 
     def _keep(self, key: bytes, text: Text) -> None:
-        half = MOST_BYTES // 2
-        if text.size > half:
+        half, size = MOST_BYTES // 2, text.size
+        if size > half:
             return
-        if self._bytes + text.size > half:
+        if self._bytes + size > half:
             self._older, self._newer, self._bytes = self._newer, {}, 0
         self._newer[key] = text
-        self._bytes += text.size
+        self._bytes += size
 
 
 texts = _Cache()

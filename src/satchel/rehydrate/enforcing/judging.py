@@ -9,7 +9,7 @@ from satchel.rehydrate.asked import Enforce
 from satchel.rehydrate.enforcing.hidden import hidden_in, turned
 from satchel.rehydrate.enforcing.imperatives import imperatives_in, may_tell
 from satchel.rehydrate.enforcing.shapes import shapes_in
-from satchel.rehydrate.framing.folding import looked_through
+from satchel.rehydrate.framing.folding import letters_for_digits, looked_through
 
 PROMOTED_ONLY = frozenset({Component.IDENTITY.value, Component.PROCEDURAL.value})
 """Components that tell an agent who it is and what to do."""
@@ -62,8 +62,8 @@ def told_by(text: str) -> list[str]:
     found = imperatives_in(seen)
     if found:
         return found
-    digits = looked_through(some, digits=True)
-    otherwise = [digits, *turned(seen), *(looked_through(one) for one in hidden_in(some))]
+    letters = letters_for_digits(seen)
+    otherwise = [letters, *turned(seen), *(looked_through(one) for one in hidden_in(some))]
     for one in otherwise:
         if one != seen and may_tell(one):
             found = imperatives_in(one)

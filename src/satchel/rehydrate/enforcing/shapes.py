@@ -39,28 +39,31 @@ _EMOJI_TAGS = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]
 _OVERRIDES = re.compile("[\u202d\u202e]")
 _SPLIT = re.compile(r"[^\W\d_][\u200b\u2060\ufeff\u00ad\u180e]+[^\W\d_]")
 _SPLITS = 3
+_LONGEST = 1 << 16
 
-
-_TELLING = re.compile(r"system|assistant|developer|[<\[#]|\W{3}\s*(?:end|begin|start)")
+_TELLING = ("system", "assistant", "developer", "<", "[", "#")
+_EDGES = ("end", "begin", "start")
+_EDGE = re.compile(r"\W{3}\s*(?:end|begin|start)")
 
 
 def may_have_shape(body: str) -> bool:
     """Tell whether a record's JSON is worth a closer look; most of it is not, and this is cheap."""
     text = body.replace("\\n", "\n")
-    return not text.isascii() or _TELLING.search(text.casefold()) is not None
+    return not text.isascii() or _may_have_shape(text.casefold())
+
+
+def _may_have_shape(seen: str) -> bool:
+    """Tell whether a folded text is worth a closer look."""
+    if any(map(seen.__contains__, _TELLING)):
+        return True
+    return any(map(seen.__contains__, _EDGES)) and _EDGE.search(seen) is not None
 
 
 def shapes_in(text: str) -> list[str]:
     """Return what marks a text has that no memory has; empty for none."""
-    found = list[str]()
-    if _TAGS.search(_EMOJI_TAGS.sub("", text)):
-        found.append("invisible tags")
-    if _OVERRIDES.search(text):
-        found.append("text that is written backwards")
-    if len(_SPLIT.findall(text[:_LONGEST])) >= _SPLITS:
-        found.append("words split by what cannot be seen")
+    found = [] if text.isascii() else _unseen_in(text)
     seen = looked_through(text)
-    if _TELLING.search(seen) is None:
+    if not _may_have_shape(seen):
         return found
     for name, pattern in (
         ("a token of a chat template", _TEMPLATE),
@@ -74,4 +77,13 @@ def shapes_in(text: str) -> list[str]:
     return found
 
 
-_LONGEST = 1 << 16
+def _unseen_in(text: str) -> list[str]:
+    """Return the marks that are made of what cannot be seen."""
+    found = list[str]()
+    if _TAGS.search(_EMOJI_TAGS.sub("", text)):
+        found.append("invisible tags")
+    if _OVERRIDES.search(text):
+        found.append("text that is written backwards")
+    if len(_SPLIT.findall(text[:_LONGEST])) >= _SPLITS:
+        found.append("words split by what cannot be seen")
+    return found

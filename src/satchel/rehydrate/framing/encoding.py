@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from satchel.errors import MalformedError
-from satchel.rehydrate.framing.folding import folded, is_unseen
+from satchel.rehydrate.framing.folding import folded, is_unseen, letters_for_digits
 
 SHORT = {
     "\\": "\\\\",
@@ -109,9 +109,8 @@ def encoded(text: str) -> str:
     pieces, start = list[str](), 0
     for colon in _COLONS.finditer(text):
         at = colon.start()
-        if _SPEAKER.search(folded(text[max(0, at - _BEFORE) : at])) or _SPEAKER.search(
-            folded(text[max(0, at - _BEFORE) : at], digits=True)
-        ):
+        before = folded(text[max(0, at - _BEFORE) : at])
+        if _SPEAKER.search(before) or _SPEAKER.search(letters_for_digits(before)):
             pieces.append(text[start:at].translate(_TABLE))
             pieces.append(COLON if colon.group() == ":" else _numbered(colon.group()))
             start = at + 1

@@ -60,28 +60,37 @@ def is_unseen(character: str) -> bool:
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5")
 
 
-def folded(text: str, *, digits: bool = False) -> str:
-    """Return a text folded to plain small letters where it looks like them.
-
-    Args:
-        text: The text.
-        digits: Whether digits and signs that stand for letters become those, too.
-    """
+def folded(text: str) -> str:
+    """Return a text folded to plain small letters where it looks like them."""
     if not text.isascii():
         seen = "".join(one for one in text if not is_unseen(one))
         text = unicodedata.normalize("NFKD", seen).translate(_CYRILLIC_AND_SO_ON)
         text = "".join(one for one in text if unicodedata.category(one) != "Mn")
-    text = text.casefold()
-    return text.translate(_DIGITS_TOO) if digits else text
+    return text.casefold()
 
 
 _RUN = re.compile(r"(.)\1{7,}")
+_LEAST_RUN = 8
 
 
-def looked_through(text: str, *, digits: bool = False) -> str:
+def looked_through(text: str) -> str:
     """Return a text folded, for patterns to be looked for in: spaces single, no long runs.
 
     So that no text makes a pattern try very long.
     """
-    rows = (" ".join(row.split()) for row in folded(text, digits=digits).splitlines())
-    return "\n".join(_RUN.sub(r"\1\1\1\1\1\1", row) for row in rows if row)
+    rows = (" ".join(row.split()) for row in folded(text).splitlines())
+    return _without_runs("\n".join(row for row in rows if row))
+
+
+def letters_for_digits(seen: str) -> str:
+    """Return a folded text with digits and signs as the letters they stand for."""
+    return _without_runs(seen.translate(_DIGITS_TOO))
+
+
+def _without_runs(text: str) -> str:
+    if text.isascii():  # much faster than the pattern: neighbours that are equal give 0
+        number = int.from_bytes(text.encode())
+        differences = (number ^ (number >> 8)).to_bytes(len(text))
+        if bytes(_LEAST_RUN - 1) not in differences:
+            return text
+    return _RUN.sub(r"\1\1\1\1\1\1", text)

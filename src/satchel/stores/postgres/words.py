@@ -223,16 +223,11 @@ def _scored(
     totals: matching.Totals,
 ) -> list[tuple[int, float]]:
     """Return the score of rows that were found, best first."""
-    counts = {name: search.phrases.count(name) for name in phrases}
-    rarity = {name: matching.rarity(having[name], totals) for name in phrases}
+    rarities = [
+        search.phrases.count(name) * matching.rarity(having[name], totals) for name in phrases
+    ]
     scores = (
-        (
-            place,
-            sum(
-                counts[name] * rarity[name] * matching.weight(times, length, totals)
-                for name, times in zip(phrases, found, strict=True)
-            ),
-        )
+        (place, matching.bm25(dict(enumerate(found)), rarities, length, totals))
         for place, length, *found in rows
     )
     return _best((place, round(score, matching.SCORE_DIGITS)) for place, score in scores)

@@ -134,16 +134,20 @@ class View(Banks):
         number, rows, hashes = self._number(bank), RowsDigest(), blake3()
         sql = "SELECT id, type, at, body FROM record WHERE place >= ? AND place < ? ORDER BY place"
         start = number << SEQ_BITS
-        found = self._each(sql, *(start + seq for seq in places), kinds=(bytes, str, str, _BYTES))
+        found = self._each(sql, *(start + seq for seq in places), kinds=None)
         while some := list(islice(found, _TOGETHER)):
-            rows.add([(ID_PREFIX + raw.hex(), tag, at, body) for raw, tag, at, body in some])
+            raws, tags, ats, bodies = zip(*some, strict=True)
+            self._require_kinds((raws, tags, ats, bodies), (bytes, str, str, _BYTES))
+            rows.add_columns([ID_PREFIX + raw.hex() for raw in raws], tags, ats, bodies)
         sql, start = (
             "SELECT hash FROM node WHERE place >= ? AND place < ? ORDER BY place",
             (number << NODE_BITS),
         )
-        found = self._each(sql, *(start + position for position in nodes), kinds=(bytes,))
+        found = self._each(sql, *(start + position for position in nodes), kinds=None)
         while some := list(islice(found, _TOGETHER)):
-            hashes.update(b"".join(node for (node,) in some))
+            (column,) = zip(*some, strict=True)
+            self._require_kinds((column,), (bytes,))
+            hashes.update(b"".join(column))
         return rows.value, hashes.digest()
 
     def scan(

@@ -77,11 +77,11 @@ class Statements:
             found = self._connection.execute(sql, values)
             return found.fetchall() if kinds is None else list(self._typed(found, kinds))
 
-    def _each(self, sql: str, *values: Any, kinds: Kinds) -> Iterator[Any]:
+    def _each(self, sql: str, *values: Any, kinds: Kinds | None) -> Iterator[Any]:
         with decoding(self._name, self._connection):
             found = self._connection.execute(sql, values)
             try:
-                yield from self._typed(found, kinds)
+                yield from found if kinds is None else self._typed(found, kinds)
             finally:
                 # Who stops early, or asks something else meanwhile, leaves no statement that runs:
                 # apsw 3.54.0.0 never frees a cursor beside which another one ended. (Nor one that
@@ -100,6 +100,12 @@ class Statements:
     def _many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
         with translated(self._name, self._connection):
             self._connection.executemany(sql, values)
+
+    def _require_kinds(self, columns: Sequence[Sequence[Any]], kinds: Kinds) -> None:
+        """Require of many rows what ``_typed`` requires of each, given their columns."""
+        for column, kind in zip(columns, kinds, strict=True):
+            if not all(issubclass(one, kind) for one in set(map(type, column))):
+                raise damaged(self._name, "a column holds what it cannot")
 
     def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
         seen = set[tuple[type, ...]]()  # most rows are like the one before

@@ -14,6 +14,9 @@ from satchel.type_info import resolved
 GROUP = 4096
 """Records of one group: one head."""
 
+GIVEN = 256
+"""Records that the sink gets at once when it has a first group: so whoever reads seldom waits."""
+
 COMMIT_BYTES = 96 << 20
 """Bytes of records after which a transaction is committed; a smaller import is one transaction."""
 
@@ -23,7 +26,7 @@ _unpack = msgspec.msgpack.Decoder(resolved(list[Row])).decode
 
 
 Sink = Callable[[Sequence[Row]], bool]
-"""Takes a group of records that is complete, and tells whether it did."""
+"""Takes some records, and tells whether it did."""
 
 
 class NotAtOnceError(Exception):
@@ -49,7 +52,7 @@ class Stage:
         """Id of the last record, statuses aside."""
 
         self.sink: Sink | None = None
-        """Takes records in groups as soon as they are complete; those that it took are not held."""
+        """Takes records from the first group on as they come; those that it took are not held."""
 
         self._group: list[Row] = []
         self._took = False
@@ -67,7 +70,7 @@ class Stage:
             self._records.add(row)
             return
         self._group.append(row)
-        if len(self._group) == GROUP:
+        if len(self._group) >= (GIVEN if self._took else GROUP):
             self._give()
 
     def give_rest(self) -> None:

@@ -21,7 +21,8 @@ CARRIED = frozenset(
 
 _MOST_MEMBERS = 100
 _IN_ALL = ("id", "nonce", "type")
-_members = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw])).decode
+_decoder = msgspec.json.Decoder(resolved(dict[str, msgspec.Raw]))
+_members, _many = _decoder.decode, _decoder.decode_lines
 
 
 class Tally:
@@ -39,9 +40,12 @@ class Tally:
             self.members.update(_members(body).keys())
 
     def add_many(self, rows: Sequence[Row]) -> None:
-        """Count records."""
-        for row in rows:
-            self.add(row.type, row.body or b"")
+        """Count records, as ``add`` does one by one."""
+        self.records.update(row.type for row in rows)
+        lines = [row.body or b"" for row in rows if row.type in CARRIED]
+        for names, number in Counter(map(tuple, _many(b"\n".join(lines)))).items():
+            for name in names:  # most records have the same
+                self.members[name] += number
 
     @property
     def kept(self) -> dict[str, int]:
